@@ -1,0 +1,94 @@
+//! Any file that Satchel knows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AttachmentId, ConversationId, Filename, Sha256, Timestamp, size};
+
+/// Who brought a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A person sent it.
+    User,
+    /// A tool made it.
+    Tool,
+    /// A script made it.
+    Script,
+    /// It is declared in the configuration.
+    Config,
+}
+
+/// Whether a file goes to the person or only to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visibility {
+    /// The person gets it.
+    #[default]
+    Deliver,
+    /// Only the model knows of it, unless the response names it.
+    Internal,
+}
+
+/// What was found in a file's header when it was stored; absent values could not be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Media {
+    /// Width in pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// Height in pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    /// Playing time in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Whether an image moves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub animated: bool,
+}
+
+/// A file that Satchel knows. Its bytes live in the blob store, addressed by `sha256`; they are never in here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The file's id, made by the ledger.
+    pub id: AttachmentId,
+    /// The file's number in its conversation, for people: `#17`. Zero until the ledger has stored it.
+    pub number: u64,
+    /// The only conversation in which the file can be named.
+    pub conversation: ConversationId,
+    /// Who brought it.
+    pub source: Source,
+    /// Its name, harmless to show and to write.
+    pub filename: Filename,
+    /// Its type, detected from the bytes.
+    pub mime: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The address of its bytes.
+    pub sha256: Sha256,
+    /// What its header tells.
+    #[serde(default)]
+    pub media: Media,
+    /// What it shows, for captions and alternative text.
+    #[serde(default)]
+    pub description: String,
+    /// When it was stored.
+    pub created_at: Timestamp,
+    /// Whether the person gets it.
+    #[serde(default)]
+    pub visibility: Visibility,
+}
+
+impl Attachment {
+    /// The top-level type: `image` of `image/png`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.mime.split('/').next().unwrap_or_default()
+    }
+
+    /// The reference that stands for the file in the model's view of older turns:
+    /// `[attachment <id> photo.jpg image/jpeg 245 KB]`.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        format!("[attachment {} {} {} {}]", self.id, self.filename, self.mime, size::human(self.bytes))
+    }
+}

@@ -1,0 +1,170 @@
+//! What a channel can do, as plain data: differences between platforms are rows here and nowhere an `if telegram`.
+//!
+//! Operators can override every number, because platforms change theirs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The unit in which a channel measures text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextUnit {
+    /// UTF-16 code units of the visible text, tags not counted.
+    Utf16,
+    /// Unicode scalar values of the visible text.
+    Chars,
+}
+
+/// How long a text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextLimit {
+    /// What is counted.
+    pub unit: TextUnit,
+    /// How many of them one message holds; `None` for no limit.
+    pub max: Option<usize>,
+    /// How many formatted spans one message holds; `None` for no limit.
+    pub entities: Option<usize>,
+}
+
+/// What becomes of a file's description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaptionRule {
+    /// It stands under the file; one that is longer becomes a text before the file.
+    Caption {
+        /// The longest caption, in the channel's text unit.
+        max: usize,
+    },
+    /// It is the file's alternative text, cut where it is too long.
+    AltText {
+        /// The longest alternative text, in the channel's text unit.
+        max: usize,
+    },
+    /// It isn't shown.
+    Hidden,
+}
+
+/// What may be sent as a photo; everything else that is an image goes as a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhotoRule {
+    /// The largest photo in bytes.
+    pub max_bytes: u64,
+    /// The largest sum of width and height in pixels.
+    pub max_side_sum: u32,
+    /// The largest ratio of the longer side to the shorter.
+    pub max_ratio: u32,
+}
+
+/// Which files may share one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Together {
+    /// Each file is its own message.
+    Never,
+    /// Two to `max` neighbours of a kind: photos and videos mix, documents and audio keep to themselves, voice and
+    /// animations stand alone.
+    Albums {
+        /// The largest album.
+        max: usize,
+    },
+    /// Up to `max` neighbours of any kind, `request_bytes` obeyed.
+    Messages {
+        /// The most files on one message.
+        max: usize,
+        /// Whether the files of a reply ride on its text when that is one chunk and no voice is asked.
+        with_text: bool,
+    },
+}
+
+/// How a voice is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VoiceRule {
+    /// A voice message of its own: OGG/Opus with duration and, where the platform takes it, a waveform.
+    Message,
+    /// An audio file of its own.
+    AudioFile,
+}
+
+/// What keeps a repeated send from arriving twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Idempotency {
+    /// Nothing: what is sent again arrives again.
+    None,
+    /// The part's id: within the window after the first attempt the same id is the same message.
+    Key {
+        /// How long the platform remembers the key, in milliseconds; `None` for ever.
+        window_ms: Option<u64>,
+    },
+}
+
+/// How a growing reply is shown while the model writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamRule {
+    /// By editing one message, no more often than this.
+    Edits {
+        /// The least time between two edits, in milliseconds.
+        interval_ms: u64,
+    },
+    /// By the bus's text deltas, which the channel shows itself.
+    Deltas,
+    /// Not at all.
+    None,
+}
+
+/// How fast a channel may be sent to; edits count as sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Sends a second, all conversations together.
+    pub per_second: Option<u32>,
+    /// Sends a second in one conversation.
+    pub per_conversation_second: Option<u32>,
+    /// How many of these may come at once.
+    pub burst: u32,
+    /// Sends a minute in one group.
+    pub per_group_minute: Option<u32>,
+}
+
+/// What a channel can do in one conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChannelCapabilities {
+    /// How long a text may be.
+    pub text: TextLimit,
+    /// What becomes of descriptions.
+    pub caption: CaptionRule,
+    /// What goes as a photo; `None` where images are files like any other.
+    pub photo: Option<PhotoRule>,
+    /// Whether video, audio and animations have messages of their own kind.
+    pub native_media: bool,
+    /// The largest file in bytes.
+    pub file_bytes: u64,
+    /// The largest request in bytes, all its files together; `None` where only files are limited.
+    pub request_bytes: Option<u64>,
+    /// Which files share a message.
+    pub together: Together,
+    /// How a voice is sent.
+    pub voice: VoiceRule,
+    /// What keeps a repeat from arriving twice.
+    pub idempotency: Idempotency,
+    /// Whether a doubtful send can be looked up in the channel's history.
+    pub can_look_up: bool,
+    /// How a growing reply is shown.
+    pub stream: StreamRule,
+    /// How fast it may go; `None` for no limit.
+    pub pace: Option<Pace>,
+}
+
+impl Idempotency {
+    /// Whether a repeat `elapsed` after the first attempt is still recognised as the same send.
+    #[must_use]
+    pub fn recognises(self, elapsed: Duration) -> bool {
+        match self {
+            Self::None => false,
+            Self::Key { window_ms: None } => true,
+            Self::Key { window_ms: Some(window) } => elapsed < Duration::from_millis(window),
+        }
+    }
+}

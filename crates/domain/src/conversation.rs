@@ -1,0 +1,119 @@
+//! Where a message comes from and where its answer goes.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The name of a channel: `telegram`, `discord`, `web`, `console`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChannelName(String);
+
+impl ChannelName {
+    /// Takes a name of lower-case letters, digits and dashes.
+    ///
+    /// # Errors
+    /// When the name is empty or holds anything else.
+    pub fn new(name: impl Into<String>) -> Result<Self, NotAConversation> {
+        let name = name.into();
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || !name.bytes().all(plain) {
+            return Err(NotAConversation(name));
+        }
+        Ok(Self(name))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ChannelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One chat, channel, thread or forum topic on one channel, written `channel:key`:
+/// `telegram:-100123/42`, `discord:998877`, `web:<id>`, `console:main`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConversationId {
+    channel: ChannelName,
+    key: String,
+}
+
+impl ConversationId {
+    /// Names the conversation that `channel` knows as `key`.
+    ///
+    /// # Errors
+    /// When the key is empty, longer than 200 bytes, or holds anything but ASCII letters, digits and `-_./@`.
+    pub fn new(channel: ChannelName, key: impl Into<String>) -> Result<Self, NotAConversation> {
+        let key = key.into();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte);
+        if key.is_empty() || key.len() > 200 || !key.bytes().all(plain) {
+            return Err(NotAConversation(format!("{channel}:{key}")));
+        }
+        Ok(Self { channel, key })
+    }
+
+    /// The channel on which the conversation takes place.
+    #[must_use]
+    pub fn channel(&self) -> &ChannelName {
+        &self.channel
+    }
+
+    /// The conversation's own name on its channel.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+/// The text names no conversation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a conversation: they are written `channel:key`, such as `console:main`")]
+pub struct NotAConversation(pub String);
+
+impl fmt::Display for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.channel, self.key)
+    }
+}
+
+impl FromStr for ConversationId {
+    type Err = NotAConversation;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (channel, key) = text.split_once(':').ok_or_else(|| NotAConversation(text.to_owned()))?;
+        Self::new(ChannelName::new(channel)?, key)
+    }
+}
+
+impl Serialize for ConversationId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ConversationId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversations_are_written_as_channel_and_key() {
+        for text in ["telegram:-100123/42", "discord:998877", "console:main"] {
+            assert_eq!(text.parse::<ConversationId>().map(|id| id.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "main", ":main", "console:", "Console:main", "console:a b", "console:a\nb", "console:ü"] {
+            assert!(text.parse::<ConversationId>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! The part's state machine: what an answer means and what is done next.
+//!
+//! Pure: the loop in `routing` performs what [`next_step`] says and feeds back what happened through [`advance`].
+//! Whatever happens in whatever order, a part ends settled, because [`DeliveryRules::max_age`] ends every wait.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{MessageRef, Part, PartContent, PartState, Timestamp, capabilities::Idempotency, part::FailureReason};
+
+/// The form of a refusal, from which follows what is tried instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// The request or a file in it is too large.
+    TooLarge {
+        /// The limit in bytes, where the platform tells it.
+        limit: Option<u64>,
+    },
+    /// The file can't be sent in this form.
+    WrongKind,
+    /// The text's markup can't be read.
+    BadMarkup,
+    /// Voice messages are forbidden here.
+    VoiceForbidden,
+    /// The message to edit is gone.
+    TargetGone,
+    /// One file of several is at fault.
+    Item {
+        /// Its place in the part, from 0.
+        index: usize,
+    },
+    /// Something else that sending the same again can't mend.
+    Other,
+}
+
+/// Why a send has no message ids to show. The adapter classifies; nothing else does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum SendError {
+    /// It certainly did not arrive, and may later: a rate limit, a decoded server error, no connection.
+    #[error("not sent: {reason}")]
+    NotSent {
+        /// The platform's own wait in milliseconds, which is a floor.
+        retry_after_ms: Option<u64>,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It did not arrive and won't in this form.
+    #[error("refused: {reason}")]
+    Refused {
+        /// What is wrong with it.
+        refusal: Refusal,
+        /// The platform's words.
+        reason: String,
+    },
+    /// It did not arrive and never will.
+    #[error("not allowed: {reason}")]
+    Forbidden {
+        /// The platform's words.
+        reason: String,
+    },
+    /// The bytes of a file can't be read; nothing was sent.
+    #[error("unreadable: {reason}")]
+    Unreadable {
+        /// Why.
+        reason: String,
+    },
+    /// The request was written and no readable answer came.
+    #[error("in doubt: {reason}")]
+    InDoubt {
+        /// What happened instead of an answer.
+        reason: String,
+    },
+}
+
+/// What an operator decides about doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDoubt {
+    /// Send it once more, labelled as a possible duplicate.
+    #[default]
+    Resend,
+    /// Give it up as "may have arrived" and go on.
+    Hold,
+}
+
+/// The numbers by which parts are retried and given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryRules {
+    /// The age at which a part is given up.
+    pub max_age: Duration,
+    /// What is done about doubt where the channel has no key.
+    pub on_doubt: OnDoubt,
+    /// The first wait before a part is begun again; each further one doubles.
+    pub backoff: Duration,
+    /// The longest wait that doubling leads to.
+    pub backoff_cap: Duration,
+}
+
+impl Default for DeliveryRules {
+    fn default() -> Self {
+        Self {
+            max_age: Duration::from_secs(24 * 60 * 60),
+            on_doubt: OnDoubt::default(),
+            backoff: Duration::from_millis(500),
+            backoff_cap: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What the channel of a part knows about repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoubtRules {
+    /// What keeps a repeat from arriving twice.
+    pub idempotency: Idempotency,
+    /// Whether a doubtful send can be looked up.
+    pub can_look_up: bool,
+}
+
+/// What is to be done with an unsettled part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Make what it needs, then ask again.
+    Prepare,
+    /// Commit it as begun ([`Event::Begun`]) and send it.
+    Begin,
+    /// Do nothing before this moment.
+    Wait(Timestamp),
+    /// Make a harmless call; when it succeeds, do what [`after_doubt`] says.
+    Probe,
+    /// Give it up ([`Event::GivenUp`]).
+    GiveUp(FailureReason),
+    /// Nothing: it is settled.
+    Done,
+}
+
+/// What is done about a doubtful part once the channel answers again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DoubtStep {
+    /// Begin it again as it is: a repeat can't arrive twice.
+    Repeat,
+    /// Look for it in the channel's history: one match is [`Event::Found`], anything else [`Event::NotFound`].
+    LookUp,
+    /// Begin it again with a label ([`Event::Relabelled`]).
+    Resend,
+    /// Give it up as "may have arrived".
+    GiveUp(FailureReason),
+}
+
+/// What happened to a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// It was committed as begun.
+    Begun,
+    /// The channel answered.
+    Answered(Result<Vec<MessageRef>, SendError>),
+    /// The process that had begun it is gone, and with it the answer.
+    Interrupted,
+    /// A look-up found it as these messages.
+    Found(Vec<MessageRef>),
+    /// It is to be sent again with a label: a look-up found nothing certain, or there is none.
+    Relabelled,
+    /// The channel can't be reached, so the doubt lasts.
+    StillUnreachable(String),
+    /// Other parts take its place.
+    Replaced(Vec<crate::PartId>),
+    /// It is given up.
+    GivenUp(FailureReason),
+}
+
+/// Says what is to be done with a part now.
+#[must_use]
+pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Step {
+    let too_old = now.since(part.created_at) >= rules.max_age;
+    match &part.state {
+        state if state.is_settled() => Step::Done,
+        PartState::InDoubt { reason, .. } if too_old => {
+            Step::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
+        }
+        PartState::Waiting { reason, .. } if too_old => Step::GiveUp(FailureReason::Expired { reason: reason.clone() }),
+        PartState::Pending if too_old => {
+            Step::GiveUp(FailureReason::Expired { reason: "it waited too long for its turn".to_owned() })
+        }
+        PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => Step::Wait(*until),
+        PartState::InDoubt { .. } => Step::Probe,
+        _ if part.content.needs_preparation() => Step::Prepare,
+        _ => Step::Begin,
+    }
+}
+
+/// Says what is done about a part in doubt once the channel answers again.
+#[must_use]
+pub fn after_doubt(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
+    let idempotent_by_nature = part.target.is_some() || part.content == PartContent::Withdraw;
+    let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.since(first));
+    if idempotent_by_nature || channel.idempotency.recognises(elapsed) {
+        return DoubtStep::Repeat;
+    }
+    if channel.can_look_up && !part.labelled {
+        return DoubtStep::LookUp;
+    }
+    without_certainty(part, rules)
+}
+
+/// Says what is done when a look-up found nothing certain, or there is none.
+#[must_use]
+pub fn without_certainty(part: &Part, rules: &DeliveryRules) -> DoubtStep {
+    let reason = match &part.state {
+        PartState::InDoubt { reason, .. } => reason.clone(),
+        _ => "the answer was lost".to_owned(),
+    };
+    if part.labelled || rules.on_doubt == OnDoubt::Hold {
+        return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason });
+    }
+    DoubtStep::Resend
+}
+
+/// The part after an event. Settled parts stay as they are.
+///
+/// A refusal leaves the part `Sending`: whether another form takes its place is for the caller to decide, who then
+/// reports [`Event::Replaced`] or [`Event::GivenUp`].
+#[must_use]
+pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules) -> Part {
+    let mut next = part.clone();
+    if part.state.is_settled() {
+        return next;
+    }
+    next.state = match event {
+        Event::Begun => {
+            next.attempts += 1;
+            next.first_attempt_at.get_or_insert(now);
+            PartState::Sending
+        }
+        Event::Answered(Ok(messages)) | Event::Found(messages) => PartState::Sent { messages },
+        Event::Answered(Err(SendError::NotSent { retry_after_ms, reason })) => {
+            let floor = Duration::from_millis(retry_after_ms.unwrap_or(0));
+            PartState::Waiting { until: now.plus(floor.max(backoff(part, rules))), reason }
+        }
+        Event::Answered(Err(SendError::Forbidden { reason })) => {
+            PartState::Failed { reason: FailureReason::Forbidden { reason } }
+        }
+        Event::Answered(Err(SendError::Unreadable { reason })) => {
+            PartState::Failed { reason: FailureReason::Unreadable { reason } }
+        }
+        Event::Answered(Err(SendError::Refused { .. })) => PartState::Sending,
+        Event::Answered(Err(SendError::InDoubt { reason })) | Event::StillUnreachable(reason) => {
+            PartState::InDoubt { until: now.plus(backoff(part, rules)), reason }
+        }
+        // Only what was begun can have been interrupted; it is probed at once, for the restart took its time already.
+        Event::Interrupted if part.state == PartState::Sending => {
+            PartState::InDoubt { until: now, reason: "interrupted while it was being sent".to_owned() }
+        }
+        Event::Interrupted => part.state.clone(),
+        Event::Relabelled => {
+            next.labelled = true;
+            PartState::Pending
+        }
+        Event::Replaced(by) => PartState::Replaced { by },
+        Event::GivenUp(reason) => PartState::Failed { reason },
+    };
+    next
+}
+
+/// The wait before the next attempt: doubled each time, with up to a quarter more so that parts that failed together
+/// don't come back together. The jitter is taken from the part's id, since nothing here is random.
+fn backoff(part: &Part, rules: &DeliveryRules) -> Duration {
+    let doubled = rules.backoff.saturating_mul(1 << part.attempts.saturating_sub(1).min(20)).min(rules.backoff_cap);
+    let jitter = u32::from(part.id.0.as_bytes()[15] ^ part.attempts.to_le_bytes()[0]);
+    doubled + doubled / 4 * jitter / 255
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{PartId, TurnId};
+
+    const RULES: DeliveryRules = DeliveryRules {
+        max_age: Duration::from_secs(60),
+        on_doubt: OnDoubt::Resend,
+        backoff: Duration::from_millis(100),
+        backoff_cap: Duration::from_secs(5),
+    };
+    const NO_KEY: DoubtRules = DoubtRules { idempotency: Idempotency::None, can_look_up: false };
+    const NONCE: DoubtRules =
+        DoubtRules { idempotency: Idempotency::Key { window_ms: Some(10_000) }, can_look_up: true };
+
+    fn part(state: PartState) -> Part {
+        Part {
+            id: PartId(Uuid::from_u128(1)),
+            conversation: "console:main".parse().expect("a conversation"),
+            turn: TurnId(Uuid::from_u128(2)),
+            position: 0,
+            content: PartContent::of_text("hello"),
+            state,
+            attempts: 1,
+            first_attempt_at: Some(Timestamp(0)),
+            labelled: false,
+            target: None,
+            reply_to: None,
+            created_at: Timestamp(0),
+        }
+    }
+
+    fn doubtful() -> Part {
+        part(PartState::InDoubt { until: Timestamp(0), reason: "reset".into() })
+    }
+
+    #[test]
+    fn the_platforms_wait_is_a_floor() {
+        let limited = SendError::NotSent { retry_after_ms: Some(7_000), reason: "429".into() };
+        let next = advance(&part(PartState::Sending), Event::Answered(Err(limited)), Timestamp(1_000), &RULES);
+        assert_eq!(next.state, PartState::Waiting { until: Timestamp(8_000), reason: "429".into() });
+        assert_eq!(next_step(&next, Timestamp(7_999), &RULES), Step::Wait(Timestamp(8_000)));
+        assert_eq!(next_step(&next, Timestamp(8_000), &RULES), Step::Begin);
+    }
+
+    #[test]
+    fn what_was_interrupted_is_in_doubt_and_probed_before_it_is_sent_again() {
+        let next = advance(&part(PartState::Sending), Event::Interrupted, Timestamp(5), &RULES);
+        assert_eq!(next_step(&next, Timestamp(5), &RULES), Step::Probe);
+        let untouched = advance(&part(PartState::Pending), Event::Interrupted, Timestamp(5), &RULES);
+        assert_eq!(untouched.state, PartState::Pending);
+    }
+
+    #[test]
+    fn without_a_key_doubt_is_resent_once_and_labelled() {
+        assert_eq!(after_doubt(&doubtful(), Timestamp(1), &RULES, NO_KEY), DoubtStep::Resend);
+        let again = advance(&doubtful(), Event::Relabelled, Timestamp(1), &RULES);
+        assert!(again.labelled && next_step(&again, Timestamp(1), &RULES) == Step::Begin);
+        let twice = Part { labelled: true, ..doubtful() };
+        assert!(matches!(after_doubt(&twice, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
+        let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
+        assert!(matches!(after_doubt(&doubtful(), Timestamp(1), &hold, NO_KEY), DoubtStep::GiveUp(_)));
+    }
+
+    #[test]
+    fn a_key_is_trusted_within_its_window_and_looked_up_after_it() {
+        assert_eq!(after_doubt(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
+        assert_eq!(after_doubt(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
+    }
+
+    #[test]
+    fn edits_are_repeated_and_never_labelled() {
+        let edit = Part { target: Some(MessageRef("7".into())), ..doubtful() };
+        assert_eq!(after_doubt(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Repeat);
+    }
+
+    #[test]
+    fn what_is_too_old_is_given_up_and_says_whether_it_may_have_arrived() {
+        let now = Timestamp(60_000);
+        assert!(matches!(next_step(&doubtful(), now, &RULES), Step::GiveUp(FailureReason::MayHaveArrived { .. })));
+        let pending = part(PartState::Pending);
+        assert!(matches!(next_step(&pending, now, &RULES), Step::GiveUp(FailureReason::Expired { .. })));
+    }
+
+    fn answers() -> impl Strategy<Value = Result<Vec<MessageRef>, SendError>> {
+        let reason = || "scripted".to_owned();
+        prop_oneof![
+            1 => Just(Ok(vec![MessageRef("1".into())])),
+            4 => proptest::option::of(0u64..3_000)
+                .prop_map(move |retry_after_ms| Err(SendError::NotSent { retry_after_ms, reason: reason() })),
+            4 => Just(Err(SendError::InDoubt { reason: reason() })),
+            1 => Just(Err(SendError::Refused { refusal: Refusal::Other, reason: reason() })),
+            1 => Just(Err(SendError::Forbidden { reason: reason() })),
+        ]
+    }
+
+    proptest! {
+        /// A driver that does only what the steps say always settles the part, sends it again unlabelled after a doubt
+        /// only where that can't arrive twice, and never waits beyond the largest age.
+        #[test]
+        fn random_events_always_settle(
+            answers in proptest::collection::vec((answers(), any::<bool>(), any::<bool>()), 1..60),
+            nonce in any::<bool>(), hold in any::<bool>(), edit in any::<bool>(),
+        ) {
+            let channel = if nonce { NONCE } else { NO_KEY };
+            let rules = DeliveryRules { on_doubt: if hold { OnDoubt::Hold } else { OnDoubt::Resend }, ..RULES };
+            let mut now = Timestamp(0);
+            let mut part = part(PartState::Pending);
+            part.attempts = 0;
+            part.first_attempt_at = None;
+            part.target = edit.then(|| MessageRef("9".into()));
+            let mut script = answers.into_iter().cycle();
+            let mut doubts_without_key = 0;
+            for _ in 0..5_000 {
+                let (answer, crash, reachable) = script.next().expect("a cycle has no end");
+                match next_step(&part, now, &rules) {
+                    Step::Done => break,
+                    Step::Prepare => prop_assert!(false, "a text needs no preparation"),
+                    Step::Wait(until) => {
+                        prop_assert!(until > now);
+                        now = until;
+                    }
+                    Step::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
+                    Step::Begin => {
+                        part = advance(&part, Event::Begun, now, &rules);
+                        let refused = matches!(answer, Err(SendError::Refused { .. }));
+                        let doubt = crash || matches!(answer, Err(SendError::InDoubt { .. }));
+                        let outcome = if crash { Event::Interrupted } else { Event::Answered(answer) };
+                        part = advance(&part, outcome, now, &rules);
+                        if doubt && !edit && !nonce {
+                            doubts_without_key += 1;
+                        } else if refused && !crash {
+                            let reason = FailureReason::Refused { reason: "scripted".into() };
+                            part = advance(&part, Event::GivenUp(reason), now, &rules);
+                        }
+                    }
+                    Step::Probe if !reachable => {
+                        part = advance(&part, Event::StillUnreachable("down".into()), now, &rules);
+                    }
+                    Step::Probe => match after_doubt(&part, now, &rules, channel) {
+                        DoubtStep::Repeat => part = advance(&part, Event::Begun, now, &rules),
+                        DoubtStep::LookUp => part = advance(&part, Event::Relabelled, now, &rules),
+                        DoubtStep::Resend => {
+                            prop_assert!(!hold && !part.labelled);
+                            part = advance(&part, Event::Relabelled, now, &rules);
+                        }
+                        DoubtStep::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
+                    },
+                }
+                // A part that is still `Sending` here was begun again after a doubt: the process dies once more.
+                if part.state == PartState::Sending {
+                    part = advance(&part, Event::Interrupted, now, &rules);
+                }
+                // Restarts and answers take their time too.
+                now = now.plus(Duration::from_millis(25));
+            }
+            prop_assert!(part.state.is_settled(), "{:?} after {} attempts", part.state, part.attempts);
+            prop_assert!(doubts_without_key <= 2, "sent again more than once without a key");
+            prop_assert!(!edit || !part.labelled, "an edit was labelled");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! How a turn ended, and the words in which the person is told.
+
+use serde::{Deserialize, Serialize};
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The model said all that it had to say.
+    Done,
+    /// The turn used up its model calls or tool calls.
+    Budget {
+        /// What was used up, in words: `25 model calls`.
+        limit: String,
+    },
+    /// The person stopped it.
+    Cancelled,
+    /// The model could not be asked, or broke off.
+    ModelFailed {
+        /// Why, in words for the person.
+        reason: String,
+    },
+    /// The process died this many times in the middle of it.
+    Crashed {
+        /// How many times.
+        times: u32,
+    },
+}
+
+impl Ending {
+    /// The word for it in `--json`, logs and metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Budget { .. } => "budget",
+            Self::Cancelled => "cancelled",
+            Self::ModelFailed { .. } => "model_failed",
+            Self::Crashed { .. } => "crashed",
+        }
+    }
+
+    /// The sentence that tells the person how the turn ended; `None` when it ended well.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        match self {
+            Self::Done => None,
+            Self::Budget { limit } => {
+                Some(format!("I stopped here: this turn used up its {limit}. Write on and I'll continue."))
+            }
+            Self::Cancelled => Some("Stopped, as you asked.".to_owned()),
+            Self::ModelFailed { reason } => Some(format!("The model could not finish: {reason}")),
+            Self::Crashed { times } => Some(format!(
+                "I was interrupted {times} times while working on this and gave it up. Please try it again, perhaps in \
+                 smaller steps."
+            )),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! How the outcomes of a turn's tools become one response.
+//!
+//! The seven rules are those of ADR 0002; each has a test of its own below.
+
+use crate::{Attachment, AttachmentId, Ending, OutgoingResponse, ToolOutcome, Visibility};
+
+/// What is said when a turn yields nothing at all, which is an error of the agent.
+pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files. Please ask again.";
+
+/// Folds a turn into its response.
+///
+/// `messages` are the texts of the model's messages, oldest first; `outcomes` are those of its tool calls in the
+/// order in which the model asked for them, whatever order they finished in.
+#[must_use]
+pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> OutgoingResponse {
+    let attachments = deliverable(outcomes);
+    let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
+    let said = messages.iter().rev().map(|message| message.trim()).find(|message| !message.is_empty());
+    let text = match (said, ending.sentence()) {
+        (Some(said), Some(sentence)) => Some(format!("{said}\n\n{sentence}")),
+        (Some(said), None) => Some(said.to_owned()),
+        (None, Some(sentence)) => Some(sentence),
+        (None, None) if attachments.is_empty() && voice.is_none() => Some(NOTHING_TO_SAY.to_owned()),
+        (None, None) => None,
+    };
+    // A voice that has no words of its own speaks the reply's; without either there is nothing to speak.
+    let voice =
+        voice.filter(|voice| text.is_some() || voice.text.as_ref().is_some_and(|words| !words.trim().is_empty()));
+    if text.is_none() && voice.is_none() && attachments.is_empty() {
+        return OutgoingResponse::of_text(NOTHING_TO_SAY);
+    }
+    OutgoingResponse { text, voice, attachments }
+}
+
+/// The files that the person gets: the last selection and what was made after it, or else all that may be delivered.
+fn deliverable(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
+    let selecting = outcomes.iter().rposition(|outcome| outcome.selection.is_some());
+    let selected = selecting.and_then(|at| outcomes[at].selection.as_deref()).unwrap_or_default();
+    let mut folded: Vec<Attachment> = Vec::new();
+    for attachment in selected {
+        let chosen = Attachment { visibility: Visibility::Deliver, ..attachment.clone() };
+        merge(&mut folded, &chosen);
+    }
+    let later = &outcomes[selecting.map_or(0, |at| at + 1)..];
+    for attachment in later.iter().flat_map(|outcome| &outcome.attachments) {
+        merge(&mut folded, attachment);
+    }
+    folded.retain(|attachment| attachment.visibility == Visibility::Deliver);
+    folded
+}
+
+/// Adds a file, or joins it with the one that it repeats: the first position and id stay, the later description wins,
+/// `deliver` beats `internal`.
+fn merge(folded: &mut Vec<Attachment>, attachment: &Attachment) {
+    let repeats = |known: &Attachment| {
+        known.id == attachment.id || (known.sha256 == attachment.sha256 && known.filename == attachment.filename)
+    };
+    let Some(known) = folded.iter_mut().find(|known| repeats(known)) else {
+        folded.push(attachment.clone());
+        return;
+    };
+    if !attachment.description.is_empty() {
+        known.description.clone_from(&attachment.description);
+    }
+    if attachment.visibility == Visibility::Deliver {
+        known.visibility = Visibility::Deliver;
+    }
+}
+
+/// The ids of the files that a response delivers, in order.
+#[must_use]
+pub fn delivered_ids(response: &OutgoingResponse) -> Vec<AttachmentId> {
+    response.attachments.iter().map(|attachment| attachment.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Filename, Media, Sha256, Source, Timestamp, VoiceRequest};
+
+    fn file(id: u128, content: u8, name: &str) -> Attachment {
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(id)),
+            number: 0,
+            conversation: "console:main".parse().expect("a conversation"),
+            source: Source::Tool,
+            filename: Filename::from_untrusted(name),
+            mime: "text/plain".to_owned(),
+            bytes: 1,
+            sha256: Sha256([content; 32]),
+            media: Media::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+        }
+    }
+
+    fn made(attachments: Vec<Attachment>) -> ToolOutcome {
+        ToolOutcome { attachments, ..ToolOutcome::default() }
+    }
+
+    fn said(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn ids(response: &OutgoingResponse) -> Vec<u128> {
+        delivered_ids(response).into_iter().map(|id| id.0.as_u128()).collect()
+    }
+
+    #[test]
+    fn rule_1_files_stand_in_call_order() {
+        let outcomes = [made(vec![file(3, 3, "c"), file(1, 1, "a")]), made(vec![file(2, 2, "b")])];
+        assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [3, 1, 2]);
+    }
+
+    #[test]
+    fn rule_2_a_file_is_delivered_once() {
+        let internal = Attachment { visibility: Visibility::Internal, ..file(1, 1, "a") };
+        let described = Attachment { description: "later".into(), ..file(1, 1, "a") };
+        let same_bytes_same_name = file(9, 1, "a");
+        let same_bytes_other_name = file(4, 1, "z");
+        let outcomes =
+            [made(vec![internal, file(2, 2, "b")]), made(vec![described, same_bytes_same_name, same_bytes_other_name])];
+        let response = fold(&[], &outcomes, &Ending::Done);
+        assert_eq!(ids(&response), [1, 2, 4], "first position wins, deliver beats internal");
+        assert_eq!(response.attachments[0].description, "later");
+    }
+
+    #[test]
+    fn rule_3_internal_files_stay_unless_the_response_names_them() {
+        let internal = Attachment { visibility: Visibility::Internal, ..file(1, 1, "a") };
+        let outcomes = [made(vec![internal.clone(), file(2, 2, "b")])];
+        assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [2]);
+
+        let select = |chosen: Vec<Attachment>| ToolOutcome { selection: Some(chosen), ..ToolOutcome::default() };
+        let earlier_turn = file(7, 7, "old");
+        let outcomes = [
+            made(vec![internal.clone(), file(2, 2, "b")]),
+            select(vec![file(2, 2, "b")]),
+            select(vec![earlier_turn, internal]),
+            made(vec![file(5, 5, "late")]),
+        ];
+        assert_eq!(
+            ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)),
+            [7, 1, 5],
+            "the last selection, then later files"
+        );
+
+        let outcomes = [made(vec![file(2, 2, "b")]), select(vec![])];
+        assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [] as [u128; 0], "[] withholds all");
+    }
+
+    #[test]
+    fn rule_4_the_last_request_for_a_voice_wins() {
+        let speak = |text: Option<&str>| ToolOutcome {
+            voice: Some(VoiceRequest { text: text.map(str::to_owned) }),
+            ..ToolOutcome::default()
+        };
+        let response = fold(&said(&["x"]), &[speak(Some("one")), speak(None)], &Ending::Done);
+        assert_eq!(response.voice, Some(VoiceRequest { text: None }));
+        let only_voice = fold(&[], &[speak(Some("one"))], &Ending::Done);
+        assert_eq!((only_voice.text, only_voice.voice.is_some()), (None, true));
+        let nothing_to_speak = fold(&[], &[speak(None)], &Ending::Done);
+        assert_eq!(nothing_to_speak.text.as_deref(), Some(NOTHING_TO_SAY));
+    }
+
+    #[test]
+    fn rule_5_the_last_message_that_says_something_is_the_text() {
+        let response = fold(&said(&["looking", "here it is", "  "]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
+        assert_eq!(response.text.as_deref(), Some("here it is"), "a file never takes the text away");
+        let files_only = fold(&said(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
+        assert_eq!((files_only.text, files_only.attachments.len()), (None, 1));
+        assert_eq!(fold(&[], &[], &Ending::Done).text.as_deref(), Some(NOTHING_TO_SAY));
+    }
+
+    #[test]
+    fn rule_6_an_early_end_delivers_what_there_is_and_says_how_it_ended() {
+        let outcomes = [made(vec![file(1, 1, "a")])];
+        for ending in [
+            Ending::Budget { limit: "25 model calls".into() },
+            Ending::Cancelled,
+            Ending::ModelFailed { reason: "no answer".into() },
+            Ending::Crashed { times: 3 },
+        ] {
+            let sentence = ending.sentence().expect("an early end has words");
+            let response = fold(&said(&["so far"]), &outcomes, &ending);
+            assert_eq!(ids(&response), [1]);
+            assert_eq!(response.text, Some(format!("so far\n\n{sentence}")));
+        }
+    }
+
+    fn outcomes() -> impl Strategy<Value = Vec<ToolOutcome>> {
+        let attachment =
+            (0u128..12, 0u8..6, 0u8..3, any::<bool>()).prop_map(|(id, content, name, internal)| Attachment {
+                visibility: if internal { Visibility::Internal } else { Visibility::Deliver },
+                ..file(id, content, &format!("{name}.txt"))
+            });
+        let files = proptest::collection::vec(attachment, 0..6);
+        let outcome = (files.clone(), proptest::option::weighted(0.2, files))
+            .prop_map(|(attachments, selection)| ToolOutcome { attachments, selection, ..ToolOutcome::default() });
+        proptest::collection::vec(outcome, 0..8)
+    }
+
+    proptest! {
+        /// Rule 7 is the signature: there is nothing else that a response could be made of.
+        #[test]
+        fn nothing_is_lost_nothing_is_repeated_and_something_is_said(outcomes in outcomes(), text in "[a ]{0,3}") {
+            let response = fold(std::slice::from_ref(&text), &outcomes, &Ending::Done);
+            prop_assert!(response.text.is_some() || !response.attachments.is_empty());
+            prop_assert!(response.text.as_ref().is_none_or(|text| !text.trim().is_empty()));
+            let files = &response.attachments;
+            for (at, one) in files.iter().enumerate() {
+                prop_assert_eq!(one.visibility, Visibility::Deliver);
+                prop_assert!(!files[at + 1..].iter().any(|two| two.id == one.id
+                    || (two.sha256 == one.sha256 && two.filename == one.filename)));
+            }
+            let selecting = outcomes.iter().rposition(|outcome| outcome.selection.is_some());
+            let expected = outcomes.iter().skip(selecting.map_or(0, |at| at + 1)).flat_map(|outcome| &outcome.attachments)
+                .filter(|file| file.visibility == Visibility::Deliver)
+                .chain(selecting.iter().flat_map(|at| outcomes[*at].selection.iter().flatten()));
+            for file in expected {
+                prop_assert!(files.iter().any(|sent| sent.id == file.id
+                    || (sent.sha256 == file.sha256 && sent.filename == file.filename)));
+            }
+        }
+    }
+}

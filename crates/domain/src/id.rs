@@ -1,0 +1,92 @@
+//! Ids: one type each, so that a part can't be taken for a turn.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            /// Reads the canonical, hyphenated form; any other spelling of a UUID is refused.
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match Uuid::try_parse(text) {
+                    Ok(uuid) if text.len() == 36 => Ok(Self(uuid)),
+                    _ => Err(NotAnId),
+                }
+            }
+        }
+    };
+}
+
+id!(
+    /// A file that Satchel knows (UUIDv7).
+    AttachmentId
+);
+id!(
+    /// One batch of a person's input and everything that came of it (UUIDv7).
+    TurnId
+);
+id!(
+    /// One physical send (UUIDv7); also the idempotency key on channels that have one.
+    PartId
+);
+id!(
+    /// One message as a channel delivered it (UUIDv7).
+    InboxId
+);
+
+/// The text is not a hyphenated UUID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an id: ids look like 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e")]
+pub struct NotAnId;
+
+/// One tool call of a turn: the turn and the call's ordinal in it, counted from 0 over the whole turn.
+///
+/// The id is ours and not the model's, because providers repeat theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallId {
+    /// The turn in which the model asked for the call.
+    pub turn: TurnId,
+    /// The call's place in the turn, in the order in which the model asked.
+    pub ordinal: u32,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.turn, self.ordinal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hyphenated_form_is_an_id() {
+        let text = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
+        assert_eq!(text.parse::<AttachmentId>().map(|id| id.to_string()), Ok(text.to_owned()));
+        for other in ["0190c5a07f3b7c628d5e3f1a2b4c5d6e", "{0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e}", "", "17"] {
+            assert_eq!(other.parse::<AttachmentId>(), Err(NotAnId), "{other}");
+        }
+    }
+}

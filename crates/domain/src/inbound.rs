@@ -1,0 +1,73 @@
+//! What comes in: a message as a channel hands it over, before anything has been fetched.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ConversationId, Filename, MessageRef};
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sender {
+    /// The channel's own id of the person.
+    pub id: String,
+    /// The name that others see.
+    pub name: String,
+}
+
+/// A file that came with a message and that the channel can fetch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReference {
+    /// What the channel needs to fetch it: a file id, a URL, a path. Opaque to everyone else, never shown or logged.
+    pub locator: String,
+    /// Its name, made harmless by the adapter.
+    pub filename: Filename,
+    /// The type that the sender claims; a hint, never believed.
+    #[serde(default)]
+    pub mime: Option<String>,
+    /// The size that the platform claims.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// What the sender wrote beneath it.
+    #[serde(default)]
+    pub caption: String,
+}
+
+/// A message as a channel hands it over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InboundMessage {
+    /// Where it was written.
+    pub conversation: ConversationId,
+    /// What makes it unique within its channel; a second one with the same key is the same message.
+    pub key: String,
+    /// The key of the message that this one replaces while that is still queued.
+    #[serde(default)]
+    pub edit_of: Option<String>,
+    /// Who wrote it.
+    pub sender: Sender,
+    /// Their words.
+    #[serde(default)]
+    pub text: String,
+    /// The files that came with it, in the sender's order.
+    #[serde(default)]
+    pub files: Vec<FileReference>,
+    /// The album that it belongs to; messages of one album become one turn after half a second of quiet.
+    #[serde(default)]
+    pub album: Option<String>,
+    /// The platform's own id of the message, so that the answer can refer to it.
+    #[serde(default)]
+    pub message: Option<MessageRef>,
+    /// The update as the platform sent it.
+    #[serde(default)]
+    pub raw: serde_json::Value,
+}
+
+/// A file that was not taken, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedFile {
+    /// Its name.
+    pub filename: Filename,
+    /// Its size as far as it is known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Why, in words for the person and the model.
+    pub reason: String,
+}

@@ -1,0 +1,38 @@
+//! The words of Satchel as types, and the decisions that need nothing but data.
+//!
+//! Everything here is synchronous and pure: no clock, no randomness, no disk, no network.
+//! Time and ids come in as arguments ([`Timestamp`], the id types), so every function here can be
+//! tested with values alone.
+
+pub mod attachment;
+pub mod capabilities;
+pub mod conversation;
+pub mod delivery;
+pub mod ending;
+pub mod filename;
+pub mod fold;
+pub mod id;
+pub mod inbound;
+pub mod message;
+pub mod outcome;
+pub mod part;
+pub mod path;
+pub mod response;
+pub mod sha256;
+pub mod size;
+pub mod time;
+
+pub use attachment::{Attachment, Media, Source, Visibility};
+pub use capabilities::ChannelCapabilities;
+pub use conversation::{ChannelName, ConversationId};
+pub use ending::Ending;
+pub use filename::Filename;
+pub use id::{AttachmentId, CallId, InboxId, PartId, TurnId};
+pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender};
+pub use message::{Message, ToolCall};
+pub use outcome::{ToolOutcome, VoiceRequest};
+pub use part::{MessageRef, Part, PartContent, PartState};
+pub use path::WorkspacePath;
+pub use response::OutgoingResponse;
+pub use sha256::Sha256;
+pub use time::Timestamp;

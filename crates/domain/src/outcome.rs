@@ -1,0 +1,67 @@
+//! What one tool call yields.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Attachment;
+
+/// A wish that the reply be spoken.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VoiceRequest {
+    /// The words to speak; `None` speaks the reply's text.
+    pub text: Option<String>,
+}
+
+/// What one tool call yields. Every field may be absent: a tool that only made a file has nothing else to say.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ToolOutcome {
+    /// The answer in words, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The answer as data, for the model and for scripts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
+    /// The files that the call made or brought, in its own order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// A wish that the reply be spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voice: Option<VoiceRequest>,
+    /// The exact files of the reply, in order; an empty list withholds all. Resolved by the tool: every file is of
+    /// this conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Vec<Attachment>>,
+    /// Whether the text says why the call failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+}
+
+impl ToolOutcome {
+    /// An outcome of data alone.
+    #[must_use]
+    pub fn of_data(data: serde_json::Value) -> Self {
+        Self { data: Some(data), ..Self::default() }
+    }
+
+    /// An outcome of words alone.
+    #[must_use]
+    pub fn of_text(text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
+    }
+
+    /// What the model is told when a call failed; the turn goes on.
+    #[must_use]
+    pub fn of_failure(why: impl Into<String>) -> Self {
+        Self { text: Some(why.into()), failed: true, ..Self::default() }
+    }
+
+    /// The answer as the model reads it: its words, else its data as JSON, else that it was done.
+    #[must_use]
+    pub fn as_model_text(&self) -> String {
+        match (&self.text, &self.data) {
+            (Some(text), _) if self.failed => format!("error: {text}"),
+            (Some(text), _) => text.clone(),
+            (None, Some(data)) => data.to_string(),
+            (None, None) => "done".to_owned(),
+        }
+    }
+}

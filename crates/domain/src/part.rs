@@ -1,0 +1,330 @@
+//! One physical send, and the plan that is made of them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Attachment, ConversationId, PartId, Sha256, Timestamp, TurnId};
+
+/// The platform's own id of a message, as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MessageRef(pub String);
+
+impl fmt::Display for MessageRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The form in which a text is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Markup {
+    /// Markdown, rendered into what the channel shows.
+    Rich,
+    /// The same characters without any rendering; the fallback when the platform refuses the rich form.
+    Plain,
+}
+
+/// The form in which a file is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileForm {
+    /// A photo, shown at once.
+    Photo,
+    /// A video with a player.
+    Video,
+    /// Music or speech with a player.
+    Audio,
+    /// A short, silent, looping film.
+    Animation,
+    /// A file to download; the form that takes anything.
+    Document,
+}
+
+/// A file of a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileItem {
+    /// The file.
+    pub attachment: Attachment,
+    /// How it is sent.
+    pub form: FileForm,
+    /// The text under it, or its alternative text; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub caption: String,
+}
+
+/// A voice after its prepare step: the bytes that every attempt sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreparedVoice {
+    /// The address of the OGG/Opus bytes.
+    pub sha256: Sha256,
+    /// Their number.
+    pub bytes: u64,
+    /// Playing time in milliseconds.
+    pub duration_ms: u64,
+    /// Loudness from 0 to 255 at no more than 256 points.
+    pub waveform: Vec<u8>,
+}
+
+/// What one part sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PartContent {
+    /// A chunk of the reply's text, with the files that ride on it.
+    Text {
+        /// The chunk in Markdown.
+        text: String,
+        /// How it is sent.
+        markup: Markup,
+        /// The files on the same message, where the channel bundles.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<FileItem>,
+    },
+    /// The spoken reply.
+    Voice {
+        /// The words.
+        words: String,
+        /// Whether the words stand in the reply's text already, so that they needn't be written when they can't be spoken.
+        in_text: bool,
+        /// The bytes, once the prepare step is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prepared: Option<PreparedVoice>,
+        /// A file instead of a bubble; the fallback where voice messages are forbidden.
+        #[serde(default)]
+        as_file: bool,
+    },
+    /// One file.
+    File(FileItem),
+    /// Several files on one message.
+    Album {
+        /// The files, in order.
+        items: Vec<FileItem>,
+    },
+    /// What could not be delivered: the last part of its response.
+    Notice {
+        /// The words in Markdown.
+        text: String,
+    },
+    /// Takes back a streamed message for which no text remained.
+    Withdraw,
+}
+
+impl PartContent {
+    /// A rich text without files.
+    #[must_use]
+    pub fn of_text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), markup: Markup::Rich, files: Vec::new() }
+    }
+
+    /// The word for its kind in `--json`, logs and metrics.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Text { .. } => "text",
+            Self::Voice { .. } => "voice",
+            Self::File(_) => "file",
+            Self::Album { .. } => "album",
+            Self::Notice { .. } => "notice",
+            Self::Withdraw => "withdraw",
+        }
+    }
+
+    /// The files that it carries, in order.
+    #[must_use]
+    pub fn files(&self) -> &[FileItem] {
+        match self {
+            Self::Text { files, .. } => files,
+            Self::File(item) => std::slice::from_ref(item),
+            Self::Album { items } => items,
+            Self::Voice { .. } | Self::Notice { .. } | Self::Withdraw => &[],
+        }
+    }
+
+    /// Whether something must be made before it can be sent.
+    #[must_use]
+    pub fn needs_preparation(&self) -> bool {
+        matches!(self, Self::Voice { prepared: None, .. })
+    }
+}
+
+/// Why a part was given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum FailureReason {
+    /// A file is larger than the channel takes.
+    #[error("{} is the limit here", crate::size::human(*limit))]
+    TooLarge {
+        /// The channel's limit in bytes.
+        limit: u64,
+    },
+    /// The platform refused it and there is no other form to send it in.
+    #[error("refused: {reason}")]
+    Refused {
+        /// The platform's words.
+        reason: String,
+    },
+    /// The platform will never take it: no permission, the chat is gone, the bot is blocked.
+    #[error("not allowed: {reason}")]
+    Forbidden {
+        /// The platform's words.
+        reason: String,
+    },
+    /// It was tried until it was too old.
+    #[error("not delivered in time: {reason}")]
+    Expired {
+        /// The last thing that went wrong.
+        reason: String,
+    },
+    /// Nobody knows whether it arrived, and it may not be sent again.
+    #[error("may have arrived: {reason}")]
+    MayHaveArrived {
+        /// What left it in doubt.
+        reason: String,
+    },
+    /// The words could not be spoken.
+    #[error("could not be spoken: {reason}")]
+    Unspeakable {
+        /// Why.
+        reason: String,
+    },
+    /// Its bytes are gone or damaged.
+    #[error("its bytes can't be read: {reason}")]
+    Unreadable {
+        /// Why.
+        reason: String,
+    },
+    /// An operator took it out of the outbox.
+    #[error("discarded by the operator")]
+    Discarded,
+}
+
+/// Where a part stands. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum PartState {
+    /// Not begun.
+    Pending,
+    /// Committed as begun: from here on it may have arrived.
+    Sending,
+    /// Known not to have arrived; begun again at `until`.
+    Waiting {
+        /// When it may be begun again.
+        until: Timestamp,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It may have arrived; the channel is probed at `until` before anything else is done.
+    InDoubt {
+        /// When the channel is probed.
+        until: Timestamp,
+        /// What left it in doubt.
+        reason: String,
+    },
+    /// It arrived as these messages.
+    Sent {
+        /// The platform's ids.
+        messages: Vec<MessageRef>,
+    },
+    /// It was given up.
+    Failed {
+        /// Why.
+        reason: FailureReason,
+    },
+    /// Other parts took its place.
+    Replaced {
+        /// They, in order.
+        by: Vec<PartId>,
+    },
+}
+
+impl PartState {
+    /// The word for it in `--json`, logs, metrics and the database.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Sending => "sending",
+            Self::Waiting { .. } => "waiting",
+            Self::InDoubt { .. } => "in_doubt",
+            Self::Sent { .. } => "sent",
+            Self::Failed { .. } => "failed",
+            Self::Replaced { .. } => "replaced",
+        }
+    }
+
+    /// Whether nothing more will happen to it.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Sent { .. } | Self::Failed { .. } | Self::Replaced { .. })
+    }
+}
+
+/// One physical send, as the ledger keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its id, and its idempotency key where the channel has one.
+    pub id: PartId,
+    /// Where it goes.
+    pub conversation: ConversationId,
+    /// The turn whose response it belongs to.
+    pub turn: TurnId,
+    /// Its place among the parts of the turn; only the order means something.
+    pub position: u32,
+    /// What it sends.
+    pub content: PartContent,
+    /// Where it stands.
+    pub state: PartState,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// When it was first begun.
+    pub first_attempt_at: Option<Timestamp>,
+    /// Whether it is sent with the label of a possible duplicate.
+    pub labelled: bool,
+    /// The message that exists already; a part that has one is performed as an edit of it.
+    pub target: Option<MessageRef>,
+    /// The person's message that it answers.
+    pub reply_to: Option<MessageRef>,
+    /// When it was planned; its age counts from here.
+    pub created_at: Timestamp,
+}
+
+/// A part as planned: what is to be sent, or why it can't be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPart {
+    /// What it sends.
+    pub content: PartContent,
+    /// Why it is given up before it was begun, such as a file over the channel's limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<FailureReason>,
+}
+
+impl PlannedPart {
+    /// A part that is to be sent.
+    #[must_use]
+    pub fn of(content: PartContent) -> Self {
+        Self { content, refused: None }
+    }
+}
+
+/// The ordered physical sends that a response becomes on one channel.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Plan {
+    /// Text, then voice, then files, then the closing notice where something can't be sent.
+    pub parts: Vec<PlannedPart>,
+}
+
+/// Something of a response that was not delivered, as the turn's record and the model's receipt have it
+/// (the seed's `ROUTING_ERROR`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutingError {
+    /// The part that failed.
+    pub part: PartId,
+    /// The turn whose response it was.
+    pub turn: TurnId,
+    /// What it was to send.
+    pub content: PartContent,
+    /// Why it was not delivered.
+    pub reason: FailureReason,
+}

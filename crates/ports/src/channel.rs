@@ -1,0 +1,104 @@
+//! Where people are: one adapter a platform.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, TurnId,
+    delivery::SendError,
+};
+
+use crate::ByteStream;
+
+/// One part on its way to a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartToSend {
+    /// The part's id: the idempotency key, where the channel has one.
+    pub part: PartId,
+    /// The turn that it answers.
+    pub turn: TurnId,
+    /// Where it goes.
+    pub conversation: ConversationId,
+    /// What is sent; a label for possible duplicates stands in its text already.
+    pub content: PartContent,
+    /// The person's message that it answers.
+    pub reply_to: Option<MessageRef>,
+}
+
+/// A file on its way in.
+pub struct IncomingFile {
+    /// Its size, where the platform tells it before the bytes.
+    pub bytes: Option<u64>,
+    /// The bytes.
+    pub content: ByteStream,
+}
+
+impl fmt::Debug for IncomingFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IncomingFile").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// Why a file could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// It may work later.
+    #[error("not fetched: {reason}")]
+    TryAgain {
+        /// What went wrong, in words for the person.
+        reason: String,
+    },
+    /// It never will: too large for the platform, expired, gone, forbidden.
+    #[error("refused: {reason}")]
+    Refused {
+        /// Why, in words for the person.
+        reason: String,
+    },
+}
+
+/// Sends to one platform and fetches from it. What comes in, the adapter hands to [`crate::Inbound`].
+///
+/// # Contract
+/// - `send` answers with the ids of all messages that it made, or an error that tells what is certain: only an error
+///   other than [`SendError::InDoubt`] means that nothing arrived.
+/// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`.
+/// - A rate limit and a decoded server error are `NotSent` with the platform's own wait.
+/// - Where [`ChannelCapabilities::idempotency`] is a key, a second `send` of one part within the window makes no second message.
+/// - `edit` is idempotent: the message ends with the new content however often it is called; "not modified" is success,
+///   a message that is gone is `Refused` with [`satchel_domain::delivery::Refusal::TargetGone`].
+/// - `delete` of a message that is gone is success.
+/// - `find_sent` answers only when exactly one match exists; several, none or no permission are `Ok(None)`.
+/// - `probe` changes nothing that a person can see.
+/// - Files are streamed from the blob store: memory does not grow with their size.
+/// - A call that is dropped stops its request.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Channel: Send + Sync {
+    /// The channel's name; all its conversations begin with it.
+    fn name(&self) -> ChannelName;
+
+    /// What the channel can do in a conversation; known limits of that place are lowered already.
+    fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities;
+
+    /// Sends a part as a new message.
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError>;
+
+    /// Makes an existing message show a part.
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError>;
+
+    /// Deletes a message of ours.
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError>;
+
+    /// Looks for a part whose send was left in doubt, among what stands after `after`.
+    async fn find_sent(
+        &self,
+        part: &PartToSend,
+        after: Option<MessageRef>,
+    ) -> Result<Option<Vec<MessageRef>>, SendError>;
+
+    /// Makes a harmless call that tells whether the platform answers.
+    async fn probe(&self) -> Result<(), SendError>;
+
+    /// Opens a file that a person sent.
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError>;
+}

@@ -1,0 +1,113 @@
+//! The model that answers.
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use futures::Stream;
+use satchel_domain::Attachment;
+use serde::{Deserialize, Serialize};
+
+use crate::ToolSpec;
+
+/// A call as the model sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelCall {
+    /// The id that joins call and answer within one request.
+    pub id: String,
+    /// The tool's name as Satchel knows it; an adapter maps dots for providers that refuse them.
+    pub name: String,
+    /// The arguments; a JSON string when what the model wrote was no JSON.
+    pub arguments: serde_json::Value,
+}
+
+/// One message of a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum ModelMessage {
+    /// From the person, or from Satchel on their behalf.
+    User {
+        /// The words, references to older files and the addendum included.
+        text: String,
+        /// The files of this turn; an adapter sends those that its model takes and leaves the rest to the words.
+        attachments: Vec<Attachment>,
+    },
+    /// From the model.
+    Assistant {
+        /// Its words.
+        text: String,
+        /// The calls that it asked for.
+        calls: Vec<ModelCall>,
+    },
+    /// From a tool.
+    Tool {
+        /// The id of the call that it answers.
+        call: String,
+        /// The answer.
+        text: String,
+        /// The files that it made, for models that can see them.
+        attachments: Vec<Attachment>,
+    },
+}
+
+/// What is asked of a model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelRequest {
+    /// How it shall behave.
+    pub system: String,
+    /// The conversation, oldest first.
+    pub messages: Vec<ModelMessage>,
+    /// The tools that it may ask for.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// What was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+}
+
+/// A piece of a model's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelEvent {
+    /// A little more text.
+    Text(String),
+    /// A whole tool call.
+    Call(ModelCall),
+    /// What was used; at most once, at the end.
+    Usage(Usage),
+    /// The answer is complete. A stream that ends without it broke off.
+    Done,
+}
+
+/// Why a model gave no answer, or no more of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ModelError {
+    /// Why, in words that a person understands.
+    pub reason: String,
+    /// Whether asking again may help.
+    pub retryable: bool,
+}
+
+/// A model's answer as it comes.
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
+
+/// A model that answers and asks for tools.
+///
+/// # Contract
+/// - The stream ends with [`ModelEvent::Done`] or with an error, and yields nothing after either.
+/// - Calls come in the order in which the model asked for them.
+/// - Retries happen inside, and only before the first piece was yielded.
+/// - A stream that is dropped stops its request.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait LanguageModel: Send + Sync {
+    /// The model's name, for logs and `--json`.
+    fn name(&self) -> String;
+
+    /// Asks the model.
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+}

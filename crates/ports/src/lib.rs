@@ -1,0 +1,40 @@
+//! The doors of the hexagon: one file a port, each a small object-safe trait whose doc is its contract.
+//!
+//! Adapters implement them, the crates that decide use them as `Arc<dyn …>`, and only the apps put the two together.
+//! The feature `mocks` adds a [`mockall`](https://docs.rs/mockall) mock of every port, named `Mock…`.
+//! Each `# Contract` line has a test of the same meaning in `tests/contracts`, run against every adapter of the port.
+
+pub mod blobs;
+pub mod channel;
+pub mod event_bus;
+pub mod inbound;
+pub mod language_model;
+pub mod ledger;
+pub mod speech;
+pub mod tool;
+pub mod workspace;
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::Stream;
+
+/// The bytes of a file as they flow: never the whole file at once.
+pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+
+pub use blobs::{BlobError, BlobHint, Blobs, StoredBlob};
+pub use channel::{Channel, FetchError, IncomingFile, PartToSend};
+pub use event_bus::{BusError, Event, EventBus};
+pub use inbound::{Inbound, InboundError};
+pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
+pub use ledger::{Lease, Ledger, LedgerError, OwnerId};
+pub use speech::{Speech, SpeechError, Spoken};
+pub use tool::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+pub use workspace::{Workspace, WorkspaceError, WriteMode};
+
+#[cfg(feature = "mocks")]
+pub use {
+    blobs::MockBlobs, channel::MockChannel, event_bus::MockEventBus, inbound::MockInbound,
+    language_model::MockLanguageModel, ledger::MockLedger, speech::MockSpeech, tool::MockTool,
+    workspace::MockWorkspace,
+};

@@ -1,0 +1,83 @@
+//! What a model can ask for.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{Attachment, CallId, ConversationId, Sender, ToolOutcome};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// What a tool may do to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SafetyTier {
+    /// It changes nothing; it may be repeated.
+    ReadOnly,
+    /// It changes something; it is never repeated by us.
+    SideEffecting,
+    /// It reaches secrets or other people; it needs a person's word.
+    Privileged,
+}
+
+/// A tool as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolSpec {
+    /// Its name; may hold dots.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
+    /// What it may do.
+    pub tier: SafetyTier,
+    /// How long a call may take; `None` for the default.
+    pub time_limit: Option<Duration>,
+}
+
+/// What a call knows of the turn around it. Cheap to clone, however large the files.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// The conversation; the only one whose files the call may touch.
+    pub conversation: ConversationId,
+    /// The call itself, and with it the turn.
+    pub call: CallId,
+    /// Who asked.
+    pub asker: Sender,
+    /// The files that came with this turn, by index.
+    pub inbound: Arc<[Attachment]>,
+    /// Cancelled when the person stops the turn, the time is up, or the lane is lost.
+    pub cancel: CancellationToken,
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("conversation", &self.conversation)
+            .field("call", &self.call)
+            .field("inbound", &self.inbound.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a call failed, in words that tell the model what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ToolError(pub String);
+
+/// Something that the model can ask for.
+///
+/// # Contract
+/// - `call` checks its arguments itself and says which is wrong and what is allowed.
+/// - It reports what is true: files are `queued`, never `sent`.
+/// - The files of an outcome have ids and stored bytes; the ledger numbers them when it stores the outcome.
+/// - It may be dropped at any await; what it wrote by then is either whole or absent.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What the model is told of it.
+    fn spec(&self) -> ToolSpec;
+
+    /// Performs a call.
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError>;
+}

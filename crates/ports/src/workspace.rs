@@ -1,0 +1,125 @@
+//! The files that a conversation's tools work on.
+
+use async_trait::async_trait;
+use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
+use serde::{Deserialize, Serialize};
+
+use crate::ByteStream;
+
+/// What happens to a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteMode {
+    /// It stays and the write fails.
+    CreateNew,
+    /// It is replaced at once, when all new bytes are on disk.
+    Replace,
+}
+
+/// An opened file.
+pub struct WorkspaceFile {
+    /// Its size when it was opened.
+    pub bytes: u64,
+    /// Its bytes.
+    pub content: ByteStream,
+}
+
+/// What an entry of a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// One entry of a directory. Links, devices and pipes are not listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its path in the workspace.
+    pub path: WorkspacePath,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its size; 0 for directories.
+    pub bytes: u64,
+    /// When it was last changed.
+    pub modified_at: Timestamp,
+}
+
+/// Why a workspace could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// There is nothing at this path.
+    #[error("`{0}` does not exist")]
+    NotFound(WorkspacePath),
+    /// There is something at this path already.
+    #[error("`{0}` exists already")]
+    Exists(WorkspacePath),
+    /// It is not a regular file.
+    #[error("`{0}` is not a regular file")]
+    NotAFile(WorkspacePath),
+    /// It is not a directory.
+    #[error("`{0}` is not a directory")]
+    NotADirectory(WorkspacePath),
+    /// The path leads out of the workspace through a link.
+    #[error("`{0}` leads out of the workspace")]
+    Escapes(WorkspacePath),
+    /// The mount can't be written to.
+    #[error("`{0}` can't be written to: {1} is read-only")]
+    ReadOnly(WorkspacePath, satchel_domain::path::Mount),
+    /// More bytes came than are allowed; the file is as it was.
+    #[error("`{path}` would be larger than {}", satchel_domain::size::human(*limit))]
+    TooLarge {
+        /// The path.
+        path: WorkspacePath,
+        /// The number of bytes that is allowed.
+        limit: u64,
+    },
+    /// The conversation has used up its room.
+    #[error("the workspace is full: {} is its quota", satchel_domain::size::human(*quota))]
+    QuotaExceeded {
+        /// The room in bytes.
+        quota: u64,
+    },
+    /// The disk failed, or the bytes to write broke off; the file is as it was.
+    #[error("`{path}` failed: {reason}")]
+    Failed {
+        /// The path.
+        path: WorkspacePath,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// The directories `/shared`, `/tmp` and `/vault` of each conversation.
+///
+/// # Contract
+/// - Nothing outside the mounts is read or written, whatever links and swaps happen meanwhile.
+/// - `write` returns after the bytes, the name and its directory are on disk.
+/// - A write that fails, is dropped, or dies with the process leaves the old file or the new one, never a part of one.
+/// - Two `CreateNew` writes of one path: exactly one succeeds.
+/// - Missing parent directories are created.
+/// - Conversations don't see each other's files, unless the operator made `/shared` one directory for all.
+/// - `list` is sorted by path.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Workspace: Send + Sync {
+    /// Opens a file.
+    async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError>;
+
+    /// Writes a file of at most `limit` bytes and returns its size.
+    async fn write(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        content: ByteStream,
+        mode: WriteMode,
+        limit: u64,
+    ) -> Result<u64, WorkspaceError>;
+
+    /// Lists a directory, not what lies in the directories in it.
+    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError>;
+
+    /// Removes a file or an empty directory.
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError>;
+}
