@@ -1,0 +1,12 @@
+//! The parts of Satchel that need nothing but the process itself: a bus, a scripted model, and the offline model.
+//!
+//! The bus and the offline model serve a machine with no account and no key; the scripted model serves tests and
+//! people who embed Satchel.
+
+pub mod bus;
+pub mod offline_model;
+pub mod scripted_model;
+
+pub use bus::LocalBus;
+pub use offline_model::OfflineModel;
+pub use scripted_model::{Script, ScriptedModel};

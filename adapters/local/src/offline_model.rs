@@ -1,0 +1,179 @@
+//! The model that needs no network and no key: it knows a few phrases about files and really drives the tools.
+//!
+//! It is no AI and says so. What it does follows from the request alone (the person's last message and the tools'
+//! answers since), so a turn that was interrupted goes on where it stood, and the same request is always answered in
+//! the same way.
+//!
+//! The pure core is [`answer`]: the message is understood as a list of wishes ([`wish`]); each wish says what it needs
+//! next ([`step`]), and wishes that need something at the same time ask for it in one message.
+
+mod files;
+mod phrase;
+mod prose;
+mod step;
+mod wish;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream;
+use satchel_domain::{Attachment, Source, Visibility};
+use satchel_ports::{
+    LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest,
+    language_model::{ModelCall, ModelStream},
+};
+use tokio::time::sleep;
+
+use self::{
+    files::{KnownFile, mentioned_last},
+    step::{Answered, Ask, Situation, Step},
+};
+
+/// How many pieces a text comes in at most, so that a long one doesn't take for ever.
+const PIECES: usize = 400;
+
+/// The offline model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfflineModel {
+    /// How long it waits before each piece of text, to show streaming and to try `/stop`.
+    pub piece_delay: Duration,
+}
+
+#[async_trait]
+impl LanguageModel for OfflineModel {
+    fn name(&self) -> String {
+        "offline".to_owned()
+    }
+
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let delay = self.piece_delay;
+        let events = answer(&request).into_iter();
+        Ok(Box::pin(stream::unfold((events, delay), async |(mut events, delay)| {
+            let event = events.next()?;
+            if matches!(event, ModelEvent::Text(_)) && !delay.is_zero() {
+                sleep(delay).await;
+            }
+            Some((Ok(event), (events, delay)))
+        })))
+    }
+}
+
+/// Answers a request: tool calls, or a text in word-sized pieces, and the end.
+#[must_use]
+pub fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
+    let mut events = match next(request) {
+        Next::Calls { round, asks } => {
+            let call = |(at, ask): (usize, Ask)| ModelCall {
+                id: format!("offline-{round}-{at}"),
+                name: ask.tool,
+                arguments: ask.arguments,
+            };
+            asks.into_iter().enumerate().map(|numbered| ModelEvent::Call(call(numbered))).collect()
+        }
+        Next::Say(text) => pieces(&text).map(|piece| ModelEvent::Text(piece.to_owned())).collect::<Vec<_>>(),
+    };
+    events.push(ModelEvent::Done);
+    events
+}
+
+/// What the whole message needs next.
+enum Next {
+    Calls { round: usize, asks: Vec<Ask> },
+    Say(String),
+}
+
+/// Replays the calls that were made since the person's last message and finds what comes after them.
+fn next(request: &ModelRequest) -> Next {
+    let asked = request.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }));
+    let Some(asked) = asked else { return Next::Say(prose::help()) };
+    let ModelMessage::User { text, attachments } = &request.messages[asked] else {
+        return Next::Say(prose::help());
+    };
+    let situation = Situation {
+        tools: &request.tools,
+        here: attachments.iter().map(KnownFile::from).collect::<Vec<_>>(),
+        mentioned: mentioned_last(&request.messages[..asked]),
+    };
+    let wishes = wish::understand(text, !attachments.is_empty());
+    let mut progress: Vec<Vec<Vec<Answered<'_>>>> = vec![Vec::new(); wishes.len()];
+    let mut rounds = rounds(&request.messages[asked + 1..]).into_iter();
+    for round in 0.. {
+        let steps: Vec<Step> =
+            wishes.iter().zip(&progress).map(|(wish, progress)| step::step(wish, progress, &situation)).collect();
+        if steps.iter().all(|step| matches!(step, Step::Say(_))) {
+            return Next::Say(joined(steps));
+        }
+        let Some(answered) = rounds.next() else {
+            let asks = steps.into_iter().flat_map(|step| if let Step::Ask(asks) = step { asks } else { vec![] });
+            return Next::Calls { round, asks: asks.collect() };
+        };
+        let mut answered = answered.into_iter();
+        for (step, progress) in steps.iter().zip(&mut progress) {
+            let Step::Ask(asks) = step else { continue };
+            let mine: Vec<Answered<'_>> = answered.by_ref().take(asks.len()).collect();
+            let fits = mine.len() == asks.len() && mine.iter().zip(asks).all(|(made, ask)| made.tool == ask.tool);
+            if !fits {
+                return Next::Say(prose::lost_track());
+            }
+            progress.push(mine);
+        }
+    }
+    Next::Say(prose::lost_track())
+}
+
+/// The calls of each of the model's messages, with their answers.
+fn rounds(since: &[ModelMessage]) -> Vec<Vec<Answered<'_>>> {
+    let answer_to = |id: &str| {
+        since.iter().find_map(|message| match message {
+            ModelMessage::Tool { call, text, .. } if call == id => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let calls = since.iter().filter_map(|message| match message {
+        ModelMessage::Assistant { calls, .. } if !calls.is_empty() => Some(calls),
+        _ => None,
+    });
+    let answered = |call: &'_ ModelCall| answer_to(&call.id).unwrap_or("error: the tool gave no answer");
+    calls.map(|calls| calls.iter().map(|call| Answered { tool: &call.name, text: answered(call) }).collect()).collect()
+}
+
+fn joined(steps: Vec<Step>) -> String {
+    let said = steps.into_iter().filter_map(|step| if let Step::Say(text) = step { Some(text) } else { None });
+    said.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Cuts a text into word-sized pieces, larger ones when it is long.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let least = text.len() / PIECES + 1;
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let from = rest.ceil_char_boundary(least.min(rest.len()));
+        // A word that never ends is cut, so that a wall of text still comes in pieces.
+        let to = rest.ceil_char_boundary((from + 64).min(rest.len()));
+        let end = rest[from..to].find(char::is_whitespace).map_or(to, |at| from + at);
+        let spaces = rest[end..].chars().next().filter(|c| c.is_whitespace()).map_or(0, char::len_utf8);
+        let (piece, later) = rest.split_at(end + spaces);
+        rest = later;
+        Some(piece)
+    })
+}
+
+impl From<&Attachment> for KnownFile {
+    fn from(attachment: &Attachment) -> Self {
+        Self {
+            id: attachment.id.to_string(),
+            number: attachment.number,
+            filename: attachment.filename.to_string(),
+            mime: attachment.mime.clone(),
+            bytes: attachment.bytes,
+            from_person: attachment.source == Source::User,
+            internal: attachment.visibility == Visibility::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,355 @@
+//! The words of the offline model. They are the first that a newcomer reads, so each says what is true and what to do.
+
+use satchel_domain::size;
+use satchel_ports::ToolSpec;
+use serde_json::Value;
+
+use super::{
+    files::{KnownFile, Selector, first_text, items, read_list},
+    step::Answered,
+    wish::MOST,
+};
+
+/// What it is, in a sentence that fits everywhere.
+const WHAT_I_AM: &str = "I'm Satchel's offline model: no AI, just a handful of phrases about files.";
+
+/// How much of a tool's words stands in a sentence, in bytes; the tools' own errors are no longer.
+const LONGEST_SENTENCE: usize = 1100;
+
+pub(super) fn help() -> String {
+    format!(
+        "{WHAT_I_AM} They are enough to try all that Satchel does with files, with no account and no key.\n\n\
+         Send me files, with or without words, and say for instance:\n\
+         - `save this as invoice.pdf`, `save all to /shared/trip`\n\
+         - `send me invoice.pdf`, `send #3 back`, `send everything`\n\
+         - `list my files`, `what did I send`\n\
+         - `read notes.txt`\n\
+         - `write notes.txt: buy milk`\n\
+         - `/tool file_list {{\"path\": \"/shared\"}}` calls any tool as it is; `/tool` shows them all\n\n\
+         Several wishes in one message work too: `save it to /shared and read it`. Saved files live under `/shared`; \
+         `/tmp` is for what may go.\n\n\
+         A real model would understand any wording, look into pictures and documents, and plan longer work. Real \
+         models aren't built in yet: they come with a later release and are set up under `models:` in `satchel.yaml`."
+    )
+}
+
+pub(super) fn unknown() -> String {
+    format!(
+        "{WHAT_I_AM} I didn't understand this one. Try `list my files`, `save this as NAME`, `send me NAME`, \
+         `read NAME`, or `help` for all that I know."
+    )
+}
+
+pub(super) fn arrived(files: &[KnownFile], understood: bool) -> String {
+    let count = if files.len() == 1 { "1 file".to_owned() } else { format!("{} files", files.len()) };
+    let came = if understood { format!("Got {count}:") } else { format!("Got {count}, but not your words:") };
+    let it = if files.len() == 1 { "it" } else { "them" };
+    let readable = files.iter().find(|file| file.mime.starts_with("text/") || file.mime == "application/json");
+    let read =
+        readable.map(|file| format!(", show what stands in one ({}),", code(&format!("read {}", file.filename))));
+    format!(
+        "{came}\n{}\n\nI can save {it} (`save {it} to /shared`){} or send {it} back (`send {it} back`); `help` tells the \
+         rest. {WHAT_I_AM}",
+        lines(files.iter().map(KnownFile::line)),
+        read.unwrap_or_default(),
+    )
+}
+
+pub(super) fn too_much() -> String {
+    format!("That is as much as I do for one message: {MOST} wishes. Please send the rest once more.")
+}
+
+pub(super) fn write_what() -> String {
+    "What shall stand in the file? Say it like this: `write notes.txt: buy milk`.".to_owned()
+}
+
+pub(super) fn lost_track() -> String {
+    "I lost track of what I was doing: the tools' answers don't fit what I asked. Please say it once more.".to_owned()
+}
+
+pub(super) fn tools(tools: &[ToolSpec]) -> String {
+    if tools.is_empty() {
+        return "There are no tools in this conversation.".to_owned();
+    }
+    let line = |tool: &ToolSpec| format!("- {}: {}", code(&tool.name), first_sentence(&tool.description));
+    format!("These tools can be called with `/tool NAME {{json}}`:\n{}", lines(tools.iter().map(line)))
+}
+
+pub(super) fn no_tool(name: &str) -> String {
+    format!("I can't do that here: there is no tool {}. `/tool` shows those that there are.", code(name))
+}
+
+pub(super) fn no_json(tool: &str, why: &str) -> String {
+    format!(
+        "What follows {} isn't JSON ({why}). Arguments look like this: `/tool file_read {{\"path\": \"/shared/a.txt\"}}`",
+        code(tool)
+    )
+}
+
+pub(super) fn tool_answered(answer: &Answered<'_>) -> String {
+    match answer.failure() {
+        Some(why) => format!("{} failed: {}", code(answer.tool), sentence(why)),
+        None => format!("{} answered:\n{}", code(answer.tool), block(answer.text)),
+    }
+}
+
+/// Tells that something could not be done; `answer` is what the tool said.
+pub(super) fn failed(doing: &str, answer: &str) -> String {
+    format!("I couldn't {doing}: {}", sentence(answer.strip_prefix("error: ").unwrap_or(answer)))
+}
+
+pub(super) fn not_found(missing: &[Selector]) -> String {
+    let line = |selector: &Selector| match selector {
+        Selector::Recent | Selector::All => "There are no files in this conversation yet. Send me one.".to_owned(),
+        Selector::Number(number) => format!("There is no file #{number} here."),
+        Selector::Kind(kind, _) => {
+            let word = kind.split('/').next_back().filter(|word| !word.is_empty());
+            format!("There is no {} here.", word.unwrap_or(kind.trim_end_matches('/')))
+        }
+        Selector::Path(name) | Selector::Name(name) => format!("I know no file called {}.", code(name)),
+    };
+    let mut said: Vec<String> = missing.iter().map(line).collect();
+    said.dedup();
+    if missing.iter().any(|selector| !matches!(selector, Selector::Recent | Selector::All)) {
+        said.push("`list my files` shows what there is.".to_owned());
+    }
+    said.join(" ")
+}
+
+pub(super) fn one_name_for_many(path: &str, files: &[KnownFile]) -> String {
+    format!(
+        "{} files can't all be saved as {}. Say which one, such as {}, or name a folder: `save all to /shared/trip`.",
+        files.len(),
+        code(path),
+        code(&format!("save {} as {path}", files[0].filename)),
+    )
+}
+
+pub(super) fn saved(files: &[KnownFile], answers: &[Answered<'_>], missing: &[Selector]) -> String {
+    let told = files.iter().zip(answers).map(|(file, answer)| saved_one(&file.filename, answer));
+    with_missing(told.collect(), missing)
+}
+
+fn saved_one(name: &str, answer: &Answered<'_>) -> String {
+    if let Some(why) = answer.failure() {
+        return match taken(why) {
+            Some(taken) => format!(
+                "{} To replace it, say the same with `, overwrite` at the end.",
+                failed(&format!("save {}", code(name)), &taken)
+            ),
+            None => failed(&format!("save {}", code(name)), why),
+        };
+    }
+    match serde_json::from_str::<Value>(answer.text).ok().as_ref().and_then(saved_where) {
+        Some(place) => format!("Saved {} as {place}.", code(name)),
+        None => format!("About saving {}: {}", code(name), sentence(answer.text)),
+    }
+}
+
+/// What is said of a path that is taken, without the advice that the tool gives to models.
+fn taken(why: &str) -> Option<String> {
+    const TAKEN: &str = " exists already";
+    why.find(TAKEN).map(|at| why[..at + TAKEN.len()].to_owned())
+}
+
+fn saved_where(answer: &Value) -> Option<String> {
+    let path = code(first_text(answer, &["path"])?);
+    Some(match answer["bytes_written"].as_u64() {
+        Some(bytes) => format!("{path} ({})", size::human(bytes)),
+        None => path,
+    })
+}
+
+pub(super) fn saved_all(answer: &Answered<'_>) -> String {
+    // When some files failed, the list stands on the last line, after the tool's words.
+    let list = answer.text.lines().next_back().unwrap_or_default();
+    let value: Value = serde_json::from_str(list).unwrap_or_default();
+    let Some(list) = items(&value, &["files", "saved", "attachments"]) else {
+        return match answer.failure() {
+            Some(why) => failed("save the files", why),
+            None => format!("About saving the files: {}", sentence(answer.text)),
+        };
+    };
+    let (saved, failures): (Vec<&Value>, Vec<&Value>) = list.iter().partition(|item| item["error"].is_null());
+    let saved =
+        saved.into_iter().map(|item| saved_where(item).map_or("- one file".to_owned(), |place| format!("- {place}")));
+    let mut told: Vec<String> = Vec::new();
+    if saved.len() > 0 {
+        told.push(format!("Saved:\n{}", lines(saved)));
+    }
+    told.extend(failures.into_iter().map(|item| {
+        let name = first_text(item, &["filename"]).unwrap_or("a file");
+        failed(&format!("save {}", code(name)), first_text(item, &["error"]).unwrap_or("no reason was given"))
+    }));
+    told.join("\n\n")
+}
+
+pub(super) fn sent(files: &[KnownFile], paths: &[String], answers: &[Answered<'_>], missing: &[Selector]) -> String {
+    let mut answers = answers.iter();
+    let (mut coming, mut told) = (Vec::new(), Vec::new());
+    if !files.is_empty() {
+        match answers.next().and_then(Answered::failure) {
+            None => coming.extend(files.iter().map(|file| code(&file.filename))),
+            Some(why) => told.push(failed("send what you asked for", why)),
+        }
+    }
+    for (path, answer) in paths.iter().zip(answers) {
+        match answer.failure() {
+            None => coming.push(code(path)),
+            Some(why) => told.push(failed(&format!("send {}", code(path)), why)),
+        }
+    }
+    match coming.as_slice() {
+        [] => {}
+        [one] => told.insert(0, format!("On its way: {one}.")),
+        many => told.insert(0, format!("On their way: {}.", many.join(", "))),
+    }
+    with_missing(told, missing)
+}
+
+fn with_missing(mut told: Vec<String>, missing: &[Selector]) -> String {
+    if !missing.is_empty() {
+        told.push(not_found(missing));
+    }
+    told.join("\n")
+}
+
+pub(super) fn received(answers: &[Answered<'_>]) -> String {
+    let Some(answer) = answers.first() else { return lost_track() };
+    let Some(files) = read_list(answer.text) else { return failed("look through the files", answer.text) };
+    let sent: Vec<String> = files.iter().filter(|file| file.from_person).map(KnownFile::line).collect();
+    if sent.is_empty() {
+        return "You haven't sent me any files in this conversation yet.".to_owned();
+    }
+    format!("You sent:\n{}{}", lines(sent.into_iter()), and_more(answer.text))
+}
+
+pub(super) fn listed(directory: &str, answers: &[Answered<'_>]) -> String {
+    let told = answers.iter().map(|answer| match answer.tool {
+        "attachment.list" => match read_list(answer.text) {
+            Some(files) if files.is_empty() => "No files have been sent or made in this conversation yet.".to_owned(),
+            Some(files) => {
+                let shown = lines(files.iter().map(KnownFile::line));
+                format!("In this conversation:\n{shown}{}", and_more(answer.text))
+            }
+            None => failed("look through the conversation's files", answer.text),
+        },
+        _ => listed_directory(directory, answer),
+    });
+    told.collect::<Vec<_>>().join("\n\n")
+}
+
+fn listed_directory(directory: &str, answer: &Answered<'_>) -> String {
+    if answer.failure().is_some() {
+        return failed(&format!("list {}", code(directory)), answer.text);
+    }
+    let value: Value = serde_json::from_str(answer.text).unwrap_or_default();
+    let Some(entries) = items(&value, &["entries", "files"]) else {
+        return format!("In {}:\n{}", code(directory), block(answer.text));
+    };
+    if entries.is_empty() {
+        return format!("{} is empty.", code(directory));
+    }
+    let line = |entry: &Value| {
+        let path = entry.as_str().or_else(|| first_text(entry, &["path", "name"])).unwrap_or("?");
+        match (entry["kind"].as_str(), entry["bytes"].as_u64()) {
+            (Some("directory"), _) => format!("- {}", code(&format!("{path}/"))),
+            (_, Some(bytes)) => format!("- {}, {}", code(path), size::human(bytes)),
+            (_, None) => format!("- {}", code(path)),
+        }
+    };
+    format!("In {}:\n{}{}", code(directory), lines(entries.iter().map(line)), and_more(answer.text))
+}
+
+/// Tells that a list is not complete.
+fn and_more(answer: &str) -> &'static str {
+    let value: Value = serde_json::from_str(answer).unwrap_or_default();
+    let more = value["more"].as_bool().unwrap_or(false) || value["more"].as_u64().is_some_and(|more| more > 0);
+    if more { "\n\nThese are not all: the list was too long." } else { "" }
+}
+
+pub(super) fn read<'n>(names: impl Iterator<Item = &'n str>, answers: &[Answered<'_>], missing: &[Selector]) -> String {
+    let told = names.zip(answers).map(|(name, answer)| {
+        match answer.failure() {
+            Some(why) if why.contains("is no text") => {
+                return format!("{} is no text. I can only send it: {}.", code(name), code(&format!("send {name}")));
+            }
+            Some(why) => return failed(&format!("read {}", code(name)), why),
+            None => {}
+        }
+        if matches!(answer.text.trim(), "" | "[the file is empty]") {
+            return format!("{} is empty.", code(name));
+        }
+        // A page ends in a line that tells how to read on; a person can do so with `/tool`.
+        let page = answer.text.rsplit_once('\n').and_then(|(text, last)| {
+            let place = last.strip_prefix("[bytes ")?.strip_suffix(']')?;
+            Some((text, place))
+        });
+        let Some((text, place)) = page else {
+            return format!("{} says:\n{}", code(name), fenced("", answer.text));
+        };
+        let more = match place.split_once("; read on with ") {
+            Some((place, call)) => format!("These are bytes {place}. Read on with {}.", code(&format!("/tool {call}"))),
+            None => format!("These are bytes {place}."),
+        };
+        format!("{} says:\n{}\n{more}", code(name), fenced("", text))
+    });
+    with_missing(told.collect(), missing)
+}
+
+pub(super) fn written(path: &str, bytes: usize, written: &Answered<'_>, added: Option<&Answered<'_>>) -> String {
+    if let Some(why) = written.failure() {
+        let doing = format!("write {}", code(path));
+        return match taken(why) {
+            Some(taken) => {
+                format!("{} To replace it, say {}.", failed(&doing, &taken), code(&format!("overwrite {path} with …")))
+            }
+            None => failed(&doing, why),
+        };
+    }
+    let wrote = format!("Wrote {} ({}).", code(path), size::human(bytes as u64));
+    match added {
+        None => wrote,
+        Some(added) => match added.failure() {
+            None => format!("{wrote} It comes with this message."),
+            Some(why) => format!("{wrote} {}", failed("send it along", why)),
+        },
+    }
+}
+
+/// A text as code within a line, whatever backticks it holds.
+pub(super) fn code(text: &str) -> String {
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+/// A tool's answer as a code block; JSON is set out in lines.
+fn block(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) => fenced("json", &format!("{value:#}")),
+        Err(_) => fenced("", text),
+    }
+}
+
+/// A code block whose fence is longer than any in the text.
+fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.saturating_add(1).max(3));
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
+
+fn lines(lines: impl Iterator<Item = String>) -> String {
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A tool's words as a sentence, cut where they are no sentence any more.
+fn sentence(text: &str) -> String {
+    let text = text.trim();
+    if text.len() > LONGEST_SENTENCE {
+        return format!("{}…", &text[..text.floor_char_boundary(LONGEST_SENTENCE)]);
+    }
+    if text.ends_with(['.', '!', '?', '…']) { text.to_owned() } else { format!("{text}.") }
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
+}

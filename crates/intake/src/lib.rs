@@ -1,0 +1,11 @@
+//! From a message as it came to a turn that the agent can run: taking in, fetching files, commands, steering.
+//!
+//! The way in is [`Reception`], which channel adapters know as [`satchel_ports::Inbound`]. What is queued, the worker of
+//! a lane turns into a turn with [`prepare::fetch_files`], or answers at once with [`commands::answer`].
+
+pub mod commands;
+pub mod prepare;
+pub mod reception;
+pub mod steering;
+
+pub use reception::Reception;

@@ -1,0 +1,200 @@
+//! Fetches the files of a queued turn: each is stored or refused before the turn begins.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use satchel_domain::{Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, size};
+use satchel_ports::{
+    BlobError, BlobHint, Blobs, Channel, FetchError, Lease, Ledger, LedgerError,
+    ledger::{InboundFile, QueuedTurn},
+};
+
+/// How many files of one turn are fetched at once.
+const AT_ONCE: usize = 3;
+
+/// How often a file is tried before it is refused.
+const TRIES: u32 = 5;
+
+/// What may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InboundLimits {
+    /// The largest file in bytes.
+    pub file_bytes: u64,
+    /// The most files of one turn.
+    pub files_per_turn: usize,
+    /// How long one attempt at one file may take.
+    pub fetch_time: Duration,
+}
+
+impl Default for InboundLimits {
+    fn default() -> Self {
+        Self { file_bytes: 2 << 30, files_per_turn: 20, fetch_time: Duration::from_secs(30 * 60) }
+    }
+}
+
+/// What fetching needs.
+#[derive(Clone, Copy)]
+pub struct Fetching<'a> {
+    /// Where the files come from.
+    pub channel: &'a dyn Channel,
+    /// Where their bytes go.
+    pub blobs: &'a dyn Blobs,
+    /// Where they are recorded.
+    pub ledger: &'a dyn Ledger,
+    /// The right to record them.
+    pub lease: &'a Lease,
+    /// What may come in.
+    pub limits: InboundLimits,
+}
+
+/// Fetches every file of the turn that still waits, and returns the turn with each stored or refused.
+///
+/// Each file is recorded by itself, so that a crash repeats at most the files in flight.
+///
+/// # Errors
+/// When the ledger fails or the lane is lost. A file that can't be had is no error: it is refused.
+pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
+    let mut waiting = Vec::new();
+    let mut nth = 0;
+    for (at, message) in turn.messages.iter().enumerate() {
+        for (index, file) in message.files.iter().enumerate() {
+            if let InboundFile::Waiting(reference) = file {
+                waiting.push((at, index, nth, message.id, reference.clone()));
+            }
+            nth += 1;
+        }
+    }
+    let id = turn.id;
+    let fetched: Vec<(usize, usize, InboundFile)> = stream::iter(waiting)
+        .map(|(at, index, nth, message, reference)| async move {
+            let outcome = if nth < fetching.limits.files_per_turn {
+                fetch(fetching, &reference).await
+            } else {
+                Err(format!("only {} files are taken at once", fetching.limits.files_per_turn))
+            };
+            record(fetching, id, message, index, reference, outcome).await.map(|file| (at, index, file))
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await?;
+    for (at, index, file) in fetched {
+        turn.messages[at].files[index] = file;
+    }
+    Ok(turn)
+}
+
+/// Refuses every file of the turn that still waits, for a turn that is given up.
+///
+/// # Errors
+/// When the ledger fails or the lane is lost.
+pub async fn refuse_files(
+    fetching: Fetching<'_>,
+    mut turn: QueuedTurn,
+    reason: &str,
+) -> Result<QueuedTurn, LedgerError> {
+    let id = turn.id;
+    for message in &mut turn.messages {
+        for (index, file) in message.files.iter_mut().enumerate() {
+            if let InboundFile::Waiting(reference) = file {
+                let refused = Err(reason.to_owned());
+                *file = record(fetching, id, message.id, index, reference.clone(), refused).await?;
+            }
+        }
+    }
+    Ok(turn)
+}
+
+/// Fetches one file, trying again while that may help. The error says in words why it is refused.
+async fn fetch(fetching: Fetching<'_>, reference: &FileReference) -> Result<Attachment, String> {
+    let mut wait = Duration::from_secs(1);
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let attempt = tokio::time::timeout(fetching.limits.fetch_time, fetch_once(fetching, reference)).await;
+        let reason = match attempt {
+            Ok(Ok(attachment)) => return Ok(attachment),
+            Ok(Err(Attempt::Refused(reason))) => return Err(reason),
+            Ok(Err(Attempt::Failed(reason))) => reason,
+            Err(_) => format!("it took longer than {} s", fetching.limits.fetch_time.as_secs()),
+        };
+        if tried == TRIES {
+            return Err(format!("it could not be fetched ({reason})"));
+        }
+        tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a file will be fetched again");
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+    }
+}
+
+enum Attempt {
+    Refused(String),
+    Failed(String),
+}
+
+async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result<Attachment, Attempt> {
+    let limit = fetching.limits.file_bytes;
+    let too_large =
+        |bytes: u64| Attempt::Refused(format!("it is {}, the limit is {}", size::human(bytes), size::human(limit)));
+    if let Some(bytes) = reference.bytes.filter(|bytes| *bytes > limit) {
+        return Err(too_large(bytes));
+    }
+    let incoming = fetching.channel.fetch(reference).await.map_err(|error| match error {
+        FetchError::TryAgain { reason } => Attempt::Failed(reason),
+        FetchError::Refused { reason } => Attempt::Refused(reason),
+    })?;
+    if let Some(bytes) = incoming.bytes.filter(|bytes| *bytes > limit) {
+        return Err(too_large(bytes));
+    }
+    let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone() };
+    let stored = fetching.blobs.put(incoming.content, &hint, limit).await.map_err(|error| match error {
+        BlobError::TooLarge { limit } => {
+            Attempt::Refused(format!("it is larger than the limit of {}", size::human(limit)))
+        }
+        BlobError::Source(source) => Attempt::Failed(format!("the transfer broke off: {source}")),
+        BlobError::Full => Attempt::Failed("no space is left for files".to_owned()),
+        other => {
+            tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
+            Attempt::Failed("the file store failed".to_owned())
+        }
+    })?;
+    Ok(Attachment {
+        id: AttachmentId(fetching.ledger.new_id()),
+        number: 0,
+        conversation: fetching.lease.conversation.clone(),
+        source: Source::User,
+        filename: reference.filename.clone(),
+        mime: stored.mime,
+        bytes: stored.bytes,
+        sha256: stored.sha256,
+        media: stored.media,
+        description: reference.caption.clone(),
+        created_at: fetching.ledger.now(),
+        visibility: Visibility::Deliver,
+    })
+}
+
+async fn record(
+    fetching: Fetching<'_>,
+    turn: TurnId,
+    message: InboxId,
+    index: usize,
+    reference: FileReference,
+    outcome: Result<Attachment, String>,
+) -> Result<InboundFile, LedgerError> {
+    let index = u32::try_from(index).expect("a message has fewer files than fit a u32");
+    match outcome {
+        Ok(attachment) => {
+            let stored = fetching.ledger.store_file(fetching.lease, message, index, &attachment).await?;
+            Ok(InboundFile::Stored(stored))
+        }
+        Err(reason) => {
+            tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused");
+            let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
+            fetching.ledger.refuse_file(fetching.lease, message, index, &refused).await?;
+            Ok(InboundFile::Refused(refused))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Fetching: what is stored, what is tried again, what is refused and in which words.
+
+use std::sync::{Arc, Mutex};
+
+use rstest::rstest;
+use satchel_domain::{Filename, InboundMessage, Media, Sender, Sha256, Timestamp};
+use satchel_ports::{
+    ByteStream, IncomingFile, MockBlobs, MockChannel, MockLedger, OwnerId, StoredBlob, ledger::QueuedMessage,
+};
+use uuid::Uuid;
+
+use super::*;
+
+fn reference(name: &str, bytes: Option<u64>) -> FileReference {
+    FileReference {
+        locator: name.into(),
+        filename: Filename::from_untrusted(name),
+        mime: None,
+        bytes,
+        caption: String::new(),
+    }
+}
+
+fn turn(files: Vec<FileReference>) -> QueuedTurn {
+    let id = TurnId(Uuid::from_u128(1));
+    QueuedTurn {
+        id,
+        messages: vec![QueuedMessage {
+            id: InboxId(Uuid::from_u128(2)),
+            turn: id,
+            message: InboundMessage {
+                conversation: "console:main".parse().unwrap(),
+                key: "1".into(),
+                edit_of: None,
+                sender: Sender { id: "owner".into(), name: "Owner".into() },
+                text: String::new(),
+                files: files.clone(),
+                album: None,
+                message: None,
+                raw: serde_json::Value::Null,
+            },
+            files: files.into_iter().map(InboundFile::Waiting).collect(),
+            received_at: Timestamp(0),
+        }],
+        ready_at: Timestamp(0),
+        journal: Vec::new(),
+        stream: None,
+        crashes: 0,
+        untold: Vec::new(),
+    }
+}
+
+fn empty() -> ByteStream {
+    Box::pin(stream::empty())
+}
+
+fn ledger() -> MockLedger {
+    let mut ledger = MockLedger::new();
+    ledger.expect_new_id().returning(|| Uuid::from_u128(7));
+    ledger.expect_now().returning(|| Timestamp(5));
+    ledger
+        .expect_store_file()
+        .returning(|_, _, index, file| Ok(Attachment { number: u64::from(index) + 1, ..file.clone() }));
+    ledger.expect_refuse_file().returning(|_, _, _, _| Ok(()));
+    ledger
+}
+
+fn blobs() -> MockBlobs {
+    let mut blobs = MockBlobs::new();
+    blobs.expect_put().returning(|_, _, _| {
+        Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "image/png".into(), media: Media::default() })
+    });
+    blobs
+}
+
+async fn fetch_all(channel: MockChannel, blobs: MockBlobs, files: Vec<FileReference>) -> Vec<InboundFile> {
+    let ledger = ledger();
+    let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+    let limits = InboundLimits { file_bytes: 100, files_per_turn: 2, fetch_time: Duration::from_secs(10) };
+    let fetching = Fetching { channel: &channel, blobs: &blobs, ledger: &ledger, lease: &lease, limits };
+    fetch_files(fetching, turn(files)).await.unwrap().messages.remove(0).files
+}
+
+fn reason(file: &InboundFile) -> &str {
+    match file {
+        InboundFile::Refused(refused) => &refused.reason,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
+    let mut channel = MockChannel::new();
+    channel.expect_fetch().returning(|_| Ok(IncomingFile { bytes: Some(3), content: empty() }));
+    let files = fetch_all(channel, blobs(), vec![reference("a.jpg", None), reference("b.jpg", None)]).await;
+    let InboundFile::Stored(second) = &files[1] else { panic!("{files:?}") };
+    assert_eq!((second.number, second.mime.as_str(), second.filename.as_str()), (2, "image/png", "b.jpg"));
+}
+
+#[rstest]
+#[case::claimed(Some(101), None)]
+#[case::told_by_the_platform(None, Some(101))]
+#[tokio::test]
+async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<u64>, #[case] told: Option<u64>) {
+    let mut channel = MockChannel::new();
+    channel.expect_fetch().returning(move |_| Ok(IncomingFile { bytes: told, content: empty() }));
+    let files = fetch_all(channel, MockBlobs::new(), vec![reference("a.jpg", claimed)]).await;
+    assert_eq!(reason(&files[0]), "it is 101 B, the limit is 100 B");
+}
+
+#[tokio::test]
+async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
+    let mut channel = MockChannel::new();
+    channel.expect_fetch().returning(|_| Ok(IncomingFile { bytes: None, content: empty() }));
+    let files =
+        fetch_all(channel, blobs(), vec![reference("a", None), reference("b", None), reference("c", None)]).await;
+    assert!(matches!(files[..2], [InboundFile::Stored(_), InboundFile::Stored(_)]));
+    assert_eq!(reason(&files[2]), "only 2 files are taken at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_may_pass_is_tried_again_and_in_the_end_refused() {
+    let tries = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&tries);
+    let mut channel = MockChannel::new();
+    channel.expect_fetch().returning(move |reference| {
+        *counted.lock().unwrap() += 1;
+        match (reference.locator.as_str(), *counted.lock().unwrap()) {
+            ("flaky", 3) => Ok(IncomingFile { bytes: None, content: empty() }),
+            _ => Err(FetchError::TryAgain { reason: "the server is busy".into() }),
+        }
+    });
+    let files = fetch_all(channel, blobs(), vec![reference("flaky", None)]).await;
+    assert!(matches!(files[0], InboundFile::Stored(_)));
+    assert_eq!(*tries.lock().unwrap(), 3);
+
+    let mut channel = MockChannel::new();
+    channel.expect_fetch().times(5).returning(|_| Err(FetchError::TryAgain { reason: "the server is busy".into() }));
+    let files = fetch_all(channel, blobs(), vec![reference("down", None)]).await;
+    assert_eq!(reason(&files[0]), "it could not be fetched (the server is busy)");
+}
+
+#[tokio::test]
+async fn a_refusal_keeps_the_channels_words_and_the_other_files() {
+    let mut channel = MockChannel::new();
+    channel.expect_fetch().returning(|reference| match reference.locator.as_str() {
+        "gone" => Err(FetchError::Refused { reason: "the file is no longer there".into() }),
+        _ => Ok(IncomingFile { bytes: None, content: empty() }),
+    });
+    let files = fetch_all(channel, blobs(), vec![reference("gone", None), reference("here", None)]).await;
+    assert_eq!(reason(&files[0]), "the file is no longer there");
+    assert!(matches!(files[1], InboundFile::Stored(_)));
+}

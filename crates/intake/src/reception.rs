@@ -1,0 +1,140 @@
+//! Takes messages in: durable first, then the workers are woken.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{FileReference, Filename, InboundMessage, TurnId};
+use satchel_ports::{Event, EventBus, Inbound, InboundError, Lease, Ledger, ledger::Claim};
+use tokio::sync::mpsc;
+use unicode_normalization::UnicodeNormalization;
+
+/// The one door through which all channels' messages come.
+pub struct Reception {
+    ledger: Arc<dyn Ledger>,
+    bus: Arc<dyn EventBus>,
+    lanes: mpsc::Sender<Lease>,
+}
+
+impl Reception {
+    /// Makes a door that hands each lane that it claims to `lanes`.
+    ///
+    /// While that queue is full nothing is claimed: the lane stays free and is found by whoever looks for work next.
+    #[must_use]
+    pub fn new(ledger: Arc<dyn Ledger>, bus: Arc<dyn EventBus>, lanes: mpsc::Sender<Lease>) -> Self {
+        Self { ledger, bus, lanes }
+    }
+}
+
+#[async_trait]
+impl Inbound for Reception {
+    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+        let message = with_composed_names(message);
+        // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
+        let place = self.lanes.try_reserve().ok();
+        let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
+        let received = self.ledger.receive(&message, claim).await.map_err(|error| InboundError(Box::new(error)))?;
+        if let (Some(place), Some(lease)) = (place, received.lease) {
+            place.send(lease);
+        }
+        if !received.duplicate {
+            let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
+            if let Err(error) = self.bus.publish(event).await {
+                // Workers look for work on their own too, so this costs time and nothing else.
+                tracing::debug!(error = %error, "nobody was woken for a new message");
+            }
+        }
+        Ok(received.turn)
+    }
+}
+
+/// Names in composed form (NFC): some systems send `ё` as two characters, and nobody finds such a file by typing its name.
+fn with_composed_names(mut message: InboundMessage) -> InboundMessage {
+    let composed = |file: FileReference| FileReference {
+        filename: Filename::from_untrusted(&file.filename.as_str().nfc().collect::<String>()),
+        ..file
+    };
+    message.files = message.files.into_iter().map(composed).collect();
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::Sender;
+    use satchel_ports::{LedgerError, MockEventBus, MockLedger, OwnerId, ledger::Received};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const TURN: TurnId = TurnId(Uuid::from_u128(1));
+
+    fn message(filename: &str) -> InboundMessage {
+        InboundMessage {
+            conversation: "console:main".parse().unwrap(),
+            key: "1".into(),
+            edit_of: None,
+            sender: Sender { id: "owner".into(), name: "Owner".into() },
+            text: String::new(),
+            files: vec![FileReference {
+                locator: "/tmp/x".into(),
+                filename: Filename::from_untrusted(filename),
+                mime: None,
+                bytes: None,
+                caption: String::new(),
+            }],
+            album: None,
+            message: None,
+            raw: serde_json::Value::Null,
+        }
+    }
+
+    fn lease() -> Lease {
+        Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::from_u128(9)), token: 1 }
+    }
+
+    #[tokio::test]
+    async fn a_claimed_lane_reaches_a_worker_and_the_bus_hears_of_the_message() {
+        let mut ledger = MockLedger::new();
+        ledger
+            .expect_receive()
+            .withf(|message, claim| message.files[0].filename.as_str() == "ёж.txt" && *claim == Claim::IfFree)
+            .returning(|_, _| Ok(Received { turn: TURN, duplicate: false, lease: Some(lease()) }));
+        let mut bus = MockEventBus::new();
+        bus.expect_publish().once().returning(|_| Ok(()));
+        let (lanes, mut claimed) = mpsc::channel(1);
+        let reception = Reception::new(Arc::new(ledger), Arc::new(bus), lanes);
+        assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), TURN);
+        assert_eq!(claimed.try_recv().unwrap(), lease());
+    }
+
+    #[tokio::test]
+    async fn without_a_free_worker_the_lane_is_left_for_others() {
+        let mut ledger = MockLedger::new();
+        ledger
+            .expect_receive()
+            .withf(|_, claim| *claim == Claim::Leave)
+            .returning(|_, _| Ok(Received { turn: TURN, duplicate: false, lease: None }));
+        let mut bus = MockEventBus::new();
+        bus.expect_publish().returning(|_| Ok(()));
+        let (lanes, _claimed) = mpsc::channel(1);
+        lanes.try_send(lease()).unwrap();
+        assert!(Reception::new(Arc::new(ledger), Arc::new(bus), lanes).accept(message("a")).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_stored_is_an_error_and_nobody_hears_of_it() {
+        let mut ledger = MockLedger::new();
+        ledger.expect_receive().returning(|_, _| Err(LedgerError::Full));
+        let (lanes, _claimed) = mpsc::channel(1);
+        let reception = Reception::new(Arc::new(ledger), Arc::new(MockEventBus::new()), lanes);
+        assert!(reception.accept(message("a")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_repeat_wakes_nobody() {
+        let mut ledger = MockLedger::new();
+        ledger.expect_receive().returning(|_, _| Ok(Received { turn: TURN, duplicate: true, lease: None }));
+        let (lanes, _claimed) = mpsc::channel(1);
+        let reception = Reception::new(Arc::new(ledger), Arc::new(MockEventBus::new()), lanes);
+        assert_eq!(reception.accept(message("a")).await.unwrap(), TURN);
+    }
+}
