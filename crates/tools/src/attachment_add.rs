@@ -1,0 +1,245 @@
+//! `attachment.add`: makes files of the workspace into attachments of the reply, all of them or none.
+
+use async_trait::async_trait;
+use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, WorkspacePath, size::human};
+use satchel_ports::{BlobError, BlobHint, SafetyTier, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    ToolServices,
+    arguments::{FilePath, parse, spec_of},
+    failure, lookup,
+};
+
+pub(crate) struct AttachmentAdd(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Arguments {
+    /// The files, beneath /shared or /tmp, in the order in which the person gets them.
+    #[schemars(with = "Option<Vec<String>>")]
+    paths: Option<Vec<FilePath>>,
+    /// One file; ignored when paths is given.
+    #[schemars(with = "Option<String>")]
+    path: Option<FilePath>,
+    /// Other names for the files, each for the path at the same place; an empty one keeps a file's own name.
+    #[schemars(with = "Option<Vec<String>>")]
+    filenames: Option<Vec<Option<String>>>,
+    /// Another name for the one file; ignored when filenames is given.
+    filename: Option<String>,
+    /// The files' types, each for the path at the same place; an empty one finds the type from the bytes.
+    #[schemars(with = "Option<Vec<String>>")]
+    mime_types: Option<Vec<Option<String>>>,
+    /// The one file's type; ignored when mimeTypes is given.
+    mime_type: Option<String>,
+    /// What the files show, each for the path at the same place: their captions.
+    #[schemars(with = "Option<Vec<String>>")]
+    descriptions: Option<Vec<Option<String>>>,
+    /// deliver: the person gets the files with the reply. internal: only you can read them.
+    #[serde(default)]
+    #[schemars(with = "String", extend("enum" = ["deliver", "internal"]))]
+    visibility: Visibility,
+}
+
+/// One file as it was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    path: WorkspacePath,
+    filename: Filename,
+    mime: Option<String>,
+    description: String,
+}
+
+#[async_trait]
+impl Tool for AttachmentAdd {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "attachment.add",
+            SafetyTier::ReadOnly,
+            "Attaches files of the workspace to your reply. They are queued and go out with the reply after this turn; \
+             they are not sent yet. All files are attached or, after any error, none. Give paths (or path).",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let arguments: Arguments = parse(arguments)?;
+        let visibility = arguments.visibility;
+        let wanted = wanted(arguments, self.0.limits.add_files)?;
+        check_sizes(&self.0, context, &wanted).await?;
+        let mut attachments = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            attachments.push(add(&self.0, context, wanted, visibility).await?);
+        }
+        // A file may have grown since it was looked at, within its own limit but not within the call's.
+        let bytes = attachments.iter().map(|attachment| attachment.bytes).sum();
+        check_call_bytes(bytes, self.0.limits.add_call_bytes)?;
+        let queued: Vec<lookup::Queued> = attachments.iter().map(lookup::Queued::from).collect();
+        Ok(ToolOutcome { attachments, ..ToolOutcome::of_data(json!({ "ok": true, "attachments": queued })) })
+    }
+}
+
+/// Joins each path with what was given for it.
+fn wanted(arguments: Arguments, most: usize) -> Result<Vec<Wanted>, ToolError> {
+    let paths = match (arguments.paths, arguments.path) {
+        (Some(paths), _) => paths,
+        (None, Some(path)) => vec![path],
+        (None, None) => return Err(failure::error("neither `paths` nor `path` is given: `paths` lists the files")),
+    };
+    let count = paths.len();
+    if count == 0 {
+        return Err(failure::error("`paths` is empty: it lists the files to attach"));
+    }
+    if count > most {
+        return Err(failure::error(format!("`paths` has {count} files; at most {most} are allowed in one call")));
+    }
+    let filenames = pairwise("filenames", arguments.filenames, "filename", arguments.filename, count)?;
+    let mimes = pairwise("mimeTypes", arguments.mime_types, "mimeType", arguments.mime_type, count)?;
+    let descriptions = pairwise("descriptions", arguments.descriptions, "description", None, count)?;
+    let mut wanted = Vec::with_capacity(count);
+    for (((FilePath(path), filename), mime), description) in
+        paths.into_iter().zip(filenames).zip(mimes).zip(descriptions)
+    {
+        let own_name = path.file_name().unwrap_or_default();
+        wanted.push(Wanted {
+            filename: Filename::from_untrusted(filename.as_deref().unwrap_or(own_name)),
+            mime: mime.map(|mime| checked_mime(&mime)).transpose()?,
+            description: description.unwrap_or_default(),
+            path,
+        });
+    }
+    Ok(wanted)
+}
+
+/// One override a file; a list that is too short leaves the last files theirs.
+fn pairwise(
+    list_name: &str,
+    list: Option<Vec<Option<String>>>,
+    one_name: &str,
+    one: Option<String>,
+    count: usize,
+) -> Result<Vec<Option<String>>, ToolError> {
+    let mut list = match (list, one) {
+        (Some(list), _) => list,
+        (None, Some(_)) if count > 1 => {
+            return Err(failure::error(format!(
+                "`{one_name}` is for one file, but {count} are given: use `{list_name}`"
+            )));
+        }
+        (None, Some(one)) => vec![Some(one)],
+        (None, None) => vec![],
+    };
+    if list.len() > count {
+        return Err(failure::error(format!("`{list_name}` has {} entries for {count} files", list.len())));
+    }
+    list.resize(count, None);
+    Ok(list.into_iter().map(|entry| entry.filter(|entry| !entry.trim().is_empty())).collect())
+}
+
+fn checked_mime(given: &str) -> Result<String, ToolError> {
+    let mime = given.trim().to_ascii_lowercase();
+    // The token characters of RFC 6838, 4.2: nothing that could end a header.
+    let is_name = |name: &str| {
+        (1..=127).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    match mime.split_once('/') {
+        Some((kind, subtype)) if is_name(kind) && is_name(subtype) => Ok(mime),
+        _ => {
+            let shown: String = given.escape_debug().take(100).collect();
+            Err(failure::error(format!("`{shown}` is no MIME type: they are written type/subtype, such as image/png")))
+        }
+    }
+}
+
+/// Looks at every file before the first is added.
+async fn check_sizes(services: &ToolServices, context: &ToolContext, wanted: &[Wanted]) -> Result<(), ToolError> {
+    let limits = &services.limits;
+    let mut call_bytes: u64 = 0;
+    for Wanted { path, .. } in wanted {
+        let file = services.workspace.read(&context.conversation, path).await;
+        let bytes = file.map_err(|error| failure::because("nothing was attached", &error))?.bytes;
+        if bytes > limits.add_file_bytes {
+            return Err(too_large(path, bytes, limits.add_file_bytes));
+        }
+        call_bytes = call_bytes.saturating_add(bytes);
+    }
+    check_call_bytes(call_bytes, limits.add_call_bytes)?;
+
+    // Calls that run beside this one aren't journalled yet and count from the next model message on.
+    let query = AttachmentQuery {
+        conversation: Some(context.conversation.clone()),
+        turn: Some(context.call.turn),
+        limit: None,
+    };
+    let made = services.ledger.attachments(&query).await;
+    let made = made.map_err(|error| failure::because("nothing was attached: the turn's files are unknown", &error))?;
+    let made_bytes: u64 = made.iter().filter(|file| file.source != Source::User).map(|file| file.bytes).sum();
+    if made_bytes.saturating_add(call_bytes) > limits.add_turn_bytes {
+        return Err(failure::error(format!(
+            "nothing was attached: the files have {} bytes ({}) and this turn's earlier ones {} bytes; at most {} bytes \
+             ({}) are allowed in one turn",
+            call_bytes,
+            human(call_bytes),
+            made_bytes,
+            limits.add_turn_bytes,
+            human(limits.add_turn_bytes)
+        )));
+    }
+    Ok(())
+}
+
+fn check_call_bytes(bytes: u64, limit: u64) -> Result<(), ToolError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(failure::error(format!(
+        "nothing was attached: the files have {bytes} bytes ({}) together, at most {limit} bytes ({}) are allowed in one \
+         call",
+        human(bytes),
+        human(limit)
+    )))
+}
+
+fn too_large(path: &WorkspacePath, bytes: u64, limit: u64) -> ToolError {
+    failure::error(format!(
+        "nothing was attached: `{path}` has {bytes} bytes ({}), at most {limit} bytes ({}) are allowed",
+        human(bytes),
+        human(limit)
+    ))
+}
+
+async fn add(
+    services: &ToolServices,
+    context: &ToolContext,
+    wanted: Wanted,
+    visibility: Visibility,
+) -> Result<Attachment, ToolError> {
+    let Wanted { path, filename, mime, description } = wanted;
+    let file = services.workspace.read(&context.conversation, &path).await;
+    let file = file.map_err(|error| failure::because("nothing was attached", &error))?;
+    let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone() };
+    let limit = services.limits.add_file_bytes;
+    let stored = services.blobs.put(file.content, &hint, limit).await.map_err(|error| match error {
+        BlobError::TooLarge { .. } => too_large(&path, file.bytes.max(limit.saturating_add(1)), limit),
+        error => failure::because(&format!("nothing was attached: `{path}` could not be stored"), &error),
+    })?;
+    Ok(Attachment {
+        id: AttachmentId(services.ledger.new_id()),
+        number: 0,
+        conversation: context.conversation.clone(),
+        source: Source::Tool,
+        filename,
+        mime: mime.unwrap_or(stored.mime),
+        bytes: stored.bytes,
+        sha256: stored.sha256,
+        media: stored.media,
+        description,
+        created_at: services.ledger.now(),
+        visibility,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The promises of `attachment.add`: all or nothing, pairwise overrides, and every guardrail with its numbers.
+
+use std::sync::Arc;
+
+use satchel_domain::Timestamp;
+use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
+
+use super::*;
+use crate::fakes::{World, attachment, chunked, conversation, digest};
+
+fn world() -> World {
+    let world = World::new();
+    world.put_file("/shared/a.png", b"\x89PNG picture");
+    world.put_file("/shared/b.csv", b"1;2");
+    world.put_file("/tmp/notes", b"notes");
+    world
+}
+
+#[tokio::test]
+async fn files_are_attached_in_order_with_what_the_ledger_and_the_bytes_say() {
+    let world = world();
+    let outcome =
+        world.call("attachment.add", json!({"paths": ["/tmp/notes", "/shared/a.png", "/shared/b.csv"]})).await.unwrap();
+    assert_eq!(outcome.text, None, "a script gets the id only when there is no text");
+    let made = &outcome.attachments;
+    assert_eq!(
+        outcome.data.unwrap(),
+        json!({"ok": true, "attachments": [
+            {"id": made[0].id, "filename": "notes", "mimeType": "text/plain", "bytes": 5},
+            {"id": made[1].id, "filename": "a.png", "mimeType": "image/png", "bytes": 12},
+            {"id": made[2].id, "filename": "b.csv", "mimeType": "text/csv", "bytes": 3},
+        ]})
+    );
+    for file in made {
+        assert_eq!((file.number, &file.conversation, file.source), (0, &conversation(), Source::Tool));
+        assert_eq!((file.created_at, file.visibility), (Timestamp(7_000), Visibility::Deliver));
+    }
+    assert_eq!(made[1].sha256, digest(b"\x89PNG picture"));
+    assert_eq!(world.stored(&made[1].sha256), b"\x89PNG picture");
+}
+
+#[tokio::test]
+async fn overrides_go_pairwise_and_paths_win_over_path() {
+    let world = world();
+    let outcome = world
+        .call(
+            "attachment.add",
+            json!({
+                "paths": ["/tmp/notes", "/shared/b.csv"], "path": "/shared/a.png",
+                "filenames": [null, "../Übersicht.csv"], "filename": "ignored", "mimeTypes": ["Text/Markdown"],
+                "descriptions": ["my notes"], "visibility": "internal",
+            }),
+        )
+        .await
+        .unwrap();
+    let shown: Vec<_> = outcome
+        .attachments
+        .iter()
+        .map(|file| (file.filename.as_str(), file.mime.as_str(), file.description.as_str(), file.visibility))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("notes", "text/markdown", "my notes", Visibility::Internal),
+            ("Übersicht.csv", "text/csv", "", Visibility::Internal)
+        ]
+    );
+    let one = world.call("attachment.add", json!({"path": "/tmp/notes", "filename": "n.csv"})).await.unwrap();
+    assert_eq!((one.attachments[0].filename.as_str(), one.attachments[0].mime.as_str()), ("n.csv", "text/csv"));
+}
+
+#[tokio::test]
+async fn every_wrong_call_says_what_is_wrong_and_attaches_nothing() {
+    let mut world = world();
+    world.limits.add_files = 3;
+    world.limits.add_file_bytes = 11;
+    world.limits.add_call_bytes = 7;
+    let mut blobs = MockBlobs::new();
+    blobs.expect_put().never();
+    let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
+    let tool = crate::built_in(services).get("attachment.add").unwrap();
+    for (arguments, says) in [
+        (json!({}), "neither `paths` nor `path`"),
+        (json!({"paths": []}), "`paths` is empty"),
+        (json!({"paths": "/tmp/notes"}), "argument `paths`"),
+        (json!({"paths": ["/tmp/notes", 7]}), "but 7 is no path"),
+        (json!({"paths": ["/tmp/notes", "/vault/key"]}), "`/vault/key` can't be read by this tool"),
+        (json!({"paths": ["/tmp/notes", "/etc/passwd"]}), "`/etc/passwd` is outside the workspace"),
+        (json!({"paths": ["/tmp/notes", "/shared"]}), "argument `paths[1]`: `/shared` names a directory"),
+        (json!({"paths": ["/tmp/notes", "/shared/none"]}), "nothing was attached: `/shared/none` does not exist"),
+        (json!({"paths": vec!["/tmp/notes"; 4]}), "4 files; at most 3"),
+        (json!({"paths": ["/tmp/notes", "/shared/a.png"]}), "`/shared/a.png` has 12 bytes (12 B), at most 11 bytes"),
+        (json!({"paths": ["/tmp/notes", "/shared/b.csv"]}), "8 bytes (8 B) together, at most 7 bytes"),
+        (json!({"path": "/tmp/notes", "filenames": ["a", "b"]}), "`filenames` has 2 entries for 1 files"),
+        (json!({"path": "/tmp/notes", "descriptions": ["a", "b"]}), "`descriptions` has 2 entries for 1 files"),
+        (
+            json!({"paths": ["/tmp/notes", "/tmp/notes"], "filename": "a"}),
+            "`filename` is for one file, but 2 are given",
+        ),
+        (json!({"paths": ["/tmp/notes", "/tmp/notes"], "mimeType": "a/b"}), "`mimeType` is for one file"),
+        (json!({"path": "/tmp/notes", "mimeType": "png"}), "`png` is no MIME type"),
+        (json!({"path": "/tmp/notes", "mimeType": "a/b\r\nX: y"}), "`a/b\\r\\nX: y` is no MIME type"),
+        (json!({"path": "/tmp/notes", "visibility": "secret"}), "argument `visibility`: unknown variant `secret`"),
+        (json!({"path": "/tmp/notes", "mime_type": "a/b"}), "unknown field `mime_type`"),
+    ] {
+        let error = tool.call(arguments.clone(), &world.context()).await.expect_err(says).0;
+        assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
+    }
+}
+
+#[tokio::test]
+async fn the_turns_total_counts_what_tools_made_and_not_what_people_sent() {
+    let mut world = world();
+    world.limits.add_turn_bytes = 15;
+    world.receive_bytes(1, "sent.bin", "application/octet-stream", &[1; 100]);
+    world.know_of_this_turn(Attachment { source: Source::Tool, ..attachment(2, "made", "text/plain", &[2; 10]) });
+    world.know(Attachment { source: Source::Tool, ..attachment(3, "earlier turn", "text/plain", &[3; 10]) });
+    assert!(world.call("attachment.add", json!({"path": "/tmp/notes"})).await.is_ok(), "10 + 5 bytes are allowed");
+    world.limits.add_turn_bytes = 14;
+    let error = world.error("attachment.add", json!({"path": "/tmp/notes"})).await;
+    assert!(error.contains("5 bytes") && error.contains("10 bytes") && error.contains("14 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_grows_or_vanishes_meanwhile_leaves_nothing_attached() {
+    let mut world = world();
+    world.limits.add_file_bytes = 10;
+    for (second, says) in [(Some(&[0; 11][..]), "has 11 bytes"), (None, "`/tmp/notes` does not exist")] {
+        let mut workspace = MockWorkspace::new();
+        let mut reads = 0;
+        workspace.expect_read().times(2).returning(move |_, path| {
+            reads += 1;
+            match (reads, second) {
+                (1, _) => Ok(WorkspaceFile { bytes: 1, content: chunked(b"x") }),
+                (_, Some(content)) => Ok(WorkspaceFile { bytes: content.len() as u64, content: chunked(content) }),
+                (_, None) => Err(WorkspaceError::NotFound(path.clone())),
+            }
+        });
+        let tool = AttachmentAdd(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let error = tool.call(json!({"path": "/tmp/notes"}), &world.context()).await.expect_err(says).0;
+        assert!(error.starts_with("nothing was attached") && error.contains(says), "{error}");
+    }
+}

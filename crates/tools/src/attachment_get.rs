@@ -1,0 +1,88 @@
+//! `attachment.get`: tells what is known of one attachment.
+
+use async_trait::async_trait;
+use satchel_domain::ToolOutcome;
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    ToolServices,
+    arguments::{parse, spec_of},
+    lookup,
+};
+
+pub(crate) struct AttachmentGet(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The attachment's id.
+    id: String,
+}
+
+#[async_trait]
+impl Tool for AttachmentGet {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "attachment.get",
+            SafetyTier::ReadOnly,
+            "Tells name, type, size and more of one file of this conversation, also from earlier turns. \
+             attachment.read reads its text.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { id } = parse(arguments)?;
+        let attachment = lookup::find(&self.0, context, &id).await?;
+        Ok(ToolOutcome::of_data(json!(lookup::Metadata::from(attachment))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::{Attachment, Media};
+
+    use super::*;
+    use crate::fakes::{World, attachment};
+
+    #[tokio::test]
+    async fn it_tells_what_is_known_and_no_bytes() {
+        let world = World::new();
+        let media = Media { width: Some(40), height: Some(30), ..Media::default() };
+        let photo =
+            Attachment { media, description: "the sea".to_owned(), ..attachment(4, "a.jpg", "image/jpeg", b"x") };
+        world.know(photo.clone());
+        let answer = world.data("attachment.get", json!({"id": photo.id})).await;
+        insta::assert_json_snapshot!(answer, @r#"
+        {
+          "bytes": 1,
+          "created_at_ms": 1000,
+          "description": "the sea",
+          "filename": "a.jpg",
+          "height": 30,
+          "id": "00000000-0000-0000-0000-000000000004",
+          "mime": "image/jpeg",
+          "number": 4,
+          "sha256": "52622147992ab4ac52622147992ab4ac52622147992ab4ac52622147992ab4ac",
+          "source": "user",
+          "visibility": "deliver",
+          "width": 40
+        }
+        "#);
+    }
+
+    #[tokio::test]
+    async fn wrong_calls_say_what_is_wrong() {
+        let world = World::new();
+        for (arguments, says) in [
+            (json!({}), "missing field `id`"),
+            (json!({"id": 17}), "argument `id`: invalid type: integer `17`, expected a string"),
+            (json!({"id": "17"}), "`17` is no attachment of this conversation"),
+        ] {
+            let error = world.error("attachment.get", arguments.clone()).await;
+            assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
+        }
+    }
+}

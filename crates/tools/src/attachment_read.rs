@@ -1,0 +1,183 @@
+//! `attachment.read`: reads an attachment's text, page by page.
+
+use async_trait::async_trait;
+use satchel_domain::{Attachment, ToolOutcome};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    ToolServices,
+    arguments::{parse, spec_of},
+    failure, lookup,
+    paging::{self, PageError},
+};
+
+pub(crate) struct AttachmentRead(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The attachment's id.
+    id: String,
+    /// Where to begin, in bytes from the start of the file.
+    #[serde(default)]
+    offset: u64,
+    /// How many bytes to read at most; a page of usual size if it is not given.
+    limit: Option<u64>,
+}
+
+#[async_trait]
+impl Tool for AttachmentRead {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "attachment.read",
+            SafetyTier::ReadOnly,
+            "Reads the text (UTF-8) of one file of this conversation, also from earlier turns. A long text comes in \
+             pages; the last line of each tells how to read on.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { id, offset, limit } = parse(arguments)?;
+        let limit = paging::checked_limit(limit, self.0.limits.page_bytes)?;
+        let attachment = lookup::find(&self.0, context, &id).await?;
+        if is_surely_binary(&attachment) {
+            return Err(binary(&attachment));
+        }
+        paging::checked_offset(offset, attachment.bytes)?;
+        let unreadable = format!("the bytes of {} could not be read", attachment.filename);
+        // One byte more than the page, as `paging::read` asks for.
+        let range = offset..offset.saturating_add(limit).saturating_add(1);
+        let content = self.0.blobs.open(&attachment.sha256, Some(range)).await;
+        let content = content.map_err(|error| failure::because(&unreadable, &error))?;
+        let page = paging::read(content, offset, offset, limit).await.map_err(|error| match error {
+            PageError::Binary { .. } => binary(&attachment),
+            PageError::Broken(why) => failure::error(format!("{unreadable}: {why}")),
+        })?;
+        let next = |offset: u64| format!("attachment.read {}", json!({ "id": attachment.id, "offset": offset }));
+        Ok(ToolOutcome::of_text(paging::shown(&page, attachment.bytes, next)))
+    }
+}
+
+/// Whether the type alone tells that there is no text; all others are judged by their bytes.
+fn is_surely_binary(attachment: &Attachment) -> bool {
+    match attachment.kind() {
+        "image" => attachment.mime != "image/svg+xml",
+        "audio" | "video" | "font" => true,
+        _ => ["application/pdf", "application/zip", "application/gzip"].contains(&attachment.mime.as_str()),
+    }
+}
+
+fn binary(attachment: &Attachment) -> ToolError {
+    failure::error(format!(
+        "{} is no text: it is {} of {} bytes; attachment_save writes it to the workspace, and response_attachments sends \
+         it with the reply",
+        attachment.filename, attachment.mime, attachment.bytes
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use bytes::Bytes;
+    use futures::{StreamExt, stream};
+    use satchel_ports::MockBlobs;
+
+    use super::*;
+    use crate::fakes::{World, attachment};
+
+    fn world_with(filename: &str, mime: &str, content: &[u8]) -> (World, Value) {
+        let world = World::new();
+        let file = attachment(5, filename, mime, content);
+        world.store(content);
+        world.know(file.clone());
+        (world, json!(file.id))
+    }
+
+    async fn text(world: &World, arguments: Value) -> String {
+        world.call("attachment.read", arguments).await.unwrap().text.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_short_text_comes_as_it_is_and_a_long_one_in_pages() {
+        let (world, id) = world_with("a.txt", "text/plain", "привет, мир".as_bytes());
+        assert_eq!(text(&world, json!({"id": id})).await, "привет, мир");
+        let first = text(&world, json!({"id": id, "limit": 7})).await;
+        assert_eq!(
+            first,
+            format!("при\n[bytes 0 to 6 of 20; read on with attachment.read {{\"id\":{id},\"offset\":6}}]")
+        );
+        assert_eq!(
+            text(&world, json!({"id": id, "offset": 6, "limit": 40})).await,
+            "вет, мир\n[bytes 6 to 20 of 20: the end]"
+        );
+        let (world, id) = world_with("empty.txt", "text/plain", b"");
+        assert_eq!(text(&world, json!({"id": id})).await, "[the file is empty]");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_refused_with_its_type() {
+        for (filename, mime, content) in [
+            ("a.jpg", "image/jpeg", &b"only ascii"[..]),
+            ("a.pdf", "application/pdf", b"%PDF-1.4"),
+            ("a.bin", "application/octet-stream", b"ab\xff\xfe\x00"),
+        ] {
+            let (world, id) = world_with(filename, mime, content);
+            let error = world.error("attachment.read", json!({"id": id})).await;
+            assert!(error.contains(mime) && error.contains(filename) && error.contains("no text"), "{error}");
+        }
+        let (world, id) = world_with("a.svg", "image/svg+xml", b"<svg/>");
+        assert_eq!(text(&world, json!({"id": id})).await, "<svg/>");
+    }
+
+    #[tokio::test]
+    async fn wrong_calls_say_what_is_wrong() {
+        let (world, id) = world_with("a.txt", "text/plain", b"text");
+        let stranger = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
+        for (arguments, says) in [
+            (json!({}), "missing field `id`"),
+            (json!({"id": stranger}), "is no attachment of this conversation"),
+            (json!({"id": id, "offset": 4}), "argument `offset`: 4 is behind the end; the file has 4 bytes"),
+            (json!({"id": id, "offset": -1}), "argument `offset`"),
+            (json!({"id": id, "limit": 65_537}), "argument `limit`: 65537 is not allowed; allowed are 4 to 65536"),
+        ] {
+            let error = world.error("attachment.read", arguments.clone()).await;
+            assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
+        }
+        let gone = attachment(6, "gone.txt", "text/plain", b"gone");
+        world.know(gone.clone());
+        let error = world.error("attachment.read", json!({"id": gone.id})).await;
+        assert!(error.contains("the bytes of gone.txt could not be read: no bytes are stored as"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_of_a_huge_file_than_the_page() {
+        let world = World::new();
+        let huge = Attachment { bytes: 1 << 40, ..attachment(5, "huge.log", "text/plain", b"") };
+        world.know(huge.clone());
+        let pulled = Arc::new(AtomicU64::new(0));
+        let counter = pulled.clone();
+        let mut blobs = MockBlobs::new();
+        blobs.expect_open().returning(move |_, range| {
+            assert!(range.is_some_and(|range| range.end - range.start <= 65_537), "only a page is asked for");
+            let counter = counter.clone();
+            // A store that ignores the range would stream for ever.
+            Ok(Box::pin(
+                stream::repeat_with(move || {
+                    counter.fetch_add(1000, Ordering::Relaxed);
+                    Ok(Bytes::from_static(&[b'x'; 1000]))
+                })
+                .fuse(),
+            ))
+        });
+        let tool = AttachmentRead(ToolServices { blobs: Arc::new(blobs), ..world.services() });
+        tool.call(json!({"id": huge.id, "offset": 1_u64 << 30}), &world.context()).await.unwrap();
+        assert!(pulled.load(Ordering::Relaxed) <= 67_000, "{pulled:?} bytes");
+    }
+}

@@ -1,0 +1,229 @@
+//! `attachment.save_all`: writes every file that came with this turn into one directory.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use satchel_domain::{Attachment, Filename, ToolOutcome, WorkspacePath};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, WorkspaceError, WriteMode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    ToolServices,
+    arguments::{parse, spec_of},
+    attachment_save::{SaveError, Saved, save},
+    failure,
+};
+
+/// How many numbers are tried for a name that others keep taking.
+const MOST_NUMBERS: u32 = 10_000;
+
+pub(crate) struct AttachmentSaveAll(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The directory to write to, beneath /shared (kept) or /tmp. It is created if it is missing.
+    #[schemars(with = "String")]
+    dir: WorkspacePath,
+    /// Whether to replace files of the same names. If not, a number is added: photo-2.jpg.
+    #[serde(default)]
+    overwrite: bool,
+}
+
+#[async_trait]
+impl Tool for AttachmentSaveAll {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "attachment.save_all",
+            SafetyTier::SideEffecting,
+            "Saves all files that came with this turn's message to one directory of the workspace, under their own \
+             names. Answers with a list: one entry a file, in order.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { dir, overwrite } = parse(arguments)?;
+        if context.inbound.is_empty() {
+            return Err(failure::error(
+                "no attachments came with this turn: save a file of an earlier turn with attachment_save and its \
+                 `attachment_id` (attachment.list shows them)",
+            ));
+        }
+        let mut taken = match overwrite {
+            true => HashSet::new(),
+            false => names_in(&self.0, context, &dir).await?,
+        };
+        let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
+        let mut answers = Vec::new();
+        let mut failures = Vec::new();
+        for (index, attachment) in context.inbound.iter().enumerate() {
+            match save_numbered(&self.0, context, (index, attachment), &dir, mode, &mut taken).await {
+                Ok(saved) => answers.push(json!(saved)),
+                Err(error) => {
+                    failures.push(format!("[{index}] {}: {error}", attachment.filename));
+                    answers.push(json!({
+                        "saved": false, "source_index": index, "filename": attachment.filename, "error": error.0,
+                    }));
+                }
+            }
+        }
+        let answers = Value::Array(answers);
+        if failures.is_empty() {
+            return Ok(ToolOutcome::of_data(answers));
+        }
+        let words = format!(
+            "{} of {} files could not be saved: {}\n{answers}",
+            failures.len(),
+            context.inbound.len(),
+            failures.join("; ")
+        );
+        Ok(ToolOutcome { data: Some(answers), ..ToolOutcome::of_failure(words) })
+    }
+}
+
+/// The names in a directory, as [`folded`] writes them; none when it isn't there yet.
+async fn names_in(
+    services: &ToolServices,
+    context: &ToolContext,
+    dir: &WorkspacePath,
+) -> Result<HashSet<String>, ToolError> {
+    match services.workspace.list(&context.conversation, dir).await {
+        Ok(entries) => Ok(entries.iter().filter_map(|entry| entry.path.file_name()).map(folded).collect()),
+        Err(WorkspaceError::NotFound(_)) => Ok(HashSet::new()),
+        Err(error) => Err(failure::because("nothing was saved", &error)),
+    }
+}
+
+/// Names that differ only in case are one name, since a workspace may lie on a disk that takes them for one.
+fn folded(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// Saves a file under its own name or the first numbered one that is free.
+async fn save_numbered(
+    services: &ToolServices,
+    context: &ToolContext,
+    (index, attachment): (usize, &Attachment),
+    dir: &WorkspacePath,
+    mode: WriteMode,
+    taken: &mut HashSet<String>,
+) -> Result<Saved, ToolError> {
+    for number in 1..=MOST_NUMBERS {
+        let (name, path) = numbered(dir, &attachment.filename, number)?;
+        if !taken.insert(folded(name.as_str())) {
+            continue;
+        }
+        match save(services, context, attachment, Some(index), &path, mode).await {
+            Ok(saved) => return Ok(saved),
+            // Somebody made it since the directory was listed.
+            Err(SaveError::Exists) => {}
+            Err(SaveError::Other(error)) => return Err(error),
+        }
+    }
+    Err(failure::error(format!("{MOST_NUMBERS} files of this name are in `{dir}` already: choose another directory")))
+}
+
+fn numbered(dir: &WorkspacePath, filename: &Filename, number: u32) -> Result<(Filename, WorkspacePath), ToolError> {
+    let with_number = |name: Filename| if number == 1 { name } else { name.numbered(number) };
+    let name = with_number(filename.clone());
+    if let Ok(path) = dir.join(name.as_str()) {
+        return Ok((name, path));
+    }
+    // A name that some system keeps for a device, such as `con.txt`.
+    let name = with_number(Filename::from_untrusted(&format!("_{filename}")));
+    let path = dir.join(name.as_str()).map_err(|error| failure::because("it can't be named there", &error))?;
+    Ok((name, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use satchel_ports::MockWorkspace;
+
+    use super::*;
+    use crate::fakes::World;
+
+    fn paths(answer: &Value) -> Vec<&str> {
+        answer.as_array().into_iter().flatten().filter_map(|entry| entry["path"].as_str()).collect()
+    }
+
+    fn world_with(files: &[(&str, &[u8])]) -> World {
+        let world = World::new();
+        for (at, (name, content)) in files.iter().enumerate() {
+            world.receive_bytes(at as u128 + 1, name, "text/plain", content);
+        }
+        world
+    }
+
+    #[tokio::test]
+    async fn all_files_are_saved_under_their_names_and_equal_names_are_numbered() {
+        let world = world_with(&[("a.txt", b"1"), ("A.TXT", b"2"), ("a.txt", b"3"), ("con.txt", b"4"), ("b", b"5")]);
+        world.put_file("/shared/in/b", b"mine");
+        let answer = world.data("attachment.save_all", json!({"dir": "/shared/in"})).await;
+        assert_eq!(
+            paths(&answer),
+            ["/shared/in/a.txt", "/shared/in/A-2.TXT", "/shared/in/a-3.txt", "/shared/in/_con.txt", "/shared/in/b-2"]
+        );
+        assert_eq!(world.file("/shared/in/b").as_deref(), Some(&b"mine"[..]), "what is there stays");
+        assert_eq!(world.file("/shared/in/a-3.txt").as_deref(), Some(&b"3"[..]));
+        let keys: Vec<&String> = answer[0].as_object().expect("an entry").keys().collect();
+        assert_eq!(keys, ["bytes_written", "mime_type", "path", "saved", "sha256", "source_index"]);
+    }
+
+    #[tokio::test]
+    async fn overwriting_replaces_what_is_there_but_not_the_files_of_the_same_call() {
+        let world = world_with(&[("a.txt", b"1"), ("a.txt", b"2")]);
+        world.put_file("/tmp/a.txt", b"mine");
+        let answer = world.data("attachment.save_all", json!({"dir": "/tmp", "overwrite": true})).await;
+        assert_eq!(paths(&answer), ["/tmp/a.txt", "/tmp/a-2.txt"]);
+        assert_eq!(world.file("/tmp/a.txt").as_deref(), Some(&b"1"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_part_that_fails_is_told_and_the_rest_is_saved() {
+        let mut world = world_with(&[("a.txt", b"1"), ("big.txt", b"12345"), ("c.txt", b"3")]);
+        world.limits.save_bytes = 4;
+        let outcome = world.call("attachment.save_all", json!({"dir": "/shared"})).await.unwrap();
+        let text = outcome.text.unwrap();
+        assert!(outcome.failed && text.starts_with("1 of 3 files could not be saved: [1] big.txt:"), "{text}");
+        assert!(text.contains("5 bytes") && text.contains("4 bytes"), "{text}");
+        let answer = outcome.data.unwrap();
+        assert_eq!(paths(&answer), ["/shared/a.txt", "/shared/c.txt"]);
+        assert_eq!((&answer[1]["saved"], &answer[1]["source_index"]), (&json!(false), &json!(1)));
+        assert!(world.file("/shared/c.txt").is_some() && world.file("/shared/big.txt").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_taken_meanwhile_gets_the_next_number() {
+        let world = world_with(&[("a.txt", b"1")]);
+        let mut workspace = MockWorkspace::new();
+        workspace.expect_list().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
+        workspace.expect_write().times(2).returning(|_, path, _, _, _| match path.file_name() {
+            Some("a.txt") => Err(WorkspaceError::Exists(path.clone())),
+            _ => Ok(1),
+        });
+        let tool = AttachmentSaveAll(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let outcome = tool.call(json!({"dir": "/shared"}), &world.context()).await.unwrap();
+        assert_eq!(paths(&outcome.data.unwrap()), ["/shared/a-2.txt"]);
+    }
+
+    #[tokio::test]
+    async fn wrong_calls_say_what_is_wrong() {
+        let world = world_with(&[("a.txt", b"1")]);
+        world.put_file("/shared/file", b"x");
+        for (arguments, says) in [
+            (json!({}), "missing field `dir`"),
+            (json!({"dir": "/vault"}), "expected a path beneath /shared or /tmp"),
+            (json!({"dir": "/shared/file"}), "nothing was saved: `/shared/file` is not a directory"),
+            (json!({"dir": "/shared", "overwrite": "yes"}), "argument `overwrite`"),
+        ] {
+            let error = world.error("attachment.save_all", arguments.clone()).await;
+            assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
+        }
+        let error = World::new().error("attachment.save_all", json!({"dir": "/shared"})).await;
+        assert!(error.contains("no attachments came with this turn"), "{error}");
+    }
+}

@@ -1,0 +1,39 @@
+//! How failures are worded for the model: with every cause, and never longer than a model needs.
+
+use std::error::Error;
+
+use satchel_ports::ToolError;
+
+/// The longest error in bytes: what was given may be a whole file, and an error is no place to repeat it.
+const LONGEST: usize = 1000;
+
+/// Words an error, cut where it is too long.
+pub(crate) fn error(words: impl Into<String>) -> ToolError {
+    let mut words = words.into();
+    if words.len() > LONGEST {
+        words.truncate(words.floor_char_boundary(LONGEST));
+        words.push('…');
+    }
+    ToolError(words)
+}
+
+/// Words an error that has causes, all of them in one line.
+pub(crate) fn because(doing: &str, cause: &(dyn Error + 'static)) -> ToolError {
+    let causes: Vec<String> =
+        std::iter::successors(Some(cause), |&cause| cause.source()).map(ToString::to_string).collect();
+    error(format!("{doing}: {}", causes.join(": ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_ports::BlobError;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_is_told_and_nothing_is_told_at_length() {
+        let broke = BlobError::Source(std::io::Error::other("the cable was cut"));
+        assert_eq!(because("not stored", &broke).0, "not stored: the bytes broke off: the cable was cut");
+        assert!(error("й".repeat(5000)).0.len() <= LONGEST + '…'.len_utf8());
+    }
+}

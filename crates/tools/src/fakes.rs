@@ -1,0 +1,336 @@
+//! A small world in memory for the tools' tests: one conversation with files, stored bytes and a workspace.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::Range,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_domain::{
+    Attachment, AttachmentId, CallId, ConversationId, Filename, Media, Sender, Sha256, Source, Timestamp, ToolOutcome,
+    TurnId, Visibility, WorkspacePath,
+};
+use satchel_ports::{
+    BlobError, BlobHint, Blobs, ByteStream, MockLedger, StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError,
+    WriteMode,
+    ledger::AttachmentKey,
+    workspace::{Entry, EntryKind, WorkspaceFile},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{ToolLimits, ToolRegistry, ToolServices, built_in};
+
+pub(crate) fn conversation() -> ConversationId {
+    "console:main".parse().unwrap()
+}
+
+pub(crate) fn turn() -> TurnId {
+    TurnId(Uuid::from_u128(99))
+}
+
+/// An inbound file's record. Its bytes are known to a [`World`] only once it was given them.
+pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -> Attachment {
+    Attachment {
+        id: AttachmentId(Uuid::from_u128(id)),
+        number: u64::try_from(id).unwrap(),
+        conversation: conversation(),
+        source: Source::User,
+        filename: Filename::from_untrusted(filename),
+        mime: mime.to_owned(),
+        bytes: content.len() as u64,
+        sha256: digest(content),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(1_000),
+        visibility: Visibility::Deliver,
+    }
+}
+
+/// Tells contents apart, which is all that these tests ask of a digest.
+pub(crate) fn digest(content: &[u8]) -> Sha256 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    let short = hasher.finish().to_be_bytes();
+    Sha256(std::array::from_fn(|at| short[at % 8]))
+}
+
+/// A stream in chunks of seven bytes, so that every boundary is met.
+pub(crate) fn chunked(content: &[u8]) -> ByteStream {
+    let chunks: Vec<_> = content.chunks(7).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    Box::pin(stream::iter(chunks))
+}
+
+async fn collect(mut content: ByteStream, limit: u64) -> Result<Vec<u8>, Option<std::io::Error>> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = content.next().await {
+        bytes.extend_from_slice(&chunk.map_err(Some)?);
+        if bytes.len() as u64 > limit {
+            return Err(None);
+        }
+    }
+    Ok(bytes)
+}
+
+#[derive(Default)]
+struct MemoryBlobs(Mutex<HashMap<Sha256, Vec<u8>>>);
+
+#[async_trait]
+impl Blobs for MemoryBlobs {
+    async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
+        let content = collect(content, limit).await.map_err(|error| match error {
+            Some(error) => BlobError::Source(error),
+            None => BlobError::TooLarge { limit },
+        })?;
+        let extension = hint.filename.as_ref().and_then(Filename::extension);
+        let mime = match (std::str::from_utf8(&content), extension.as_deref()) {
+            _ if content.starts_with(b"\x89PNG") => "image/png",
+            (Ok(_), Some("csv")) => "text/csv",
+            (Ok(_), Some("json")) => "application/json",
+            (Ok(_), _) => "text/plain",
+            (Err(_), _) => "application/octet-stream",
+        };
+        let (sha256, bytes) = (digest(&content), content.len() as u64);
+        self.0.lock().unwrap().insert(sha256, content);
+        Ok(StoredBlob { sha256, bytes, mime: mime.to_owned(), media: Media::default() })
+    }
+
+    async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        let content = self.0.lock().unwrap().get(sha256).cloned().ok_or(BlobError::Missing(*sha256))?;
+        let range = range.unwrap_or(0..u64::MAX);
+        let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(content.len());
+        Ok(chunked(&content[clamp(range.start)..clamp(range.end)]))
+    }
+
+    async fn stale(&self, _grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+        Ok(Vec::new())
+    }
+
+    async fn mark(&self, _unreferenced: &[Sha256]) -> Result<(), BlobError> {
+        Ok(())
+    }
+
+    async fn sweep(&self) -> Result<u64, BlobError> {
+        Ok(0)
+    }
+}
+
+#[derive(Default)]
+struct MemoryWorkspace {
+    files: Mutex<BTreeMap<WorkspacePath, Vec<u8>>>,
+    touched: Mutex<Vec<WorkspacePath>>,
+}
+
+impl MemoryWorkspace {
+    fn touch(&self, path: &WorkspacePath) {
+        self.touched.lock().unwrap().push(path.clone());
+    }
+}
+
+#[async_trait]
+impl Workspace for MemoryWorkspace {
+    async fn read(&self, _: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+        self.touch(path);
+        let files = self.files.lock().unwrap();
+        let content = files.get(path).ok_or_else(|| WorkspaceError::NotFound(path.clone()))?;
+        Ok(WorkspaceFile { bytes: content.len() as u64, content: chunked(content) })
+    }
+
+    async fn write(
+        &self,
+        _: &ConversationId,
+        path: &WorkspacePath,
+        content: ByteStream,
+        mode: WriteMode,
+        limit: u64,
+    ) -> Result<u64, WorkspaceError> {
+        self.touch(path);
+        let content = collect(content, limit).await.map_err(|error| match error {
+            Some(error) => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
+            None => WorkspaceError::TooLarge { path: path.clone(), limit },
+        })?;
+        let mut files = self.files.lock().unwrap();
+        if mode == WriteMode::CreateNew && files.contains_key(path) {
+            return Err(WorkspaceError::Exists(path.clone()));
+        }
+        let bytes = content.len() as u64;
+        files.insert(path.clone(), content);
+        Ok(bytes)
+    }
+
+    async fn list(&self, _: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+        self.touch(path);
+        let files = self.files.lock().unwrap();
+        if files.contains_key(path) {
+            return Err(WorkspaceError::NotADirectory(path.clone()));
+        }
+        let beneath = format!("{path}/");
+        let mut entries: BTreeMap<WorkspacePath, Entry> = BTreeMap::new();
+        for (file, content) in files.iter() {
+            let file = file.to_string();
+            let Some(rest) = file.strip_prefix(&beneath) else { continue };
+            let (name, kind, bytes) = match rest.split_once('/') {
+                Some((directory, _)) => (directory, EntryKind::Directory, 0),
+                None => (rest, EntryKind::File, content.len() as u64),
+            };
+            let entry = Entry { path: path.join(name).unwrap(), kind, bytes, modified_at: Timestamp(5_000) };
+            entries.insert(entry.path.clone(), entry);
+        }
+        if entries.is_empty() {
+            return Err(WorkspaceError::NotFound(path.clone()));
+        }
+        Ok(entries.into_values().collect())
+    }
+
+    async fn remove(&self, _: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+        self.touch(path);
+        self.files.lock().unwrap().remove(path);
+        Ok(())
+    }
+}
+
+/// A file's record, and the turn in which it came or was made.
+type Known = (Attachment, Option<TurnId>);
+
+/// One conversation, its files, and the tools that work on them.
+pub(crate) struct World {
+    pub(crate) limits: ToolLimits,
+    known: Arc<Mutex<Vec<Known>>>,
+    inbound: Mutex<Vec<Attachment>>,
+    ids: Arc<AtomicU64>,
+    blobs: Arc<MemoryBlobs>,
+    workspace: Arc<MemoryWorkspace>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            limits: ToolLimits::default(),
+            known: Arc::default(),
+            inbound: Mutex::default(),
+            ids: Arc::new(AtomicU64::new(1_000)),
+            blobs: Arc::default(),
+            workspace: Arc::default(),
+        }
+    }
+
+    /// Adds a file's record that the ledger knows from an earlier turn.
+    pub(crate) fn know(&self, attachment: Attachment) {
+        self.known.lock().unwrap().push((attachment, None));
+    }
+
+    /// Adds a file's record that a tool made earlier in this turn.
+    pub(crate) fn know_of_this_turn(&self, attachment: Attachment) {
+        self.known.lock().unwrap().push((attachment, Some(turn())));
+    }
+
+    /// Stores bytes for the attachments that name them.
+    pub(crate) fn store(&self, content: &[u8]) {
+        self.blobs.0.lock().unwrap().insert(digest(content), content.to_vec());
+    }
+
+    /// The bytes that are stored at an address.
+    pub(crate) fn stored(&self, sha256: &Sha256) -> Vec<u8> {
+        self.blobs.0.lock().unwrap().get(sha256).cloned().unwrap()
+    }
+
+    /// Lets a file come with this turn.
+    pub(crate) fn receive(&self, attachment: Attachment) {
+        self.know_of_this_turn(attachment.clone());
+        self.inbound.lock().unwrap().push(attachment);
+    }
+
+    /// Lets a file with these bytes come with this turn.
+    pub(crate) fn receive_bytes(&self, id: u128, filename: &str, mime: &str, content: &[u8]) {
+        self.store(content);
+        self.receive(attachment(id, filename, mime, content));
+    }
+
+    pub(crate) fn put_file(&self, path: &str, content: &[u8]) {
+        self.workspace.files.lock().unwrap().insert(path.parse().unwrap(), content.to_vec());
+    }
+
+    pub(crate) fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.workspace.files.lock().unwrap().get(&path.parse().unwrap()).cloned()
+    }
+
+    /// The paths that reached the workspace.
+    pub(crate) fn touched(&self) -> Vec<WorkspacePath> {
+        self.workspace.touched.lock().unwrap().clone()
+    }
+
+    pub(crate) fn services(&self) -> ToolServices {
+        let mut ledger = MockLedger::new();
+        ledger.expect_now().return_const(Timestamp(7_000));
+        let ids = self.ids.clone();
+        ledger.expect_new_id().returning(move || Uuid::from_u128(u128::from(ids.fetch_add(1, Ordering::Relaxed))));
+        let known = self.known.clone();
+        ledger.expect_attachment().returning(move |conversation, key| {
+            let known = known.lock().unwrap();
+            let is_it = |file: &Attachment| match key {
+                AttachmentKey::Id(id) => file.id == id,
+                AttachmentKey::Number(number) => file.number == number,
+            };
+            Ok(known
+                .iter()
+                .map(|(file, _)| file)
+                .find(|file| file.conversation == *conversation && is_it(file))
+                .cloned())
+        });
+        let known = self.known.clone();
+        ledger.expect_attachments().returning(move |query| {
+            let known = known.lock().unwrap();
+            let asked = |(file, of): &&Known| {
+                query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
+                    && query.turn.is_none_or(|turn| *of == Some(turn))
+            };
+            let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
+            Ok(known.iter().rev().filter(asked).map(|(file, _)| file.clone()).take(limit).collect())
+        });
+        ToolServices {
+            ledger: Arc::new(ledger),
+            blobs: self.blobs.clone(),
+            workspace: self.workspace.clone(),
+            limits: self.limits.clone(),
+        }
+    }
+
+    pub(crate) fn registry(&self) -> ToolRegistry {
+        built_in(self.services())
+    }
+
+    pub(crate) fn context(&self) -> ToolContext {
+        ToolContext {
+            conversation: conversation(),
+            call: CallId { turn: turn(), ordinal: 3 },
+            asker: Sender { id: "1".to_owned(), name: "Ada".to_owned() },
+            inbound: self.inbound.lock().unwrap().clone().into(),
+            cancel: tokio_util::sync::CancellationToken::new(),
+        }
+    }
+
+    /// Calls a tool as everybody does: through the registry.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<ToolOutcome, ToolError> {
+        self.registry().get(tool).unwrap().call(arguments, &self.context()).await
+    }
+
+    /// Calls a tool that must answer with data alone.
+    pub(crate) async fn data(&self, tool: &str, arguments: Value) -> Value {
+        let outcome = self.call(tool, arguments).await.unwrap();
+        assert_eq!((outcome.text, outcome.failed), (None, false));
+        outcome.data.unwrap()
+    }
+
+    /// Calls a tool that must fail, and returns its words.
+    pub(crate) async fn error(&self, tool: &str, arguments: Value) -> String {
+        self.call(tool, arguments).await.unwrap_err().0
+    }
+}

@@ -1,0 +1,101 @@
+//! `file_read`: reads a text file of the workspace, page by page.
+
+use async_trait::async_trait;
+use satchel_domain::ToolOutcome;
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    ToolServices,
+    arguments::{FilePath, parse, spec_of},
+    failure,
+    paging::{self, PageError},
+};
+
+pub(crate) struct FileRead(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file, beneath /shared or /tmp.
+    #[schemars(with = "String")]
+    path: FilePath,
+    /// Where to begin, in bytes from the start of the file.
+    #[serde(default)]
+    offset: u64,
+    /// How many bytes to read at most; a page of usual size if it is not given.
+    limit: Option<u64>,
+}
+
+#[async_trait]
+impl Tool for FileRead {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "file_read",
+            SafetyTier::ReadOnly,
+            "Reads a text file (UTF-8) of the workspace. A long text comes in pages; the last line of each tells how to \
+             read on.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { path: FilePath(path), offset, limit } = parse(arguments)?;
+        let limit = paging::checked_limit(limit, self.0.limits.page_bytes)?;
+        let file = self.0.workspace.read(&context.conversation, &path).await;
+        let file = file.map_err(|error| failure::because("nothing was read", &error))?;
+        paging::checked_offset(offset, file.bytes)?;
+        // The port opens a file at its beginning, so what lies before the offset is read past, a chunk at a time.
+        let page = paging::read(file.content, 0, offset, limit).await.map_err(|error| match error {
+            PageError::Binary { at } => failure::error(format!(
+                "`{path}` is no text (byte {at} of {}): attachment.add attaches it to the reply as it is",
+                file.bytes
+            )),
+            PageError::Broken(why) => failure::error(format!("`{path}` could not be read: {why}")),
+        })?;
+        let next = |offset: u64| format!("file_read {}", json!({ "path": path, "offset": offset }));
+        Ok(ToolOutcome::of_text(paging::shown(&page, file.bytes, next)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::World;
+
+    #[tokio::test]
+    async fn a_text_comes_as_it_is_or_in_pages_that_lead_on() {
+        let world = World::new();
+        world.put_file("/shared/a.txt", "один два".as_bytes());
+        let read = async |arguments| world.call("file_read", arguments).await.unwrap().text.unwrap();
+        assert_eq!(read(json!({"path": "~/a.txt"})).await, "один два");
+        assert_eq!(
+            read(json!({"path": "/shared/a.txt", "offset": 9, "limit": 5})).await,
+            "дв\n[bytes 9 to 13 of 15; read on with file_read {\"offset\":13,\"path\":\"/shared/a.txt\"}]"
+        );
+        assert_eq!(read(json!({"path": "/shared/a.txt", "offset": 13})).await, "а\n[bytes 13 to 15 of 15: the end]");
+    }
+
+    #[tokio::test]
+    async fn wrong_calls_say_what_is_wrong() {
+        let world = World::new();
+        world.put_file("/shared/a.txt", b"text");
+        world.put_file("/shared/a.bin", b"ab\xff\xfe");
+        world.put_file("/vault/key", b"secret");
+        for (arguments, says) in [
+            (json!({}), "missing field `path`"),
+            (json!({"path": "/vault/key"}), "expected a path beneath /shared or /tmp, but `/vault"),
+            (json!({"path": "/shared/none"}), "nothing was read: `/shared/none` does not exist"),
+            (json!({"path": "/shared"}), "names a directory"),
+            (json!({"path": "/shared/a.bin"}), "`/shared/a.bin` is no text (byte 2 of 4)"),
+            (json!({"path": "/shared/a.txt", "offset": 99}), "argument `offset`: 99 is behind the end"),
+            (json!({"path": "/shared/a.txt", "limit": 1}), "argument `limit`: 1 is not allowed"),
+            (json!({"path": "/shared/a.txt", "lines": 1}), "unknown field `lines`"),
+        ] {
+            let error = world.error("file_read", arguments.clone()).await;
+            assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
+            assert!(!error.contains("secret"));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Answers that are too large for a model: kept whole as an internal attachment, shown as a preview.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream;
+use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, size::human};
+use satchel_ports::{BlobHint, Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::Value;
+
+use crate::{ToolServices, failure};
+
+/// How much of a large answer is shown, in bytes.
+const PREVIEW_BYTES: u64 = 8 * 1024;
+
+/// Replaces words or data of more than [`crate::ToolLimits::preview_over_bytes`] by a preview that tells how to read
+/// on, and adds the whole as an internal attachment. If it can't be kept, the preview says so.
+pub async fn shorten(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
+    let over = services.limits.preview_over_bytes;
+    let ToolOutcome { mut text, mut data, mut attachments, voice, selection, failed } = outcome;
+    if let Some(whole) = text.take_if(|text| text.len() as u64 > over) {
+        text = Some(preview(whole, "txt", services, context, &mut attachments).await);
+    }
+    if let Some(whole) = data.as_ref().map(Value::to_string).filter(|json| json.len() as u64 > over) {
+        data = None;
+        let shown = preview(whole, "json", services, context, &mut attachments).await;
+        // Beside words, data is for scripts: the model reads the words and is told where the data are.
+        text = Some(match text {
+            Some(text) => format!("{text}\n\n{shown}"),
+            None => shown,
+        });
+    }
+    ToolOutcome { text, data, attachments, voice, selection, failed }
+}
+
+async fn preview(
+    whole: String,
+    extension: &str,
+    services: &ToolServices,
+    context: &ToolContext,
+    attachments: &mut Vec<Attachment>,
+) -> String {
+    let bytes = whole.len() as u64;
+    let shown_bytes = PREVIEW_BYTES.min(services.limits.preview_over_bytes);
+    let shown = whole[..whole.floor_char_boundary(usize::try_from(shown_bytes).unwrap_or(usize::MAX))].to_owned();
+    let filename = Filename::from_untrusted(&format!("answer-{}.{extension}", context.call.ordinal));
+    let note = match keep(whole, filename, services, context).await {
+        Ok(attachment) => {
+            let next = serde_json::json!({ "id": attachment.id, "offset": shown.len() });
+            attachments.push(attachment);
+            format!(
+                "this is the beginning of an answer of {} ({bytes} bytes), which is kept as an internal attachment; \
+                 read on with attachment.read {next}",
+                human(bytes)
+            )
+        }
+        Err(error) => format!(
+            "this is the beginning of an answer of {} ({bytes} bytes); the rest is lost: {error}; ask for less at once",
+            human(bytes)
+        ),
+    };
+    format!("{shown}\n[{note}]")
+}
+
+async fn keep(
+    whole: String,
+    filename: Filename,
+    services: &ToolServices,
+    context: &ToolContext,
+) -> Result<Attachment, ToolError> {
+    let hint = BlobHint { filename: Some(filename.clone()), mime: None };
+    let bytes = whole.len() as u64;
+    let content = Box::pin(stream::iter([Ok(Bytes::from(whole))]));
+    let stored = services
+        .blobs
+        .put(content, &hint, bytes)
+        .await
+        .map_err(|error| failure::because("it could not be stored", &error))?;
+    Ok(Attachment {
+        id: AttachmentId(services.ledger.new_id()),
+        number: 0,
+        conversation: context.conversation.clone(),
+        source: Source::Tool,
+        filename,
+        mime: stored.mime,
+        bytes: stored.bytes,
+        sha256: stored.sha256,
+        media: stored.media,
+        description: String::new(),
+        created_at: services.ledger.now(),
+        visibility: Visibility::Internal,
+    })
+}
+
+/// Makes a tool answer with previews.
+pub(crate) fn shortened(tool: Arc<dyn Tool>, services: ToolServices) -> Arc<dyn Tool> {
+    Arc::new(Shortened { tool, services })
+}
+
+struct Shortened {
+    tool: Arc<dyn Tool>,
+    services: ToolServices,
+}
+
+#[async_trait]
+impl Tool for Shortened {
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec()
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let outcome = self.tool.call(arguments, context).await?;
+        Ok(shorten(outcome, &self.services, context).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_ports::{BlobError, MockBlobs};
+    use serde_json::json;
+
+    use super::*;
+    use crate::fakes::World;
+
+    #[tokio::test]
+    async fn a_small_answer_stays_as_it_is() {
+        let world = World::new();
+        let outcome = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::of_text("x".repeat(100 * 1024)) };
+        assert_eq!(shorten(outcome.clone(), &world.services(), &world.context()).await, outcome);
+    }
+
+    #[tokio::test]
+    async fn a_large_text_is_kept_whole_and_the_preview_leads_on_without_a_gap() {
+        let world = World::new();
+        let text = "йцукен ".repeat(20_000);
+        let outcome = ToolOutcome::of_failure(text.clone());
+        let short = shorten(outcome, &world.services(), &world.context()).await;
+        assert!(short.failed, "a failure stays one");
+        assert_eq!(short.attachments.len(), 1);
+        let kept = &short.attachments[0];
+        assert_eq!((kept.visibility, kept.number, kept.mime.as_str()), (Visibility::Internal, 0, "text/plain"));
+        assert_eq!(world.stored(&kept.sha256), text.as_bytes());
+
+        let preview = short.text.expect("a preview");
+        assert!(preview.len() < 10_000);
+        let (beginning, note) = preview.split_once("\n[").expect("a note");
+        assert!(text.starts_with(beginning));
+        let call = note.split_once("attachment.read ").and_then(|(_, call)| call.strip_suffix(']')).expect("a call");
+        let call: Value = serde_json::from_str(call).expect("arguments");
+        assert_eq!(call, json!({"id": kept.id, "offset": beginning.len()}));
+
+        world.know(kept.clone());
+        let next = world.call("attachment.read", call).await.expect("the rest can be read");
+        assert!(
+            next.text.is_some_and(|next| text[beginning.len()..].starts_with(&next[..next.floor_char_boundary(1000)]))
+        );
+    }
+
+    #[tokio::test]
+    async fn large_data_are_kept_as_json_and_words_beside_them_stay() {
+        let world = World::new();
+        let data = json!(vec!["entry"; 30_000]);
+        let short = shorten(ToolOutcome::of_data(data.clone()), &world.services(), &world.context()).await;
+        assert_eq!(short.data, None);
+        assert_eq!(world.stored(&short.attachments[0].sha256), data.to_string().as_bytes());
+        assert!(short.text.is_some_and(|text| text.starts_with("[\"entry\"") && text.contains("attachment.read")));
+
+        let both = ToolOutcome { data: Some(data), ..ToolOutcome::of_text("thirty thousand entries") };
+        let short = shorten(both, &world.services(), &world.context()).await;
+        assert!(short.text.is_some_and(|text| text.starts_with("thirty thousand entries\n\n[\"entry\"")));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_cant_be_kept_says_so() {
+        let world = World::new();
+        let mut blobs = MockBlobs::new();
+        blobs.expect_put().returning(|_, _, _| Err(BlobError::Full));
+        let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
+        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &world.context()).await;
+        assert!(short.attachments.is_empty());
+        assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
+    }
+}

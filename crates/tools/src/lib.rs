@@ -1,0 +1,33 @@
+//! The tools that a model can ask for: one file a tool, the registry, and the path policy that every call passes.
+//!
+//! A tool is reachable only through [`ToolRegistry`], which wraps each one in the policy of [`policy`]; the tools'
+//! own types are private, so no call can go round it. Bytes flow as streams from port to port and are never held here.
+
+pub mod large_result;
+pub mod path_fields;
+pub mod policy;
+pub mod registry;
+pub mod services;
+
+mod arguments;
+mod failure;
+mod lookup;
+mod paging;
+
+mod attachment_add;
+mod attachment_get;
+mod attachment_list;
+mod attachment_read;
+mod attachment_save;
+mod attachment_save_all;
+mod file_list;
+mod file_read;
+mod file_write;
+mod response_attachments;
+
+#[cfg(test)]
+mod fakes;
+
+pub use large_result::shorten;
+pub use registry::{RegisterError, ToolRegistry, built_in};
+pub use services::{ToolLimits, ToolServices};

@@ -1,0 +1,128 @@
+//! Finding a conversation's attachments by id, and what of them the model is shown.
+
+use satchel_domain::{Attachment, AttachmentId, Filename, Sha256, Source, Visibility};
+use satchel_ports::{ToolContext, ToolError, ledger::AttachmentKey};
+use serde::Serialize;
+
+use crate::{ToolServices, failure};
+
+/// Reads the record of an attachment of the call's conversation.
+///
+/// A foreign id, a missing one and a text that is no id give the same words, so that nothing can be learnt of other
+/// conversations.
+pub(crate) async fn find(services: &ToolServices, context: &ToolContext, id: &str) -> Result<Attachment, ToolError> {
+    let found = match id.parse::<AttachmentId>() {
+        Ok(id) => services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await,
+        Err(_) => Ok(None),
+    };
+    match found {
+        // The ledger promises it; a file of somebody else is too much to lose if it ever forgets.
+        Ok(Some(attachment)) if attachment.conversation == context.conversation => Ok(attachment),
+        Ok(_) => Err(unknown(id)),
+        Err(error) => Err(failure::because("the attachment's record could not be read", &error)),
+    }
+}
+
+fn unknown(id: &str) -> ToolError {
+    let shown: String = id.escape_debug().take(100).collect();
+    failure::error(format!(
+        "`{shown}` is no attachment of this conversation: attachment.list shows those that are, with their ids"
+    ))
+}
+
+/// An attachment's record as the model reads it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Metadata {
+    id: AttachmentId,
+    number: u64,
+    filename: Filename,
+    mime: String,
+    bytes: u64,
+    sha256: Sha256,
+    description: String,
+    source: Source,
+    visibility: Visibility,
+    created_at_ms: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+}
+
+impl From<Attachment> for Metadata {
+    fn from(attachment: Attachment) -> Self {
+        Self {
+            id: attachment.id,
+            number: attachment.number,
+            filename: attachment.filename,
+            mime: attachment.mime,
+            bytes: attachment.bytes,
+            sha256: attachment.sha256,
+            description: attachment.description,
+            source: attachment.source,
+            visibility: attachment.visibility,
+            created_at_ms: attachment.created_at.0,
+            width: attachment.media.width,
+            height: attachment.media.height,
+            duration_ms: attachment.media.duration_ms,
+        }
+    }
+}
+
+/// What is said of a file that waits for its delivery.
+#[derive(Debug, Serialize)]
+pub(crate) struct Queued {
+    id: AttachmentId,
+    filename: Filename,
+    #[serde(rename = "mimeType")]
+    mime: String,
+    bytes: u64,
+}
+
+impl From<&Attachment> for Queued {
+    fn from(attachment: &Attachment) -> Self {
+        Self {
+            id: attachment.id,
+            filename: attachment.filename.clone(),
+            mime: attachment.mime.clone(),
+            bytes: attachment.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use satchel_ports::MockLedger;
+
+    use super::*;
+    use crate::fakes::{World, attachment};
+
+    #[tokio::test]
+    async fn foreign_missing_and_malformed_ids_are_all_the_same() {
+        let world = World::new();
+        let foreign = Attachment {
+            conversation: "console:other".parse().unwrap(),
+            ..attachment(7, "secret.txt", "text/plain", b"secret")
+        };
+        // Even a ledger that forgot its promise gives nothing away.
+        let mut forgetful = MockLedger::new();
+        let answer = foreign.clone();
+        forgetful
+            .expect_attachment()
+            .returning(move |_, key| Ok((key == AttachmentKey::Id(answer.id)).then(|| answer.clone())));
+        let services = ToolServices { ledger: Arc::new(forgetful), ..world.services() };
+        let missing = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
+        for id in [foreign.id.to_string().as_str(), missing, "17", "", "../x", "not\u{202E}an id"] {
+            let error = find(&services, &world.context(), id).await.expect_err("no attachment of this conversation").0;
+            assert_eq!(
+                error.split_once('`').and_then(|(_, rest)| rest.split_once('`')).map(|(_, words)| words),
+                Some(" is no attachment of this conversation: attachment.list shows those that are, with their ids"),
+                "{id}: {error}"
+            );
+        }
+    }
+}

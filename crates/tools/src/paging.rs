@@ -1,0 +1,180 @@
+//! Reading text page by page: a bounded window of a stream, cut between characters.
+
+use futures::StreamExt;
+use satchel_ports::{ByteStream, ToolError};
+
+use crate::failure;
+
+/// The shortest page: the longest character has four bytes, and a page must bring the reader on.
+const SHORTEST: u64 = 4;
+
+/// A piece of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// The text.
+    pub(crate) text: String,
+    /// Where it begins, in bytes of the file.
+    pub(crate) offset: u64,
+    /// Where it ends, in bytes of the file; where the next page begins.
+    pub(crate) end: u64,
+}
+
+/// Why there is no page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PageError {
+    /// The bytes at this place are no text.
+    Binary {
+        /// Their place in the file.
+        at: u64,
+    },
+    /// The bytes broke off.
+    Broken(String),
+}
+
+/// Checks which page was asked for.
+pub(crate) fn checked_limit(limit: Option<u64>, largest: u64) -> Result<u64, ToolError> {
+    match limit {
+        None => Ok(largest.max(SHORTEST)),
+        Some(limit) if (SHORTEST..=largest.max(SHORTEST)).contains(&limit) => Ok(limit),
+        Some(limit) => Err(failure::error(format!(
+            "argument `limit`: {limit} is not allowed; allowed are {SHORTEST} to {largest} bytes, the default is {largest}"
+        ))),
+    }
+}
+
+/// Checks that a page can begin at `offset` of a file that has `bytes` bytes.
+pub(crate) fn checked_offset(offset: u64, bytes: u64) -> Result<(), ToolError> {
+    if offset < bytes || offset == 0 {
+        return Ok(());
+    }
+    Err(failure::error(format!("argument `offset`: {offset} is behind the end; the file has {bytes} bytes")))
+}
+
+/// Reads a page of at most `limit` bytes at `offset`, from a stream that begins at `stream_at` of the file.
+///
+/// An offset inside a character begins with the next one. Reads no more of the stream than it must, and keeps no more
+/// than the page and one chunk.
+pub(crate) async fn read(mut content: ByteStream, stream_at: u64, offset: u64, limit: u64) -> Result<Page, PageError> {
+    let mut to_skip = offset.saturating_sub(stream_at);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut window: Vec<u8> = Vec::new();
+    // One byte more than the page tells whether the file ends with it, and so whether a half character is damage.
+    while window.len() <= limit {
+        let Some(chunk) = content.next().await else { break };
+        let mut chunk = chunk.map_err(|error| PageError::Broken(error.to_string()))?;
+        let skipped = usize::try_from(to_skip).unwrap_or(usize::MAX).min(chunk.len());
+        to_skip -= skipped as u64;
+        let chunk = chunk.split_off(skipped);
+        let room = limit + 1 - window.len();
+        window.extend_from_slice(&chunk[..room.min(chunk.len())]);
+    }
+    let more_follows = window.len() > limit;
+    window.truncate(limit);
+
+    let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let head = match offset {
+        0 => 0,
+        _ => window.iter().take(3).take_while(is_continuation).count(),
+    };
+    let offset = offset + head as u64;
+    let text = &window[head..];
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() && more_follows => {
+            std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(error) => return Err(PageError::Binary { at: offset + error.valid_up_to() as u64 }),
+    };
+    if let Some(at) = text.find('\0') {
+        return Err(PageError::Binary { at: offset + at as u64 });
+    }
+    Ok(Page { text: text.to_owned(), offset, end: offset + text.len() as u64 })
+}
+
+/// The page as the model reads it: the bare text when it is the whole file, else with a line that tells what is
+/// shown of how much and how to read on.
+pub(crate) fn shown(page: &Page, bytes: u64, next_call: impl FnOnce(u64) -> String) -> String {
+    let Page { text, offset, end } = page;
+    if bytes == 0 {
+        return "[the file is empty]".to_owned();
+    }
+    if *end < bytes {
+        return format!("{text}\n[bytes {offset} to {end} of {bytes}; read on with {}]", next_call(*end));
+    }
+    match offset {
+        0 => text.clone(),
+        _ => format!("{text}\n[bytes {offset} to {end} of {bytes}: the end]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::stream;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn in_chunks(content: &[u8], size: usize) -> ByteStream {
+        let chunks: Vec<_> = content.chunks(size).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        Box::pin(stream::iter(chunks))
+    }
+
+    fn wait<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    proptest! {
+        #[test]
+        fn the_pages_joined_are_the_text(text in "[a-zй漢🎒]{0,60}", limit in 4u64..20, chunk in 1usize..9) {
+            let total = text.len() as u64;
+            let (mut joined, mut offset) = (String::new(), 0);
+            while offset < total {
+                let page = wait(read(in_chunks(text.as_bytes(), chunk), 0, offset, limit)).unwrap();
+                prop_assert_eq!(page.offset, offset);
+                prop_assert!(page.end > offset && page.end - offset <= limit, "the reader comes on: {:?}", page);
+                joined.push_str(&page.text);
+                offset = page.end;
+            }
+            prop_assert_eq!(joined, text);
+        }
+
+        #[test]
+        fn any_bytes_and_any_offset_are_answered(content in proptest::collection::vec(any::<u8>(), 0..40), offset in 0u64..60, limit in 4u64..20) {
+            if let Ok(page) = wait(read(in_chunks(&content, 5), 0, offset, limit)) {
+                prop_assert!(!page.text.contains('\0') && page.end - page.offset == page.text.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn an_offset_inside_a_character_begins_with_the_next() {
+        let page = wait(read(in_chunks("aйb".as_bytes(), 2), 0, 2, 100));
+        assert_eq!(page, Ok(Page { text: "b".to_owned(), offset: 3, end: 4 }));
+    }
+
+    #[test]
+    fn what_is_no_text_is_named_by_its_place() {
+        for (content, at) in
+            [(&b"ab\xff\xfe"[..], 2), (b"\x80ab", 0), (b"a\0b", 1), ("abй".as_bytes().split_last().unwrap().1, 2)]
+        {
+            assert_eq!(wait(read(in_chunks(content, 1), 0, 0, 100)), Err(PageError::Binary { at }), "{content:?}");
+        }
+        let broken: ByteStream = Box::pin(stream::iter([Err(std::io::Error::other("gone"))]));
+        assert_eq!(wait(read(broken, 0, 0, 100)), Err(PageError::Broken("gone".to_owned())));
+    }
+
+    #[test]
+    fn limits_and_offsets_are_checked_with_both_numbers() {
+        assert_eq!(checked_limit(None, 100), Ok(100));
+        assert_eq!(checked_limit(Some(4), 100), Ok(4));
+        for limit in [0, 3, 101, u64::MAX] {
+            let error = checked_limit(Some(limit), 100).expect_err("a wrong limit").0;
+            assert!(error.contains(&limit.to_string()) && error.contains("4 to 100"), "{error}");
+        }
+        assert_eq!(checked_offset(0, 0), Ok(()));
+        assert_eq!(checked_offset(9, 10), Ok(()));
+        let error = checked_offset(10, 10).expect_err("behind the end").0;
+        assert!(error.contains("`offset`: 10") && error.contains("10 bytes"), "{error}");
+    }
+}

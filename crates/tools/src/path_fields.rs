@@ -1,0 +1,109 @@
+//! The one table of arguments that hold paths: what each tool may do with them, and beneath which mounts.
+//!
+//! A tool that isn't in the table can't be registered, so that none escapes the policy by being forgotten.
+
+use satchel_domain::path::Mount;
+
+/// What a tool does with what a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It reads it.
+    Read,
+    /// It writes it.
+    Write,
+}
+
+/// One argument that holds a path or a list of paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathField {
+    /// The argument's name.
+    pub name: &'static str,
+    /// What the tool does with what it names.
+    pub access: Access,
+    /// The mounts beneath which it may lie.
+    pub mounts: &'static [Mount],
+}
+
+/// A tool's entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathFields {
+    /// No argument of the tool holds a path.
+    None,
+    /// These do.
+    Some(&'static [PathField]),
+}
+
+const SHARED_AND_TMP: &[Mount] = &[Mount::Shared, Mount::Tmp];
+
+const fn reads(name: &'static str) -> PathField {
+    PathField { name, access: Access::Read, mounts: SHARED_AND_TMP }
+}
+
+const fn writes(name: &'static str) -> PathField {
+    PathField { name, access: Access::Write, mounts: SHARED_AND_TMP }
+}
+
+const TABLE: &[(&str, PathFields)] = &[
+    ("attachment.add", PathFields::Some(&[reads("paths"), reads("path")])),
+    ("attachment.get", PathFields::None),
+    ("attachment.list", PathFields::None),
+    ("attachment.read", PathFields::None),
+    ("attachment.save_all", PathFields::Some(&[writes("dir")])),
+    ("attachment_save", PathFields::Some(&[writes("path")])),
+    ("file_list", PathFields::Some(&[reads("path")])),
+    ("file_read", PathFields::Some(&[reads("path")])),
+    ("file_write", PathFields::Some(&[writes("path")])),
+    ("response_attachments", PathFields::None),
+];
+
+/// The entry of a tool; `None` for one that the table doesn't know.
+#[must_use]
+pub fn path_fields(tool: &str) -> Option<PathFields> {
+    TABLE.iter().find(|(name, _)| *name == tool).map(|(_, fields)| *fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_as_it_was_reviewed() {
+        let line = |(tool, fields): &(&str, PathFields)| match fields {
+            PathFields::None => format!("{tool}: none"),
+            PathFields::Some(fields) => {
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|field| {
+                        let mounts: Vec<String> = field.mounts.iter().map(ToString::to_string).collect();
+                        format!("{} {:?} {}", field.name, field.access, mounts.join(" "))
+                    })
+                    .collect();
+                format!("{tool}: {}", fields.join(", "))
+            }
+        };
+        insta::assert_snapshot!(TABLE.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
+        attachment.add: paths Read /shared /tmp, path Read /shared /tmp
+        attachment.get: none
+        attachment.list: none
+        attachment.read: none
+        attachment.save_all: dir Write /shared /tmp
+        attachment_save: path Write /shared /tmp
+        file_list: path Read /shared /tmp
+        file_read: path Read /shared /tmp
+        file_write: path Write /shared /tmp
+        response_attachments: none
+        "#);
+    }
+
+    #[test]
+    fn nothing_writes_to_the_vault_and_no_entry_is_empty_or_double() {
+        for (at, (tool, fields)) in TABLE.iter().enumerate() {
+            assert!(!TABLE[at + 1..].iter().any(|(other, _)| other == tool), "{tool} stands in the table twice");
+            let PathFields::Some(fields) = fields else { continue };
+            assert!(!fields.is_empty(), "{tool}: no paths are written as `None`");
+            for field in *fields {
+                assert!(field.access == Access::Read || !field.mounts.contains(&Mount::Vault), "{tool}");
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The first wall: every path in a call's arguments lies beneath a mount that the tool may use, or the call ends here.
+//!
+//! Lexical and pure: it knows the table of [`crate::path_fields`] and the arguments, and no disk. The second wall is
+//! the `Workspace` port, which resolves beneath a directory handle. It can't be skipped: [`crate::ToolRegistry`]
+//! wraps every tool that is registered, and hands out nothing but wrapped tools.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{ToolOutcome, WorkspacePath};
+use satchel_ports::{Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::Value;
+
+use crate::{
+    failure,
+    path_fields::{Access, PathField, PathFields},
+};
+
+/// The longest path in bytes; systems stop at 4096 with their own directories before it.
+const LONGEST: usize = 1024;
+
+/// Checks the paths in a call's arguments. What is no path at all, such as a missing argument, is the tool's affair.
+///
+/// # Errors
+/// When an argument that the table names holds anything but paths beneath its mounts; the words name the argument,
+/// the path, and the mounts that were expected.
+pub fn check(fields: PathFields, arguments: &Value) -> Result<(), ToolError> {
+    let PathFields::Some(fields) = fields else { return Ok(()) };
+    for field in fields {
+        match &arguments[field.name] {
+            Value::Null => {}
+            Value::Array(paths) => {
+                paths.iter().filter(|path| !path.is_null()).try_for_each(|path| check_one(field, path))?
+            }
+            path => check_one(field, path)?,
+        }
+    }
+    Ok(())
+}
+
+fn check_one(field: &PathField, given: &Value) -> Result<(), ToolError> {
+    let mounts: Vec<String> = field.mounts.iter().map(ToString::to_string).collect();
+    let wrong = |why: String| {
+        let expected = format!("expected a path beneath {}", mounts.join(" or "));
+        Err(failure::error(format!("argument `{}`: {expected}, but {why}", field.name)))
+    };
+    let Value::String(given) = given else {
+        let start: String = given.to_string().chars().take(100).collect();
+        return wrong(format!("{start} is no path"));
+    };
+    if given.len() > LONGEST {
+        return wrong(format!("it has {} bytes, and at most {LONGEST} are allowed", given.len()));
+    }
+    match given.parse::<WorkspacePath>() {
+        Err(error) => wrong(error.to_string()),
+        Ok(path) if field.mounts.contains(&path.mount()) => Ok(()),
+        Ok(path) => {
+            let verb = match field.access {
+                Access::Read => "read",
+                Access::Write => "written",
+            };
+            wrong(format!("`{path}` can't be {verb} by this tool"))
+        }
+    }
+}
+
+/// Puts a tool behind the policy.
+pub(crate) fn guarded(tool: Arc<dyn Tool>, fields: PathFields) -> Arc<dyn Tool> {
+    Arc::new(Guarded { tool, fields })
+}
+
+struct Guarded {
+    tool: Arc<dyn Tool>,
+    fields: PathFields,
+}
+
+#[async_trait]
+impl Tool for Guarded {
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec()
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        check(self.fields, &arguments)?;
+        self.tool.call(arguments, context).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! What the tools work with: the ports that they use and the limits that hold them.
+
+use std::sync::Arc;
+
+use satchel_ports::{Blobs, Ledger, Workspace};
+use serde::{Deserialize, Serialize};
+
+const MIB: u64 = 1024 * 1024;
+
+/// The limits of the tools, as the operator may set them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolLimits {
+    /// The largest file in bytes that a tool writes into the workspace.
+    pub save_bytes: u64,
+    /// The most files that one `attachment.add` takes.
+    pub add_files: usize,
+    /// The largest file in bytes that `attachment.add` takes.
+    pub add_file_bytes: u64,
+    /// The most bytes that one `attachment.add` takes.
+    pub add_call_bytes: u64,
+    /// The most bytes that the tools of one turn make into attachments.
+    pub add_turn_bytes: u64,
+    /// An answer with more bytes than this becomes an internal attachment and a preview.
+    pub preview_over_bytes: u64,
+    /// The most bytes of text that one `attachment.read` or `file_read` answers with; below `preview_over_bytes`, or
+    /// reading on would itself be shortened.
+    pub page_bytes: u64,
+    /// The most entries that one list answers with.
+    pub list_entries: usize,
+}
+
+impl Default for ToolLimits {
+    fn default() -> Self {
+        Self {
+            save_bytes: 50 * MIB,
+            add_files: 20,
+            add_file_bytes: 100 * MIB,
+            add_call_bytes: 200 * MIB,
+            add_turn_bytes: 500 * MIB,
+            preview_over_bytes: 100 * 1024,
+            page_bytes: 64 * 1024,
+            list_entries: 200,
+        }
+    }
+}
+
+/// What the tools work with. Cheap to clone.
+#[derive(Clone)]
+pub struct ToolServices {
+    /// Where files' records are, and where ids and the time come from.
+    pub ledger: Arc<dyn Ledger>,
+    /// Where files' bytes are.
+    pub blobs: Arc<dyn Blobs>,
+    /// Where the conversations' own files are.
+    pub workspace: Arc<dyn Workspace>,
+    /// The limits.
+    pub limits: ToolLimits,
+}
