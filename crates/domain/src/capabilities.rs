@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum TextUnit {
     /// UTF-16 code units of the visible text, tags not counted.
     Utf16,
+    /// UTF-16 code units of the Markdown itself, markers included: where the platform renders it.
+    Utf16Source,
     /// Unicode scalar values of the visible text.
     Chars,
 }

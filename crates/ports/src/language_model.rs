@@ -24,12 +24,18 @@ pub struct ModelCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum ModelMessage {
-    /// From the person, or from Satchel on their behalf.
+    /// From the person.
     User {
-        /// The words, references to older files and the addendum included.
+        /// The words, and references to files of older turns.
         text: String,
         /// The files of this turn; an adapter sends those that its model takes and leaves the rest to the words.
         attachments: Vec<Attachment>,
+    },
+    /// From Satchel: which files came with the turn (stands right after its `User` message), what was not delivered.
+    /// An adapter sends it in whatever role its provider has for it.
+    Note {
+        /// The words.
+        text: String,
     },
     /// From the model.
     Assistant {

@@ -86,6 +86,15 @@ pub struct Steered {
     pub text: String,
 }
 
+/// What the messages behind a running turn ask of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Steering {
+    /// The message that stops the turn.
+    pub stop: Option<InboxId>,
+    /// The messages that can be put before the model in the middle of the turn, oldest first.
+    pub inject: Vec<Steered>,
+}
+
 /// What a turn has recorded, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
