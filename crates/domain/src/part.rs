@@ -94,6 +94,9 @@ pub enum PartContent {
         /// A file instead of a bubble; the fallback where voice messages are forbidden.
         #[serde(default)]
         as_file: bool,
+        /// The text under it; empty for none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        caption: String,
     },
     /// One file.
     File(FileItem),

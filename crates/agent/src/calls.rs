@@ -1,0 +1,117 @@
+//! Runs the tools that the model asked for, at once, and records what each yields.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
+use satchel_domain::{Attachment, Sender, ToolCall, ToolOutcome};
+use satchel_ports::{Event, LedgerError, SafetyTier, ToolContext};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Lane, Services, rounds::Rounds, run::publish};
+
+/// Whether this process asked for a call itself or found it in the journal of one that died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The model has just asked for it.
+    Fresh,
+    /// It may have run already.
+    Resumed,
+}
+
+/// What the calls of a turn have in common.
+#[derive(Debug, Clone)]
+pub struct CallScope {
+    /// Who asked.
+    pub asker: Sender,
+    /// The files that came with the turn.
+    pub inbound: Arc<[Attachment]>,
+    /// Cancelled when the turn ends.
+    pub cancel: CancellationToken,
+}
+
+/// Runs all calls at once. Each outcome is recorded when it is there, in `rounds` too, so that what is gathered is not
+/// lost when this is dropped.
+///
+/// # Errors
+/// When an outcome can't be recorded. A tool that fails, panics or takes too long is no error: the model is told.
+pub async fn run_calls(
+    services: &Services,
+    lane: &Lane,
+    scope: &CallScope,
+    calls: Vec<ToolCall>,
+    origin: Origin,
+    rounds: &mut Rounds,
+) -> Result<(), LedgerError> {
+    let mut running: FuturesUnordered<_> =
+        calls.into_iter().map(|call| run_and_record(services, lane, scope, call, origin)).collect();
+    while let Some(finished) = running.next().await {
+        let (ordinal, outcome) = finished?;
+        rounds.outcomes.insert(ordinal, outcome);
+    }
+    Ok(())
+}
+
+async fn run_and_record(
+    services: &Services,
+    lane: &Lane,
+    scope: &CallScope,
+    call: ToolCall,
+    origin: Origin,
+) -> Result<(u32, ToolOutcome), LedgerError> {
+    let conversation = lane.lease.conversation.clone();
+    let tool = call.name.clone();
+    publish(services, Event::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
+        .await;
+    let outcome = outcome_of(services, lane, scope, &call, origin).await;
+    let ledger = &services.ledger;
+    let outcome = ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, &outcome).await?;
+    let failed = outcome.failed;
+    publish(services, Event::ToolFinished { conversation, call: call.id, tool, failed }).await;
+    Ok((call.id.ordinal, outcome))
+}
+
+async fn outcome_of(
+    services: &Services,
+    lane: &Lane,
+    scope: &CallScope,
+    call: &ToolCall,
+    origin: Origin,
+) -> ToolOutcome {
+    let Some((spec, tool)) = services.tools.find(&call.name) else {
+        let known: Vec<String> = services.tools.specs().into_iter().map(|spec| spec.name).collect();
+        return ToolOutcome::of_failure(format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")));
+    };
+    if origin == Origin::Resumed && spec.tier != SafetyTier::ReadOnly {
+        return ToolOutcome::of_failure(format!(
+            "outcome unknown: Satchel was interrupted while `{}` ran. It may have taken effect and is not repeated by \
+             itself; look before you ask for it again",
+            spec.name
+        ));
+    }
+    if !matches!(call.arguments, Value::Object(_)) {
+        return ToolOutcome::of_failure(format!("the arguments of `{}` must be a JSON object", spec.name));
+    }
+    let context = ToolContext {
+        conversation: lane.lease.conversation.clone(),
+        call: call.id,
+        asker: scope.asker.clone(),
+        inbound: Arc::clone(&scope.inbound),
+        cancel: scope.cancel.child_token(),
+    };
+    // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
+    let _cancel = context.cancel.clone().drop_guard();
+    let limit = spec.time_limit.unwrap_or(services.settings.tool_time);
+    let running = AssertUnwindSafe(tool.call(call.arguments.clone(), &context)).catch_unwind();
+    match tokio::time::timeout(limit, running).await {
+        Ok(Ok(Ok(outcome))) => outcome,
+        Ok(Ok(Err(error))) => ToolOutcome::of_failure(error.to_string()),
+        Ok(Err(_panic)) => {
+            tracing::error!(call.id = %call.id, tool = spec.name, "a tool panicked");
+            ToolOutcome::of_failure(format!("`{}` broke down; this is a fault of the tool", spec.name))
+        }
+        Err(_) => {
+            ToolOutcome::of_failure(format!("`{}` took longer than {} s and was stopped", spec.name, limit.as_secs()))
+        }
+    }
+}

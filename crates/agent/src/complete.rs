@@ -1,0 +1,134 @@
+//! A turn's end: what it yielded is planned for its channel and committed in one transaction.
+
+use std::fmt::Write;
+
+use satchel_domain::{
+    Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
+    filename::is_hidden,
+    part::{Plan, PlannedPart},
+};
+use satchel_ports::{
+    Event, LedgerError,
+    ledger::{CompletedTurn, HistoryChange},
+};
+use satchel_routing::plan::plan;
+
+use crate::{Lane, Services, run::publish};
+
+/// What a turn has come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// The turn.
+    pub turn: TurnId,
+    /// How it ended.
+    pub ending: Ending,
+    /// What the person gets.
+    pub response: OutgoingResponse,
+    /// The files that were not taken, which the person is told of.
+    pub refused: Vec<RefusedFile>,
+    /// What the history becomes.
+    pub history: HistoryChange,
+    /// The injected messages.
+    pub steered: Vec<InboxId>,
+    /// The failures that the model was told of.
+    pub told: Vec<PartId>,
+    /// The person's message that is answered.
+    pub reply_to: Option<MessageRef>,
+    /// Whether a streamed message may be visible, which the first part takes over.
+    pub streamed: bool,
+}
+
+/// Plans and commits a turn's end and tells the bus. Returns the first part, if it was begun.
+///
+/// # Errors
+/// When it could not be committed; then nothing was, and the turn can be run again from its journal.
+pub async fn complete(services: &Services, lane: &Lane, completion: Completion) -> Result<Option<Part>, LedgerError> {
+    let conversation = lane.lease.conversation.clone();
+    let response = with_refusals(completion.response, &completion.refused);
+    let plan = plan(&response, &lane.channel.capabilities(&conversation));
+    let completed = CompletedTurn {
+        turn: completion.turn,
+        ending: completion.ending,
+        response,
+        plan: if completion.streamed { taking_over(plan) } else { plan },
+        history: completion.history,
+        steered: completion.steered,
+        told: completion.told,
+        reply_to: completion.reply_to,
+    };
+    let begun = services.ledger.complete_turn(&lane.lease, &completed).await?;
+    let CompletedTurn { turn, ending, response, .. } = completed;
+    tracing::info!(
+        chat.id = %conversation, turn.id = %turn, ending = ending.name(), files = response.attachments.len(),
+        "the turn is complete"
+    );
+    for attachment in &response.attachments {
+        let event = Event::ResponseBinary {
+            conversation: conversation.clone(),
+            turn,
+            filename: attachment.filename.clone(),
+            mime: attachment.mime.clone(),
+            bytes: attachment.bytes,
+            sha256: attachment.sha256,
+        };
+        publish(services, event).await;
+    }
+    publish(services, Event::TurnCompleted { conversation, turn, ending: ending.name().to_owned(), response }).await;
+    Ok(begun)
+}
+
+/// The plan whose first part can be performed on the streamed message: a text by editing it, otherwise by taking it back.
+fn taking_over(mut plan: Plan) -> Plan {
+    if !matches!(plan.parts.first(), Some(PlannedPart { content: PartContent::Text { .. }, .. })) {
+        plan.parts.insert(0, PlannedPart::of(PartContent::Withdraw));
+    }
+    plan
+}
+
+/// Names each file that was not taken, so that the person hears of it whatever the model says.
+fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
+    if refused.is_empty() {
+        return response;
+    }
+    let mut text = response.text.unwrap_or_default();
+    for file in refused {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        let name: String = file.filename.as_str().chars().filter(|c| !is_hidden(*c) && *c != '`').collect();
+        let _ = write!(text, "I could not take `{name}`: {}.", file.reason);
+    }
+    OutgoingResponse { text: Some(text), ..response }
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::Filename;
+
+    use super::*;
+
+    #[test]
+    fn every_refused_file_is_named_to_the_person() {
+        let refused = |name: &str, reason: &str| RefusedFile {
+            filename: Filename::from_untrusted(name),
+            bytes: None,
+            reason: reason.into(),
+        };
+        let files = [refused("a.mov", "it is 64 MB, the limit is 50 MB"), refused("b`x`.txt", "it is gone")];
+        let response = with_refusals(OutgoingResponse::of_text("Saved the rest."), &files);
+        assert_eq!(
+            response.text.unwrap(),
+            "Saved the rest.\n\nI could not take `a.mov`: it is 64 MB, the limit is 50 MB.\n\nI could not take \
+             `bx.txt`: it is gone."
+        );
+        let files_only = with_refusals(OutgoingResponse::default(), &files[..1]);
+        assert_eq!(files_only.text.unwrap(), "I could not take `a.mov`: it is 64 MB, the limit is 50 MB.");
+    }
+
+    #[test]
+    fn a_streamed_message_without_a_text_is_taken_back() {
+        let text = Plan { parts: vec![PlannedPart::of(PartContent::of_text("hi"))] };
+        assert_eq!(taking_over(text.clone()), text);
+        assert_eq!(taking_over(Plan::default()).parts, [PlannedPart::of(PartContent::Withdraw)]);
+    }
+}

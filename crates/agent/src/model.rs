@@ -1,0 +1,59 @@
+//! Asks the model once and gathers its answer.
+
+use futures::StreamExt;
+use satchel_domain::{CallId, ToolCall, TurnId};
+use satchel_ports::{ModelError, ModelEvent, ModelRequest};
+
+use crate::{Services, streaming::Growth};
+
+/// What the model answered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    /// What it wrote.
+    pub text: String,
+    /// What it asked for, numbered on from the turn's calls so far.
+    pub calls: Vec<ToolCall>,
+}
+
+/// Asks the model. `written` holds its text so far at any moment, so that it isn't lost when this is dropped.
+///
+/// # Errors
+/// When it could not be asked, broke off, or was silent for too long.
+pub async fn ask(
+    services: &Services,
+    request: ModelRequest,
+    turn: TurnId,
+    first_ordinal: u32,
+    written: &mut String,
+    growth: &Growth,
+) -> Result<Answer, ModelError> {
+    let silence = services.settings.model_silence;
+    let silent =
+        || ModelError { reason: format!("it gave no sign for {} seconds", silence.as_secs()), retryable: true };
+    let mut events = tokio::time::timeout(silence, services.model.stream(request)).await.map_err(|_| silent())??;
+    let mut calls = Vec::new();
+    loop {
+        match tokio::time::timeout(silence, events.next()).await.map_err(|_| silent())? {
+            Some(Ok(ModelEvent::Text(piece))) => {
+                written.push_str(&piece);
+                growth.wrote(&piece, written).await;
+            }
+            Some(Ok(ModelEvent::Call(call))) => {
+                let ordinal = first_ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);
+                let id = CallId { turn, ordinal };
+                calls.push(ToolCall { id, name: call.name, arguments: call.arguments });
+            }
+            Some(Ok(ModelEvent::Usage(usage))) => {
+                tracing::debug!(
+                    turn.id = %turn, model = services.model.name(), input_tokens = usage.input_tokens,
+                    output_tokens = usage.output_tokens, "the model answered"
+                );
+            }
+            Some(Ok(ModelEvent::Done)) => return Ok(Answer { text: std::mem::take(written), calls }),
+            Some(Err(error)) => return Err(error),
+            None => {
+                return Err(ModelError { reason: "its answer broke off in the middle".to_owned(), retryable: true });
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What is known of a turn: its rounds of model message and tool outcomes. Pure.
+
+use std::collections::BTreeMap;
+
+use satchel_domain::{Attachment, InboxId, Message, RefusedFile, ToolCall, ToolOutcome};
+use satchel_ports::{
+    ModelMessage,
+    language_model::ModelCall,
+    ledger::{InboundFile, JournalEntry, QueuedTurn, Steered},
+};
+
+use crate::prompt;
+
+/// One message of the model and what was put before it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Round {
+    /// The messages that were injected before the model was asked.
+    pub steered: Vec<Steered>,
+    /// What it wrote.
+    pub text: String,
+    /// What it asked for.
+    pub calls: Vec<ToolCall>,
+}
+
+/// What a turn has gathered so far.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rounds {
+    /// The model's messages, oldest first.
+    pub rounds: Vec<Round>,
+    /// What the calls yielded, by ordinal.
+    pub outcomes: BTreeMap<u32, ToolOutcome>,
+    /// What was injected after the last round.
+    pub steered: Vec<Steered>,
+    /// What the model has written of its next message.
+    pub partial: String,
+}
+
+impl Rounds {
+    /// Takes up what an earlier run of the turn recorded.
+    #[must_use]
+    pub fn resume(journal: &[JournalEntry]) -> Self {
+        let mut resumed = Self::default();
+        for entry in journal {
+            match entry.clone() {
+                JournalEntry::Model { steered, text, calls } => resumed.rounds.push(Round { steered, text, calls }),
+                JournalEntry::Outcome { ordinal, outcome } => {
+                    resumed.outcomes.insert(ordinal, outcome);
+                }
+            }
+        }
+        resumed
+    }
+
+    /// The calls that were asked for and have yielded nothing yet.
+    #[must_use]
+    pub fn unanswered(&self) -> Vec<ToolCall> {
+        let calls = self.rounds.iter().flat_map(|round| &round.calls);
+        calls.filter(|call| !self.outcomes.contains_key(&call.id.ordinal)).cloned().collect()
+    }
+
+    /// How many tools have been asked for.
+    #[must_use]
+    pub fn calls(&self) -> u32 {
+        let calls = self.rounds.iter().map(|round| round.calls.len()).sum::<usize>();
+        u32::try_from(calls).unwrap_or(u32::MAX)
+    }
+
+    /// How often the model has answered.
+    #[must_use]
+    pub fn model_calls(&self) -> u32 {
+        u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What the model wrote, message by message, the unfinished last one included.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        self.rounds.iter().map(|round| round.text.clone()).chain([self.partial.clone()]).collect()
+    }
+
+    /// What the calls yielded, in the order in which the model asked for them.
+    #[must_use]
+    pub fn outcomes(&self) -> Vec<ToolOutcome> {
+        self.outcomes.values().cloned().collect()
+    }
+
+    /// The injected messages, which the turn consumes.
+    #[must_use]
+    pub fn steered_ids(&self) -> Vec<InboxId> {
+        self.rounds.iter().flat_map(|round| &round.steered).chain(&self.steered).map(|steered| steered.id).collect()
+    }
+
+    /// What the model is shown of this turn after the person's message.
+    #[must_use]
+    pub fn as_request(&self) -> Vec<ModelMessage> {
+        let mut messages = Vec::new();
+        for round in &self.rounds {
+            messages.extend(round.steered.iter().map(prompt::steered));
+            let calls = round.calls.iter().map(prompt::model_call).collect::<Vec<ModelCall>>();
+            messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
+            messages.extend(round.calls.iter().map(|call| {
+                let (text, attachments) = self.answer(call);
+                ModelMessage::Tool { call: prompt::call_id(call.id), text, attachments }
+            }));
+        }
+        messages.extend(self.steered.iter().map(prompt::steered));
+        messages
+    }
+
+    /// What the turn adds to the conversation's history.
+    #[must_use]
+    pub fn as_history(&self, turn: &QueuedTurn) -> Vec<Message> {
+        let person = |steered: &Steered| Message::Person {
+            text: steered.text.clone(),
+            attachments: Vec::new(),
+            refused: Vec::new(),
+        };
+        let mut messages = vec![asked(turn)];
+        for round in &self.rounds {
+            messages.extend(round.steered.iter().map(person));
+            messages.push(Message::Model { text: round.text.clone(), calls: round.calls.clone() });
+            messages.extend(round.calls.iter().map(|call| {
+                let (text, attachments) = self.answer(call);
+                Message::Tool { call: call.id, text, attachments }
+            }));
+        }
+        messages.extend(self.steered.iter().map(person));
+        if !self.partial.trim().is_empty() {
+            messages.push(Message::Model { text: self.partial.clone(), calls: Vec::new() });
+        }
+        messages
+    }
+
+    /// What a call was answered. Every call gets an answer, because providers refuse a conversation with a gap.
+    fn answer(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
+        match self.outcomes.get(&call.id.ordinal) {
+            Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
+            None => ("error: not run, the turn ended before".to_owned(), Vec::new()),
+        }
+    }
+}
+
+/// The person's message of a turn; the messages of an album are one.
+fn asked(turn: &QueuedTurn) -> Message {
+    Message::Person { text: words(turn), attachments: attachments(turn), refused: refused(turn) }
+}
+
+/// The person's words of a turn.
+#[must_use]
+pub fn words(turn: &QueuedTurn) -> String {
+    let texts = turn.messages.iter().map(|queued| queued.message.text.as_str());
+    texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The files that came with a turn, in the sender's order.
+#[must_use]
+pub fn attachments(turn: &QueuedTurn) -> Vec<Attachment> {
+    let files = turn.messages.iter().flat_map(|queued| &queued.files);
+    let stored = files.filter_map(|file| match file {
+        InboundFile::Stored(attachment) => Some(attachment.clone()),
+        InboundFile::Waiting(_) | InboundFile::Refused(_) => None,
+    });
+    stored.collect()
+}
+
+/// The files of a turn that were not taken.
+#[must_use]
+pub fn refused(turn: &QueuedTurn) -> Vec<RefusedFile> {
+    let files = turn.messages.iter().flat_map(|queued| &queued.files);
+    let refused = files.filter_map(|file| match file {
+        InboundFile::Refused(refused) => Some(refused.clone()),
+        InboundFile::Waiting(_) | InboundFile::Stored(_) => None,
+    });
+    refused.collect()
+}

@@ -1,0 +1,185 @@
+//! One turn from its queue entry to its commit.
+
+use std::{sync::Arc, time::Duration};
+
+use satchel_domain::{Ending, InboxId, Part, PartState, Sender, fold::fold};
+use satchel_ports::{
+    Event, LedgerError, ModelRequest,
+    ledger::{HistoryChange, JournalEntry, QueuedTurn, Steering},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Lane, Services, SteeringMode,
+    calls::{CallScope, Origin, run_calls},
+    complete::{Completion, complete},
+    model::ask,
+    prompt,
+    rounds::{self, Round, Rounds},
+    streaming::{Growth, Streaming, reply_to},
+};
+
+/// After how many deaths of its process a turn is given up.
+const MOST_CRASHES: u32 = 3;
+
+/// How often a running turn looks for a `/stop` of which nobody woke it.
+const LOOK_FOR_STOP: Duration = Duration::from_secs(2);
+
+/// How the work on a turn ended.
+struct Ended {
+    ending: Ending,
+    /// The `/stop` that ended it; the turn consumes it.
+    stop: Option<InboxId>,
+}
+
+impl Ended {
+    fn with(ending: Ending) -> Self {
+        Self { ending, stop: None }
+    }
+
+    fn stopped(stop: InboxId) -> Self {
+        Self { ending: Ending::Cancelled, stop: Some(stop) }
+    }
+}
+
+/// Runs a turn whose files are all stored or refused, commits it, and returns its first part if that was begun.
+///
+/// Dropping this leaves the turn in the ledger, from where it goes on.
+///
+/// # Errors
+/// When the ledger fails or the lane is lost. Whatever else goes wrong is part of the response.
+pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
+    let capabilities = lane.channel.capabilities(&lane.lease.conversation);
+    let cancel = CancellationToken::new();
+    let _cancel = cancel.clone().drop_guard();
+    let scope = CallScope { asker: asker(&turn), inbound: rounds::attachments(&turn).into(), cancel: cancel.clone() };
+    let mut rounds = Rounds::resume(&turn.journal);
+    let streaming = Streaming::start(services, lane, &turn, &capabilities);
+
+    let ended = if turn.crashes >= MOST_CRASHES {
+        Ended::with(Ending::Crashed { times: turn.crashes })
+    } else {
+        tokio::select! {
+            biased;
+            stop = stopped(services, lane, &turn) => Ended::stopped(stop?),
+            ended = work(services, lane, &turn, &scope, &mut rounds, &streaming.growth) => ended?,
+        }
+    };
+    cancel.cancel();
+    let streamed = streaming.finish().await.or(turn.stream.clone());
+
+    let completion = Completion {
+        turn: turn.id,
+        response: fold(&rounds.texts(), &rounds.outcomes(), &ended.ending),
+        ending: ended.ending,
+        refused: rounds::refused(&turn),
+        history: HistoryChange::Append(rounds.as_history(&turn)),
+        steered: rounds.steered_ids().into_iter().chain(ended.stop).collect(),
+        told: turn.untold.iter().map(|error| error.part).collect(),
+        reply_to: reply_to(&turn),
+        streamed: streamed.is_some_and(|part| may_be_visible(&part)),
+    };
+    complete(services, lane, completion).await
+}
+
+/// Asks the model and runs its tools until it has nothing more to ask for.
+async fn work(
+    services: &Services,
+    lane: &Lane,
+    turn: &QueuedTurn,
+    scope: &CallScope,
+    rounds: &mut Rounds,
+    growth: &Growth,
+) -> Result<Ended, LedgerError> {
+    let settings = &services.settings;
+    let unanswered = rounds.unanswered();
+    run_calls(services, lane, scope, unanswered, Origin::Resumed, rounds).await?;
+    let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
+    let opening = prompt::opening(&history, turn, prompt::receipt(&turn.untold));
+    let mut begins = true;
+    loop {
+        if begins || settings.steering == SteeringMode::Inject {
+            let Steering { stop, inject } = steering(services, lane, turn).await?;
+            if let Some(stop) = stop {
+                return Ok(Ended::stopped(stop));
+            }
+            let known = rounds.steered_ids();
+            rounds.steered.extend(inject.into_iter().filter(|steered| !known.contains(&steered.id)));
+        }
+        begins = false;
+        if rounds.model_calls() >= settings.model_calls {
+            let limit = format!("{} model calls", settings.model_calls);
+            return Ok(Ended::with(Ending::Budget { limit }));
+        }
+        let request = ModelRequest {
+            system: settings.instructions.clone(),
+            messages: opening.iter().cloned().chain(rounds.as_request()).collect(),
+            tools: services.tools.specs(),
+        };
+        growth.begin(rounds.model_calls());
+        let first_ordinal = rounds.calls();
+        let answer = match ask(services, request, turn.id, first_ordinal, &mut rounds.partial, growth).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(turn.id = %turn.id, model = services.model.name(), error = %error, "the model failed");
+                return Ok(Ended::with(Ending::ModelFailed { reason: error.reason }));
+            }
+        };
+        let round = Round { steered: std::mem::take(&mut rounds.steered), text: answer.text, calls: answer.calls };
+        if round.calls.is_empty() {
+            rounds.rounds.push(round);
+            return Ok(Ended::with(Ending::Done));
+        }
+        if first_ordinal + u32::try_from(round.calls.len()).unwrap_or(u32::MAX) > settings.tool_calls {
+            rounds.rounds.push(Round { calls: Vec::new(), ..round });
+            return Ok(Ended::with(Ending::Budget { limit: format!("{} tool calls", settings.tool_calls) }));
+        }
+        let entry = JournalEntry::Model {
+            steered: round.steered.clone(),
+            text: round.text.clone(),
+            calls: round.calls.clone(),
+        };
+        services.ledger.journal_message(&lane.lease, turn.id, &entry).await?;
+        let calls = round.calls.clone();
+        rounds.rounds.push(round);
+        run_calls(services, lane, scope, calls, Origin::Fresh, rounds).await?;
+    }
+}
+
+/// Waits until the person stops the turn.
+async fn stopped(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<InboxId, LedgerError> {
+    loop {
+        tokio::select! {
+            () = lane.wake.notified() => {}
+            () = tokio::time::sleep(LOOK_FOR_STOP) => {}
+        }
+        if let Some(stop) = steering(services, lane, turn).await?.stop {
+            return Ok(stop);
+        }
+    }
+}
+
+async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<Steering, LedgerError> {
+    let waiting = services.ledger.waiting_behind(&lane.lease, turn.id).await?;
+    Ok((services.steer)(&waiting))
+}
+
+fn asker(turn: &QueuedTurn) -> Sender {
+    let first = turn.messages.first();
+    first.map_or_else(|| Sender { id: String::new(), name: String::new() }, |queued| queued.message.sender.clone())
+}
+
+/// Whether a person may see a streamed part: it has an id, or nobody knows whether it arrived.
+fn may_be_visible(part: &Part) -> bool {
+    part.target.is_some() || matches!(part.state, PartState::Sending | PartState::InDoubt { .. })
+}
+
+/// Publishes an event. A bus that fails costs waiting and nothing else, so the error ends here.
+pub(crate) async fn publish(services: &Services, event: Event) {
+    if let Err(error) = Arc::clone(&services.bus).publish(event).await {
+        tracing::debug!(error = %error, "an event was not published");
+    }
+}
+
+#[cfg(test)]
+mod tests;

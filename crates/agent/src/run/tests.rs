@@ -1,0 +1,256 @@
+//! Whole turns against a scripted model: what is journalled, what the model is told, what the person gets.
+
+mod stage;
+
+use std::time::Duration;
+
+use satchel_domain::{
+    CallId, Ending, Filename, InboxId, Message, PartId, RefusedFile, ToolCall, ToolOutcome, part::FailureReason,
+    part::RoutingError,
+};
+use satchel_ports::{
+    ModelEvent, ModelMessage, SafetyTier, ToolError,
+    ledger::{HistoryChange, InboundFile, JournalEntry, Steered},
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use self::stage::{Stage, TURN, calls, file, says, tool, waiting};
+
+#[tokio::test(start_paused = true)]
+async fn a_text_turn_journals_nothing_and_completes_once() {
+    let played = Stage::with_model(vec![says("Hello.")]).play().await;
+    assert_eq!(played.log, ["complete done"]);
+    assert_eq!(played.completed.response.text.as_deref(), Some("Hello."));
+    let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
+    assert_eq!(history.len(), 2, "the question and the answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_calls_are_folded_in_the_order_of_the_model() {
+    let mut stage = Stage::with_model(vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("Both.")]);
+    stage.tools.push(tool("slow", SafetyTier::SideEffecting, |_| async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(ToolOutcome { attachments: vec![file(1, "slow.txt")], ..ToolOutcome::default() })
+    }));
+    stage.tools.push(tool("fast", SafetyTier::SideEffecting, |_| async {
+        Ok(ToolOutcome { attachments: vec![file(2, "fast.txt")], ..ToolOutcome::default() })
+    }));
+    let played = stage.play().await;
+    assert_eq!(played.log, ["journal message", "journal outcome 1", "journal outcome 0", "complete done"]);
+    let names: Vec<_> = played.completed.response.attachments.iter().map(|file| file.filename.as_str()).collect();
+    assert_eq!(names, ["slow.txt", "fast.txt"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_tool_does_the_model_is_told_and_the_turn_goes_on() {
+    let asked = calls(&[
+        ("missing", json!({})),
+        ("fails", json!("no object")),
+        ("fails", json!({})),
+        ("panics", json!({})),
+        ("hangs", json!({})),
+    ]);
+    let mut stage = Stage::with_model(vec![asked, says("I tried.")]);
+    stage.tools.push(tool("fails", SafetyTier::ReadOnly, |_| async { Err(ToolError("the disk is full".into())) }));
+    stage.tools.push(tool("panics", SafetyTier::ReadOnly, |_| async { panic!("a fault") }));
+    stage.tools.push(tool("hangs", SafetyTier::ReadOnly, |_| std::future::pending()));
+    let played = stage.play().await;
+    let answers = played.answers(1);
+    for (answer, words) in answers.iter().zip([
+        "error: there is no tool `missing`; there are: fails, panics, hangs",
+        "error: the arguments of `fails` must be a JSON object",
+        "error: the disk is full",
+        "error: `panics` broke down",
+        "error: `hangs` took longer than 120 s",
+    ]) {
+        assert!(answer.starts_with(words), "{answer}");
+    }
+    assert_eq!(answers.len(), 5);
+    assert_eq!(played.completed.ending, Ending::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_loops_for_ever_is_stopped_and_what_it_made_is_delivered() {
+    let round = || calls(&[("make", json!({}))]);
+    let mut stage = Stage::with_model((0..40).map(|_| round()).collect());
+    stage.tools.push(tool("make", SafetyTier::ReadOnly, |_| async {
+        Ok(ToolOutcome { attachments: vec![file(1, "made.txt")], ..ToolOutcome::default() })
+    }));
+    let played = stage.play().await;
+    assert_eq!(played.completed.ending, Ending::Budget { limit: "25 model calls".into() });
+    assert_eq!(played.requests.len(), 25);
+    assert_eq!(played.completed.response.attachments.len(), 1);
+    assert!(played.completed.response.text.unwrap().contains("used up its 25 model calls"));
+
+    let storm: Vec<_> = (0..100).map(|_| ("make", json!({}))).collect();
+    let played = Stage::with_model(vec![calls(&storm)]).play().await;
+    assert_eq!(played.completed.ending, Ending::Budget { limit: "80 tool calls".into() });
+    assert_eq!(played.log, ["complete budget"], "a storm runs no tool");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_an_answer_is_delivered_with_how_it_ended() {
+    for (events, reason) in [
+        (vec![Ok(ModelEvent::Text("Half an ".into()))], "broke off"),
+        (vec![Ok(ModelEvent::Text("Half an ".into())), Err("the provider is down")], "the provider is down"),
+    ] {
+        let played = Stage::with_model(vec![events]).play().await;
+        let text = played.completed.response.text.unwrap();
+        assert!(text.starts_with("Half an\n\n") && text.contains(reason), "{text}");
+        assert!(matches!(played.completed.ending, Ending::ModelFailed { .. }));
+    }
+    let mut silent = Stage::with_model(vec![]);
+    silent.silent = true;
+    let silent = silent.play().await;
+    assert!(silent.completed.response.text.unwrap().contains("no sign for 120 seconds"));
+}
+
+fn recorded(name: &str, ordinal: u32) -> ToolCall {
+    ToolCall { id: CallId { turn: TURN, ordinal }, name: name.into(), arguments: json!({}) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_goes_on_from_its_journal_and_repeats_nothing_that_had_an_effect() {
+    let mut stage = Stage::with_model(vec![says("Finished.")]);
+    let (write, look) = (stage.counter(), stage.counter());
+    let (written, looked) = (write.clone(), look.clone());
+    stage.tools.push(tool("write", SafetyTier::SideEffecting, move |_| {
+        written.add();
+        async { Ok(ToolOutcome::of_text("written")) }
+    }));
+    stage.tools.push(tool("look", SafetyTier::ReadOnly, move |_| {
+        looked.add();
+        async { Ok(ToolOutcome::of_text("seen")) }
+    }));
+    stage.turn.journal = vec![
+        JournalEntry::Model {
+            steered: vec![],
+            text: "Working.".into(),
+            calls: vec![recorded("write", 0), recorded("write", 1), recorded("look", 2)],
+        },
+        JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("written before") },
+    ];
+    let played = stage.play().await;
+    assert_eq!((write.count(), look.count()), (0, 1), "only what reads is repeated");
+    let answers = played.answers(0);
+    assert_eq!(answers[0], "written before");
+    assert!(answers[1].starts_with("error: outcome unknown"), "{}", answers[1]);
+    assert_eq!(answers[2], "seen");
+    assert_eq!(played.requests.len(), 1, "a recorded message is never asked for again");
+    assert_eq!(played.completed.response.text.as_deref(), Some("Finished."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_killed_three_processes_is_ended_and_told() {
+    let mut stage = Stage::with_model(vec![]);
+    stage.turn.crashes = 3;
+    let outcome = ToolOutcome { attachments: vec![file(1, "kept.txt")], ..ToolOutcome::default() };
+    stage.turn.journal = vec![
+        JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("make", 0)] },
+        JournalEntry::Outcome { ordinal: 0, outcome },
+    ];
+    let played = stage.play().await;
+    assert_eq!(played.completed.ending, Ending::Crashed { times: 3 });
+    assert!(played.completed.response.text.unwrap().contains("interrupted 3 times"));
+    assert_eq!(played.completed.response.attachments.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_keeps_what_was_gathered_and_is_consumed() {
+    let mut stage = Stage::with_model(vec![calls(&[("make", json!({}))]), calls(&[("hangs", json!({}))])]);
+    stage.tools.push(tool("make", SafetyTier::ReadOnly, |_| async {
+        Ok(ToolOutcome { attachments: vec![file(1, "made.txt")], ..ToolOutcome::default() })
+    }));
+    stage.tools.push(tool("hangs", SafetyTier::ReadOnly, |_| std::future::pending()));
+    stage.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
+    let started = tokio::time::Instant::now();
+    let played = stage.play().await;
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    assert_eq!(played.completed.ending, Ending::Cancelled);
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
+    assert_eq!(played.completed.response.attachments.len(), 1);
+    assert_eq!(played.completed.response.text.as_deref(), Some("Stopped, as you asked."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_messages_reach_the_model_between_two_calls_once() {
+    let look = || calls(&[("look", json!({}))]);
+    let mut stage = Stage::with_model(vec![look(), look(), says("Both done.")]);
+    stage.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(ToolOutcome::of_text("seen"))
+    }));
+    stage.arrives_after(Duration::from_millis(500), waiting(9, "and that too"));
+    let played = stage.play().await;
+    let people = |request: usize| {
+        let messages = played.requests[request].messages.iter();
+        messages.filter(|message| matches!(message, ModelMessage::User { .. })).count()
+    };
+    assert_eq!((people(0), people(1), people(2)), (1, 2, 2));
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
+    let JournalEntry::Model { steered, .. } = &played.journal[1] else { panic!("the second message") };
+    assert_eq!(steered.len(), 1, "it is journalled in its place");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_injected_message_survives_a_crash_in_its_place() {
+    let mut stage = Stage::with_model(vec![says("Done.")]);
+    let steered = Steered {
+        id: InboxId(Uuid::from_u128(9)),
+        sender: satchel_domain::Sender { id: "owner".into(), name: "Owner".into() },
+        text: "and that too".into(),
+    };
+    stage.turn.journal = vec![
+        JournalEntry::Model { steered: vec![steered], text: "Looking.".into(), calls: vec![recorded("look", 0)] },
+        JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("seen") },
+    ];
+    stage.arrives_after(Duration::ZERO, waiting(9, "and that too"));
+    let played = stage.play().await;
+    let texts: Vec<_> = played.requests[0].messages.iter().map(stage::text_of).collect();
+    assert_eq!(texts, ["please", "and that too", "Looking.", "seen"]);
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_is_told_what_was_not_delivered() {
+    let mut stage = Stage::with_model(vec![says("Sorry.")]);
+    stage.turn.untold = vec![RoutingError {
+        part: PartId(Uuid::from_u128(4)),
+        turn: TURN,
+        content: satchel_domain::PartContent::of_text("lost"),
+        reason: FailureReason::Forbidden { reason: "blocked".into() },
+    }];
+    let played = stage.play().await;
+    let ModelMessage::Note { text } = &played.requests[0].messages[0] else { panic!("a note comes first") };
+    assert!(text.contains("blocked"), "{text}");
+    assert_eq!(played.completed.told, [PartId(Uuid::from_u128(4))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_named_to_the_model_and_refused_ones_to_the_person_too() {
+    let mut stage = Stage::with_model(vec![says("Seen.")]);
+    let refused = RefusedFile {
+        filename: Filename::from_untrusted("big.mov"),
+        bytes: None,
+        reason: "it is 3 GB, the limit is 2 GB".into(),
+    };
+    stage.turn.messages[0].files = vec![InboundFile::Stored(file(1, "a.txt")), InboundFile::Refused(refused)];
+    let played = stage.play().await;
+    let texts: Vec<_> = played.requests[0].messages.iter().map(stage::text_of).collect();
+    assert!(
+        texts[1].starts_with("User sent 1 attachment: [0] text/plain (~3B).")
+            && texts[1].contains("Not taken: \"big.mov\""),
+        "{texts:?}"
+    );
+    assert!(
+        played.completed.response.text.unwrap().ends_with("I could not take `big.mov`: it is 3 GB, the limit is 2 GB.")
+    );
+    let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
+    assert!(
+        matches!(&history[0], Message::Person { attachments, refused, .. } if attachments.len() == 1 && refused.len() == 1)
+    );
+
+    let without = Stage::with_model(vec![says("Hi.")]).play().await;
+    assert_eq!(without.requests[0].messages.len(), 1, "no files, no addendum");
+}

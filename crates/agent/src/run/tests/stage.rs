@@ -1,0 +1,263 @@
+//! A turn on a stage: scripted model and tools, a ledger that writes down what it is asked.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use satchel_domain::{
+    Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, Sender, Sha256, Source, Timestamp,
+    ToolOutcome, TurnId, Visibility,
+};
+use satchel_ports::{
+    Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
+    ModelRequest, OwnerId, SafetyTier, Tool, ToolError, ToolSpec,
+    language_model::ModelCall,
+    ledger::{CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, Steered, Steering},
+};
+use satchel_routing::tables;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::{AgentSettings, Lane, Services, Toolbox};
+
+pub(super) const TURN: TurnId = TurnId(Uuid::from_u128(1));
+
+type Script = Vec<Result<ModelEvent, &'static str>>;
+
+pub(super) fn says(text: &str) -> Script {
+    let mut script: Script = text.split_inclusive(' ').map(|piece| Ok(ModelEvent::Text(piece.to_owned()))).collect();
+    script.push(Ok(ModelEvent::Done));
+    script
+}
+
+pub(super) fn calls(asked: &[(&str, Value)]) -> Script {
+    let call = |(name, arguments): &(&str, Value)| {
+        Ok(ModelEvent::Call(ModelCall { id: "theirs".into(), name: (*name).into(), arguments: arguments.clone() }))
+    };
+    asked.iter().map(call).chain([Ok(ModelEvent::Done)]).collect()
+}
+
+pub(super) fn tool<F, Fut>(name: &str, tier: SafetyTier, call: F) -> Arc<dyn Tool>
+where
+    F: Fn(Value) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
+{
+    struct Scripted<F>(ToolSpec, F);
+    #[async_trait::async_trait]
+    impl<F, Fut> Tool for Scripted<F>
+    where
+        F: Fn(Value) -> Fut + Send + Sync,
+        Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send,
+    {
+        fn spec(&self) -> ToolSpec {
+            self.0.clone()
+        }
+
+        async fn call(&self, arguments: Value, _: &satchel_ports::ToolContext) -> Result<ToolOutcome, ToolError> {
+            (self.1)(arguments).await
+        }
+    }
+    let spec =
+        ToolSpec { name: name.into(), description: String::new(), parameters: json!({}), tier, time_limit: None };
+    Arc::new(Scripted(spec, call))
+}
+
+pub(super) fn file(id: u128, name: &str) -> Attachment {
+    Attachment {
+        id: AttachmentId(Uuid::from_u128(id)),
+        number: u64::try_from(id).unwrap(),
+        conversation: "console:main".parse().unwrap(),
+        source: Source::Tool,
+        filename: Filename::from_untrusted(name),
+        mime: "text/plain".into(),
+        bytes: 3,
+        sha256: Sha256([u8::try_from(id).unwrap(); 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    }
+}
+
+pub(super) fn waiting(id: u128, text: &str) -> QueuedMessage {
+    QueuedMessage {
+        id: InboxId(Uuid::from_u128(id)),
+        turn: TurnId(Uuid::from_u128(id)),
+        message: InboundMessage {
+            conversation: "console:main".parse().unwrap(),
+            key: id.to_string(),
+            edit_of: None,
+            sender: Sender { id: "owner".into(), name: "Owner".into() },
+            text: text.into(),
+            files: Vec::new(),
+            album: None,
+            message: None,
+            raw: Value::Null,
+        },
+        files: Vec::new(),
+        received_at: Timestamp(0),
+    }
+}
+
+pub(super) fn text_of(message: &ModelMessage) -> String {
+    match message {
+        ModelMessage::User { text, .. }
+        | ModelMessage::Note { text }
+        | ModelMessage::Assistant { text, .. }
+        | ModelMessage::Tool { text, .. } => text.clone(),
+    }
+}
+
+/// The agent knows commands only through the function that it is given; this one is as simple as can be.
+fn steer(waiting: &[QueuedMessage]) -> Steering {
+    let stop = waiting.iter().find(|queued| queued.message.text == "/stop").map(|queued| queued.id);
+    let inject = waiting.iter().filter(|queued| !queued.message.text.starts_with('/')).map(|queued| Steered {
+        id: queued.id,
+        sender: queued.message.sender.clone(),
+        text: queued.message.text.clone(),
+    });
+    Steering { stop, inject: inject.collect() }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Counter(Arc<AtomicU32>);
+
+impl Counter {
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+pub(super) struct Stage {
+    pub(super) turn: QueuedTurn,
+    pub(super) tools: Vec<Arc<dyn Tool>>,
+    pub(super) silent: bool,
+    model: Vec<Script>,
+    arrivals: Vec<(Duration, QueuedMessage)>,
+}
+
+pub(super) struct Played {
+    pub(super) log: Vec<String>,
+    pub(super) journal: Vec<JournalEntry>,
+    pub(super) requests: Vec<ModelRequest>,
+    pub(super) completed: CompletedTurn,
+}
+
+impl Played {
+    /// What the tools answered, as the model read it in its nth request.
+    pub(super) fn answers(&self, request: usize) -> Vec<String> {
+        let messages = self.requests[request].messages.iter();
+        messages.filter(|message| matches!(message, ModelMessage::Tool { .. })).map(text_of).collect()
+    }
+}
+
+impl Stage {
+    pub(super) fn with_model(model: Vec<Script>) -> Self {
+        let turn = QueuedTurn {
+            id: TURN,
+            messages: vec![waiting(2, "please")],
+            ready_at: Timestamp(0),
+            journal: Vec::new(),
+            stream: None,
+            crashes: 0,
+            untold: Vec::new(),
+        };
+        Self { turn, tools: Vec::new(), silent: false, model, arrivals: Vec::new() }
+    }
+
+    pub(super) fn counter(&self) -> Counter {
+        Counter::default()
+    }
+
+    pub(super) fn arrives_after(&mut self, after: Duration, message: QueuedMessage) {
+        self.arrivals.push((after, message));
+    }
+
+    pub(super) async fn play(self) -> Played {
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let journal: Arc<Mutex<Vec<JournalEntry>>> = Arc::default();
+        let requests: Arc<Mutex<Vec<ModelRequest>>> = Arc::default();
+        let completed: Arc<Mutex<Option<CompletedTurn>>> = Arc::default();
+        let start = tokio::time::Instant::now();
+
+        let mut ledger = MockLedger::new();
+        ledger.expect_now().returning(|| Timestamp(0));
+        ledger.expect_history().returning(|_, _| Ok(Vec::new()));
+        let arrivals = self.arrivals;
+        ledger.expect_waiting_behind().returning(move |_, _| {
+            let arrived = arrivals.iter().filter(|(after, _)| start.elapsed() >= *after);
+            Ok(arrived.map(|(_, message)| message.clone()).collect())
+        });
+        let (lines, entries) = (Arc::clone(&log), Arc::clone(&journal));
+        ledger.expect_journal_message().returning(move |_, _, entry| {
+            lines.lock().unwrap().push("journal message".into());
+            entries.lock().unwrap().push(entry.clone());
+            Ok(())
+        });
+        let lines = Arc::clone(&log);
+        ledger.expect_journal_outcome().returning(move |_, _, ordinal, outcome| {
+            lines.lock().unwrap().push(format!("journal outcome {ordinal}"));
+            Ok(outcome.clone())
+        });
+        let (lines, end) = (Arc::clone(&log), Arc::clone(&completed));
+        ledger.expect_complete_turn().times(1).returning(move |_, turn| {
+            lines.lock().unwrap().push(format!("complete {}", turn.ending.name()));
+            *end.lock().unwrap() = Some(turn.clone());
+            Ok(None)
+        });
+
+        let mut model = MockLanguageModel::new();
+        model.expect_name().returning(|| "scripted".into());
+        let (asked, silent) = (Arc::clone(&requests), self.silent);
+        let scripts = Mutex::new(VecDeque::from(self.model));
+        model.expect_stream().returning(move |request| {
+            asked.lock().unwrap().push(request);
+            if silent {
+                return Ok(Box::pin(futures::stream::pending()));
+            }
+            let script = scripts.lock().unwrap().pop_front().expect("an answer is scripted");
+            let failed = |reason: &str| ModelError { reason: reason.into(), retryable: false };
+            let events: Vec<_> = script.into_iter().map(move |event| event.map_err(failed)).collect();
+            Ok(Box::pin(futures::stream::iter(events)))
+        });
+
+        let mut channel = MockChannel::new();
+        channel.expect_name().returning(|| ChannelName::new("console").unwrap());
+        channel.expect_capabilities().returning(|_| tables::console());
+        let mut bus = MockEventBus::new();
+        bus.expect_publish().returning(|_| Ok(()));
+
+        let services = Services {
+            ledger: Arc::new(ledger),
+            bus: Arc::new(bus),
+            model: Arc::new(model),
+            tools: Toolbox::new(self.tools),
+            steer,
+            settings: AgentSettings::default(),
+        };
+        let lane = Lane {
+            lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            channel: Arc::new(channel),
+            wake: Arc::new(Notify::new()),
+        };
+        crate::run(&services, &lane, self.turn).await.unwrap();
+        drop(services);
+        Played {
+            log: log.lock().unwrap().clone(),
+            journal: journal.lock().unwrap().clone(),
+            requests: requests.lock().unwrap().clone(),
+            completed: completed.lock().unwrap().take().expect("the turn was completed"),
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Performs the parts of one lane, one at a time and in order, until none is unsettled.
+//!
+//! What is done next is decided by [`satchel_domain::delivery`]; this loop does it, and writes down each step before
+//! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
+//! sent, or in doubt.
+
+use std::sync::Arc;
+
+use satchel_domain::{
+    ChannelCapabilities, MessageRef, Part, PartContent, PartState,
+    delivery::{
+        DeliveryRules, DoubtRules, DoubtStep, Event as PartEvent, Refusal, SendError, Step, advance, after_doubt,
+        next_step, without_certainty,
+    },
+    part::{FailureReason, PlannedPart, PreparedVoice},
+};
+use satchel_ports::{
+    BlobError, BlobHint, Blobs, Channel, Event, EventBus, Lease, Ledger, LedgerError, PartToSend, Speech, SpeechError,
+    ledger::{Settled, Settlement},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    label::labelled,
+    notice::closing_notice,
+    replan::{Replan, replan},
+};
+
+/// The largest spoken reply, in bytes of OGG/Opus: some three hours.
+const LARGEST_VOICE: u64 = 50 << 20;
+
+/// How often words are tried to be spoken before they are written instead.
+const VOICE_TRIES: u32 = 3;
+
+/// What delivering needs.
+#[derive(Clone)]
+pub struct Delivery {
+    /// Where the parts are.
+    pub ledger: Arc<dyn Ledger>,
+    /// Where they go.
+    pub channel: Arc<dyn Channel>,
+    /// Where a spoken reply is kept until it has arrived.
+    pub blobs: Arc<dyn Blobs>,
+    /// Who speaks; `None` where no voice is configured.
+    pub speech: Option<Arc<dyn Speech>>,
+    /// Who hears of it.
+    pub bus: Arc<dyn EventBus>,
+    /// When a part is tried again and when it is given up.
+    pub rules: DeliveryRules,
+    /// Cancelled when the process stops: the part in flight is finished, the rest stays in the ledger.
+    pub stop: CancellationToken,
+}
+
+/// How a lane was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing is unsettled; the caller still holds the lane.
+    Held,
+    /// Nothing is unsettled and no turn waits: the lane was given back with the last part.
+    Released,
+    /// The process stops; the caller still holds the lane, and no part of it is in flight.
+    Stopped,
+}
+
+/// What follows a part that was settled; `None` when the process stops and nothing of the part is in flight.
+type Performed = Option<Settled>;
+
+/// Delivers all parts of the lane. `begun` is the part that this process has just committed as begun.
+///
+/// # Errors
+/// When the ledger fails or the lane is lost. Whatever a channel does is no error: the part is tried again, replaced
+/// or given up.
+pub async fn deliver(delivery: &Delivery, lease: &Lease, begun: Option<Part>) -> Result<Left, LedgerError> {
+    let mut begun_here = begun.is_some();
+    let mut next = match begun {
+        Some(part) => Some(part),
+        None => delivery.ledger.next_part(lease).await?,
+    };
+    while let Some(part) = next {
+        if delivery.stop.is_cancelled() {
+            if begun_here {
+                put_back(delivery, lease, part).await?;
+            }
+            return Ok(Left::Stopped);
+        }
+        let settled = match perform(delivery, lease, part, begun_here).await {
+            Ok(Some(settled)) => settled,
+            Ok(None) => return Ok(Left::Stopped),
+            // An operator discarded it meanwhile.
+            Err(LedgerError::AlreadySettled(_)) => {
+                Settled { next: delivery.ledger.next_part(lease).await?, released: false }
+            }
+            Err(error) => return Err(error),
+        };
+        if settled.released {
+            return Ok(Left::Released);
+        }
+        begun_here = settled.next.as_ref().is_some_and(|part| part.state == PartState::Sending);
+        next = settled.next;
+    }
+    Ok(Left::Held)
+}
+
+/// Takes back that a part was begun, of which nothing was sent yet, so that nobody will doubt it.
+async fn put_back(delivery: &Delivery, lease: &Lease, part: Part) -> Result<(), LedgerError> {
+    let attempts = part.attempts.saturating_sub(1);
+    let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);
+    let unbegun = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
+    delivery.ledger.save_part(lease, &unbegun).await
+}
+
+/// Does what the part's state asks for until it is settled, or the process stops while nothing is in flight.
+async fn perform(
+    delivery: &Delivery,
+    lease: &Lease,
+    mut part: Part,
+    begun_here: bool,
+) -> Result<Performed, LedgerError> {
+    let Delivery { ledger, rules, .. } = delivery;
+    let capabilities = delivery.channel.capabilities(&part.conversation);
+    let doubt = DoubtRules { idempotency: capabilities.idempotency, can_look_up: capabilities.can_look_up };
+    let mut must_send = begun_here;
+    if part.state == PartState::Sending && !begun_here {
+        part = advance(&part, PartEvent::Interrupted, ledger.now(), rules);
+    }
+    loop {
+        if must_send {
+            must_send = false;
+            match send(delivery, &part).await {
+                Err(SendError::Refused { refusal, reason }) => {
+                    match replan(&part.content, &refusal, &reason, &capabilities) {
+                        Replan::Children(children) => return replace(delivery, lease, part, children).await,
+                        Replan::SendAnew => {
+                            part.target = None;
+                            part.state = PartState::Pending;
+                            continue;
+                        }
+                        Replan::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+                    }
+                }
+                // One file that can't be read must not take the others, or the text, with it.
+                Err(SendError::Unreadable { reason }) if carries_more_than_a_file(&part.content) => {
+                    match replan(&part.content, &Refusal::TooLarge { limit: None }, &reason, &capabilities) {
+                        Replan::Children(children) => return replace(delivery, lease, part, children).await,
+                        Replan::SendAnew | Replan::GiveUp(_) => {
+                            return give_up(delivery, lease, &part, FailureReason::Unreadable { reason }).await;
+                        }
+                    }
+                }
+                answer => part = advance(&part, PartEvent::Answered(answer), ledger.now(), rules),
+            }
+            if part.state.is_settled() {
+                return settle(delivery, lease, part, Vec::new(), None).await;
+            }
+            report(delivery, &part);
+            ledger.save_part(lease, &part).await?;
+            publish(delivery, &part).await;
+            continue;
+        }
+        match next_step(&part, ledger.now(), rules) {
+            Step::Done => return settle(delivery, lease, part, Vec::new(), None).await,
+            Step::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+            Step::Wait(until) => {
+                let waited = tokio::time::sleep(until.since(ledger.now()));
+                tokio::select! {
+                    () = delivery.stop.cancelled() => return Ok(None),
+                    () = waited => {}
+                }
+            }
+            Step::Prepare => match prepare(delivery, &part.content).await {
+                Ok(prepared) => {
+                    part.content = prepared;
+                    ledger.save_part(lease, &part).await?;
+                }
+                Err(reason) => return write_instead(delivery, lease, part, reason, &capabilities).await,
+            },
+            Step::Begin => {
+                part = begin(delivery, lease, &part).await?;
+                must_send = true;
+            }
+            Step::Probe => {
+                if let Err(error) = delivery.channel.probe().await {
+                    // Nothing new to write down: in doubt it is already, and a restart would probe again.
+                    let unreachable = PartEvent::StillUnreachable(error.to_string());
+                    part = advance(&part, unreachable, ledger.now(), rules);
+                    continue;
+                }
+                let mut step = after_doubt(&part, ledger.now(), rules, doubt);
+                if step == DoubtStep::LookUp {
+                    let after = ledger.sent_before(part.id).await?;
+                    match delivery.channel.find_sent(&to_send(&part), after).await {
+                        Ok(Some(messages)) => {
+                            part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
+                            return settle(delivery, lease, part, Vec::new(), None).await;
+                        }
+                        Ok(None) => step = without_certainty(&part, rules),
+                        Err(SendError::Forbidden { .. } | SendError::Refused { .. }) => {
+                            step = without_certainty(&part, rules);
+                        }
+                        Err(error) => {
+                            let unreachable = PartEvent::StillUnreachable(error.to_string());
+                            part = advance(&part, unreachable, ledger.now(), rules);
+                            continue;
+                        }
+                    }
+                }
+                match step {
+                    DoubtStep::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+                    DoubtStep::Resend => {
+                        part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
+                        part = begin(delivery, lease, &part).await?;
+                    }
+                    DoubtStep::Repeat | DoubtStep::LookUp => part = begin(delivery, lease, &part).await?,
+                }
+                must_send = true;
+            }
+        }
+    }
+}
+
+/// Commits a part as begun. From here on it may have arrived.
+async fn begin(delivery: &Delivery, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
+    let begun = advance(part, PartEvent::Begun, delivery.ledger.now(), &delivery.rules);
+    delivery.ledger.save_part(lease, &begun).await?;
+    Ok(begun)
+}
+
+async fn send(delivery: &Delivery, part: &Part) -> Result<Vec<MessageRef>, SendError> {
+    let channel = &delivery.channel;
+    match (&part.content, &part.target) {
+        (PartContent::Withdraw, Some(target)) => channel.delete(&part.conversation, target).await.map(|()| Vec::new()),
+        (PartContent::Withdraw, None) => Ok(Vec::new()),
+        (_, Some(target)) => channel.edit(target, &to_send(part)).await,
+        (_, None) => channel.send(&to_send(part)).await,
+    }
+}
+
+fn to_send(part: &Part) -> PartToSend {
+    PartToSend {
+        part: part.id,
+        turn: part.turn,
+        conversation: part.conversation.clone(),
+        content: if part.labelled { labelled(&part.content) } else { part.content.clone() },
+        reply_to: part.reply_to.clone(),
+    }
+}
+
+fn carries_more_than_a_file(content: &PartContent) -> bool {
+    match content {
+        PartContent::Text { files, .. } => !files.is_empty(),
+        PartContent::Album { .. } => true,
+        _ => false,
+    }
+}
+
+/// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
+async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartContent, String> {
+    let PartContent::Voice { words, in_text, as_file, caption, .. } = content else {
+        return Ok(content.clone());
+    };
+    let Some(speech) = &delivery.speech else {
+        return Err("no voice is configured".to_owned());
+    };
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let reason = match speech.speak(words).await {
+            Ok(spoken) => {
+                let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()) };
+                match delivery.blobs.put(spoken.content, &hint, LARGEST_VOICE).await {
+                    Ok(stored) => {
+                        let prepared = PreparedVoice {
+                            sha256: stored.sha256,
+                            bytes: stored.bytes,
+                            duration_ms: spoken.duration_ms,
+                            waveform: spoken.waveform,
+                        };
+                        return Ok(PartContent::Voice {
+                            words: words.clone(),
+                            in_text: *in_text,
+                            prepared: Some(prepared),
+                            as_file: *as_file,
+                            caption: caption.clone(),
+                        });
+                    }
+                    Err(BlobError::Source(source)) => source.to_string(),
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            Err(SpeechError { reason, retryable: false }) => return Err(reason),
+            Err(SpeechError { reason, .. }) => reason,
+        };
+        if tried == VOICE_TRIES {
+            return Err(reason);
+        }
+        tokio::time::sleep(delivery.rules.backoff * tried).await;
+    }
+}
+
+/// Gives up a voice. Its words are written, unless they stand in the reply's text already; the notice says so either way.
+async fn write_instead(
+    delivery: &Delivery,
+    lease: &Lease,
+    part: Part,
+    reason: String,
+    capabilities: &ChannelCapabilities,
+) -> Result<Performed, LedgerError> {
+    let failed = FailureReason::Unspeakable { reason };
+    match &part.content {
+        PartContent::Voice { words, in_text: false, .. } => {
+            let written = crate::split::split(words, &capabilities.text).into_iter().map(PartContent::of_text);
+            let mut children: Vec<PlannedPart> = written.map(PlannedPart::of).collect();
+            children.push(PlannedPart { content: part.content.clone(), refused: Some(failed) });
+            replace(delivery, lease, part, children).await
+        }
+        _ => give_up(delivery, lease, &part, failed).await,
+    }
+}
+
+async fn give_up(
+    delivery: &Delivery,
+    lease: &Lease,
+    part: &Part,
+    reason: FailureReason,
+) -> Result<Performed, LedgerError> {
+    let failed = advance(part, PartEvent::GivenUp(reason), delivery.ledger.now(), &delivery.rules);
+    settle(delivery, lease, failed, Vec::new(), None).await
+}
+
+/// Settles a part whose place others take. Children that were given up at once count for the notice.
+async fn replace(
+    delivery: &Delivery,
+    lease: &Lease,
+    part: Part,
+    children: Vec<PlannedPart>,
+) -> Result<Performed, LedgerError> {
+    let mut shown = Vec::new();
+    for child in &children {
+        let state = match &child.refused {
+            Some(reason) => PartState::Failed { reason: reason.clone() },
+            None => PartState::Pending,
+        };
+        shown.push(Part { content: child.content.clone(), state, ..part.clone() });
+    }
+    let replaced = advance(&part, PartEvent::Replaced(Vec::new()), delivery.ledger.now(), &delivery.rules);
+    settle(delivery, lease, replaced, children, Some(shown)).await
+}
+
+/// Commits a part's end together with the closing notice of its response, if something of it failed.
+async fn settle(
+    delivery: &Delivery,
+    lease: &Lease,
+    part: Part,
+    children: Vec<PlannedPart>,
+    in_its_place: Option<Vec<Part>>,
+) -> Result<Performed, LedgerError> {
+    report(delivery, &part);
+    let in_its_place = in_its_place.unwrap_or_else(|| vec![part.clone()]);
+    let notice = if in_its_place.iter().any(fails) { notice_with(delivery, &part, &in_its_place).await? } else { None };
+    let settlement = Settlement { part: part.clone(), children, notice, rules: delivery.rules };
+    let settled = delivery.ledger.settle_part(lease, &settlement).await?;
+    publish(delivery, &part).await;
+    Ok(Some(settled))
+}
+
+/// Whether a part's end must be told; a notice that fails makes no further notice.
+fn fails(part: &Part) -> bool {
+    matches!(part.state, PartState::Failed { .. }) && !matches!(part.content, PartContent::Notice { .. })
+}
+
+/// The words of the closing notice once `part` is settled as `in_its_place`.
+async fn notice_with(delivery: &Delivery, part: &Part, in_its_place: &[Part]) -> Result<Option<String>, LedgerError> {
+    let Some(turn) = delivery.ledger.turn(part.turn).await? else {
+        return Ok(closing_notice(in_its_place));
+    };
+    let mut parts = Vec::new();
+    for known in turn.parts {
+        if known.id == part.id {
+            parts.extend_from_slice(in_its_place);
+        } else {
+            parts.push(known);
+        }
+    }
+    Ok(closing_notice(&parts))
+}
+
+/// Logs what an operator wants to see: everything that is not simply sent.
+fn report(delivery: &Delivery, part: &Part) {
+    let Part { id, conversation, turn, attempts, .. } = part;
+    let (kind, channel) = (part.content.kind(), delivery.channel.name());
+    match &part.state {
+        PartState::Sent { .. } => {
+            tracing::info!(chat.id = %conversation, turn.id = %turn, part.id = %id, part.kind = kind, attempts, "part sent");
+        }
+        PartState::Waiting { reason, .. } => {
+            tracing::info!(part.id = %id, part.kind = kind, attempts, %channel, reason, "part will be tried again");
+        }
+        PartState::InDoubt { reason, .. } => {
+            tracing::warn!(part.id = %id, part.kind = kind, attempts, %channel, reason, "part may have arrived");
+        }
+        PartState::Failed { reason } => {
+            tracing::warn!(part.id = %id, part.kind = kind, attempts, %channel, reason = %reason, "part given up");
+        }
+        PartState::Pending | PartState::Sending | PartState::Replaced { .. } => {}
+    }
+}
+
+async fn publish(delivery: &Delivery, part: &Part) {
+    let reason = match &part.state {
+        PartState::Failed { reason } => Some(reason.clone()),
+        _ => None,
+    };
+    let event = Event::DeliveryPart {
+        conversation: part.conversation.clone(),
+        turn: part.turn,
+        part: part.id,
+        kind: part.content.kind().to_owned(),
+        state: part.state.name().to_owned(),
+        reason,
+    };
+    // Whoever waits for it looks into the ledger too, so a bus that fails costs waiting and nothing else.
+    if let Err(error) = delivery.bus.publish(event).await {
+        tracing::debug!(error = %error, "a delivery event was not published");
+    }
+}
+
+#[cfg(test)]
+mod tests;

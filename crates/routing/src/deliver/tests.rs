@@ -1,0 +1,441 @@
+//! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rstest::rstest;
+use satchel_domain::{
+    Attachment, AttachmentId, Filename, Media, MessageRef, Part, PartContent, PartId, PartState, Sha256, Source,
+    Timestamp, TurnId, Visibility,
+    capabilities::{ChannelCapabilities, Idempotency},
+    delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
+    part::{FileForm, FileItem},
+};
+use satchel_ports::{
+    Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockLedger, MockSpeech, OwnerId, Spoken, StoredBlob,
+    ledger::{Settled, TurnRecord},
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Delivery, Left, deliver};
+use crate::tables;
+
+type Answer = Result<Vec<MessageRef>, SendError>;
+
+fn sent() -> Answer {
+    Ok(vec![MessageRef("m1".into())])
+}
+
+fn not_sent(retry_after_ms: u64) -> Answer {
+    Err(SendError::NotSent { retry_after_ms: Some(retry_after_ms), reason: "busy".into() })
+}
+
+fn in_doubt() -> Answer {
+    Err(SendError::InDoubt { reason: "reset".into() })
+}
+
+fn refused(refusal: Refusal) -> Answer {
+    Err(SendError::Refused { refusal, reason: "no".into() })
+}
+
+fn part(id: u128, content: PartContent) -> Part {
+    Part {
+        id: PartId(Uuid::from_u128(id)),
+        conversation: "console:main".parse().unwrap(),
+        turn: TurnId(Uuid::from_u128(100)),
+        position: 0,
+        content,
+        state: PartState::Pending,
+        attempts: 0,
+        first_attempt_at: None,
+        labelled: false,
+        target: None,
+        reply_to: None,
+        created_at: Timestamp(0),
+    }
+}
+
+fn text(id: u128) -> Part {
+    part(id, PartContent::of_text("hello"))
+}
+
+fn sending(part: Part) -> Part {
+    Part { state: PartState::Sending, attempts: 1, first_attempt_at: Some(Timestamp(0)), ..part }
+}
+
+fn photo(id: u128) -> FileItem {
+    let attachment = Attachment {
+        id: AttachmentId(Uuid::from_u128(id)),
+        number: 17,
+        conversation: "console:main".parse().unwrap(),
+        source: Source::Tool,
+        filename: Filename::from_untrusted("a.jpg"),
+        mime: "image/jpeg".into(),
+        bytes: 9,
+        sha256: Sha256([0; 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    };
+    FileItem { attachment, form: FileForm::Photo, caption: String::new() }
+}
+
+/// A lane with these parts and a channel that gives these answers; `log` tells what was done.
+struct Stage {
+    parts: Vec<Part>,
+    answers: Vec<Answer>,
+    probes: Vec<bool>,
+    found: Option<Option<Vec<MessageRef>>>,
+    capabilities: ChannelCapabilities,
+    rules: DeliveryRules,
+    speech: Option<MockSpeech>,
+    discarded: Option<PartId>,
+    stop: CancellationToken,
+}
+
+impl Stage {
+    fn of(parts: Vec<Part>, answers: Vec<Answer>) -> Self {
+        Self {
+            parts,
+            answers,
+            probes: Vec::new(),
+            found: None,
+            capabilities: ChannelCapabilities {
+                idempotency: Idempotency::None,
+                can_look_up: false,
+                ..tables::telegram()
+            },
+            rules: DeliveryRules::default(),
+            speech: None,
+            discarded: None,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    async fn play(self, begun: Option<Part>) -> (Vec<String>, Result<Left, LedgerError>) {
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let note = |log: &Arc<Mutex<Vec<String>>>| {
+            let log = Arc::clone(log);
+            move |line: String| log.lock().unwrap().push(line)
+        };
+        let all = self.parts.clone();
+        let rest: Arc<Mutex<VecDeque<Part>>> = Arc::new(Mutex::new(self.parts.into()));
+
+        let mut ledger = MockLedger::new();
+        let start = tokio::time::Instant::now();
+        ledger.expect_now().returning(move || Timestamp(i64::try_from(start.elapsed().as_millis()).unwrap()));
+        let first = Arc::clone(&rest);
+        ledger.expect_next_part().returning(move |_| Ok(first.lock().unwrap().pop_front()));
+        let (write, discarded) = (note(&log), self.discarded);
+        ledger.expect_save_part().returning(move |_, part| {
+            if discarded == Some(part.id) {
+                return Err(LedgerError::AlreadySettled(part.id));
+            }
+            let label = if part.labelled { " labelled" } else { "" };
+            write(format!("save {}{label}", part.state.name()));
+            Ok(())
+        });
+        let write = note(&log);
+        ledger.expect_settle_part().returning(move |_, settlement| {
+            let children: Vec<_> = settlement
+                .children
+                .iter()
+                .map(|child| format!("{}{}", child.content.kind(), if child.refused.is_some() { "!" } else { "" }))
+                .collect();
+            let children = if children.is_empty() { String::new() } else { format!(" by {}", children.join(", ")) };
+            let notice = if settlement.notice.is_some() { " with notice" } else { "" };
+            write(format!("settle {}{children}{notice}", settlement.part.state.name()));
+            let next = rest.lock().unwrap().pop_front().map(sending);
+            Ok(Settled { released: next.is_none(), next })
+        });
+        ledger.expect_turn().returning(move |id| {
+            let record = TurnRecord {
+                id,
+                conversation: "console:main".parse().unwrap(),
+                ending: None,
+                response: None,
+                parts: all.clone(),
+                refused: Vec::new(),
+            };
+            Ok(Some(record))
+        });
+        ledger.expect_sent_before().returning(|_| Ok(None));
+
+        let mut channel = MockChannel::new();
+        channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
+        let capabilities = self.capabilities;
+        channel.expect_capabilities().returning(move |_| capabilities.clone());
+        let answers = Arc::new(Mutex::new(VecDeque::from(self.answers)));
+        let (write, sends) = (note(&log), Arc::clone(&answers));
+        channel.expect_send().returning(move |part| {
+            let shown = match &part.content {
+                PartContent::Text { text, .. } | PartContent::Notice { text } => text.clone(),
+                other => other.kind().to_owned(),
+            };
+            write(format!("send {shown}"));
+            sends.lock().unwrap().pop_front().expect("an answer is scripted")
+        });
+        let write = note(&log);
+        channel.expect_edit().returning(move |target, _| {
+            write(format!("edit {target}"));
+            answers.lock().unwrap().pop_front().expect("an answer is scripted")
+        });
+        let write = note(&log);
+        channel.expect_delete().returning(move |_, target| {
+            write(format!("delete {target}"));
+            Ok(())
+        });
+        let (write, mut probes) = (note(&log), self.probes.into_iter());
+        channel.expect_probe().returning(move || {
+            let up = probes.next().unwrap_or(true);
+            write(format!("probe {}", if up { "ok" } else { "down" }));
+            if up { Ok(()) } else { Err(SendError::NotSent { retry_after_ms: None, reason: "down".into() }) }
+        });
+        let (write, found) = (note(&log), self.found);
+        channel.expect_find_sent().returning(move |_, _| {
+            write("look up".into());
+            Ok(found.clone().flatten())
+        });
+        let mut blobs = MockBlobs::new();
+        blobs.expect_put().returning(|_, _, _| {
+            Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "audio/ogg".into(), media: Media::default() })
+        });
+        let mut bus = MockEventBus::new();
+        bus.expect_publish().returning(|_| Ok(()));
+        let delivery = Delivery {
+            ledger: Arc::new(ledger),
+            channel: Arc::new(channel),
+            blobs: Arc::new(blobs),
+            speech: self.speech.map(|speech| Arc::new(speech) as Arc<dyn satchel_ports::Speech>),
+            bus: Arc::new(bus),
+            rules: self.rules,
+            stop: self.stop,
+        };
+        let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+        let left = deliver(&delivery, &lease, begun).await;
+        let log = log.lock().unwrap().clone();
+        (log, left)
+    }
+
+    async fn log(self) -> Vec<String> {
+        self.play(None).await.0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_begun_with_its_turn_is_sent_and_settled_and_nothing_else() {
+    let (log, left) = Stage::of(vec![], vec![sent()]).play(Some(sending(text(1)))).await;
+    assert_eq!(log, ["send hello", "settle sent"]);
+    assert_eq!(left.unwrap(), Left::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settling_one_part_begins_the_next() {
+    let log = Stage::of(vec![text(1), text(2), text(3)], vec![sent(), sent(), sent()]).log().await;
+    assert_eq!(
+        log,
+        ["save sending", "send hello", "settle sent", "send hello", "settle sent", "send hello", "settle sent"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_sent_waits_as_long_as_the_platform_says() {
+    let started = tokio::time::Instant::now();
+    let log = Stage::of(vec![text(1)], vec![not_sent(7_000), sent()]).log().await;
+    assert_eq!(log, ["save sending", "send hello", "save waiting", "save sending", "send hello", "settle sent"]);
+    assert!(started.elapsed() >= Duration::from_secs(7), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_without_a_key_is_probed_and_sent_again_once_with_a_label() {
+    let log =
+        Stage { probes: vec![false, false, true], ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
+    assert_eq!(
+        log,
+        [
+            "save sending",
+            "send hello",
+            "save in_doubt",
+            "probe down",
+            "probe down",
+            "probe ok",
+            "save sending labelled",
+            "send (possible duplicate) hello",
+            "settle sent"
+        ]
+    );
+    let twice = Stage::of(vec![text(1)], vec![in_doubt(), in_doubt()]).log().await;
+    assert_eq!(twice.last().unwrap(), "settle failed with notice");
+    assert_eq!(twice.iter().filter(|line| line.starts_with("send")).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_that_is_held_is_told_and_not_sent_again() {
+    let rules = DeliveryRules { on_doubt: OnDoubt::Hold, ..DeliveryRules::default() };
+    let log = Stage { rules, ..Stage::of(vec![text(1), text(2)], vec![in_doubt(), sent()]) }.log().await;
+    assert_eq!(
+        log,
+        [
+            "save sending",
+            "send hello",
+            "save in_doubt",
+            "probe ok",
+            "settle failed with notice",
+            "send hello",
+            "settle sent"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_makes_the_repeat_safe_and_unlabelled() {
+    let capabilities = ChannelCapabilities { idempotency: Idempotency::Key { window_ms: None }, ..tables::discord() };
+    let log = Stage { capabilities, ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
+    assert_eq!(
+        log,
+        ["save sending", "send hello", "save in_doubt", "probe ok", "save sending", "send hello", "settle sent"]
+    );
+}
+
+#[rstest]
+#[case::found(Some(vec![MessageRef("m9".into())]), &["probe ok", "look up", "settle sent"])]
+#[case::not_found(None, &["probe ok", "look up", "save sending labelled", "send (possible duplicate) hello", "settle sent"])]
+#[tokio::test(start_paused = true)]
+async fn after_the_keys_window_the_history_is_asked(#[case] found: Option<Vec<MessageRef>>, #[case] expected: &[&str]) {
+    let capabilities = ChannelCapabilities {
+        idempotency: Idempotency::Key { window_ms: Some(0) },
+        can_look_up: true,
+        ..tables::discord()
+    };
+    let interrupted = vec![sending(text(1))];
+    let log = Stage { capabilities, found: Some(found), ..Stage::of(interrupted, vec![sent()]) }.log().await;
+    assert_eq!(log, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_process_had_begun_is_in_doubt_and_an_edit_of_it_is_repeated() {
+    let interrupted = sending(text(1));
+    let log = Stage::of(vec![interrupted.clone()], vec![sent()]).log().await;
+    assert_eq!(log, ["probe ok", "save sending labelled", "send (possible duplicate) hello", "settle sent"]);
+    let edit = Part { target: Some(MessageRef("m1".into())), ..interrupted };
+    let log = Stage::of(vec![edit], vec![sent()]).log().await;
+    assert_eq!(log, ["probe ok", "save sending", "edit m1", "settle sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_form_is_replaced_by_another() {
+    let log = Stage::of(vec![text(1)], vec![refused(Refusal::BadMarkup)]).log().await;
+    assert_eq!(log, ["save sending", "send hello", "settle replaced by text"]);
+    let album = PartContent::Album { items: vec![photo(1), photo(2)] };
+    let log = Stage::of(vec![part(1, album.clone())], vec![refused(Refusal::Item { index: 0 })]).log().await;
+    assert_eq!(log, ["save sending", "send album", "settle replaced by file, file"]);
+    let unreadable = Err(SendError::Unreadable { reason: "damaged".into() });
+    let log = Stage::of(vec![part(1, album)], vec![unreadable]).log().await;
+    assert_eq!(log[2], "settle replaced by file, file", "one bad file takes no other with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_told_once_and_stops_nothing() {
+    let forbidden = Err(SendError::Forbidden { reason: "blocked".into() });
+    let log = Stage::of(vec![text(1), text(2)], vec![forbidden, sent()]).log().await;
+    assert_eq!(log, ["save sending", "send hello", "settle failed with notice", "send hello", "settle sent"]);
+    let notice = part(1, PartContent::Notice { text: "sorry".into() });
+    let log = Stage::of(vec![notice], vec![Err(SendError::Forbidden { reason: "blocked".into() })]).log().await;
+    assert_eq!(log, ["save sending", "send sorry", "settle failed"], "a failed notice makes no further notice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_whose_message_is_gone_is_sent_anew() {
+    let edit = Part { target: Some(MessageRef("m1".into())), ..text(1) };
+    let log = Stage::of(vec![edit], vec![refused(Refusal::TargetGone), sent()]).log().await;
+    assert_eq!(log, ["save sending", "edit m1", "save sending", "send hello", "settle sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_message_without_a_text_is_deleted() {
+    let withdraw = Part { target: Some(MessageRef("m1".into())), ..part(1, PartContent::Withdraw) };
+    assert_eq!(Stage::of(vec![withdraw], vec![]).log().await, ["save sending", "delete m1", "settle sent"]);
+}
+
+fn voice(in_text: bool) -> Part {
+    part(
+        1,
+        PartContent::Voice { words: "hello".into(), in_text, prepared: None, as_file: false, caption: String::new() },
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
+    let mut speech = MockSpeech::new();
+    speech
+        .expect_speak()
+        .times(1)
+        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
+    let stage = Stage { speech: Some(speech), ..Stage::of(vec![voice(false)], vec![not_sent(1), sent()]) };
+    assert_eq!(
+        stage.log().await,
+        ["save pending", "save sending", "send voice", "save waiting", "save sending", "send voice", "settle sent"]
+    );
+}
+
+#[rstest]
+#[case::its_own_words(false, "settle replaced by text, voice! with notice")]
+#[case::the_words_of_the_reply(true, "settle failed with notice")]
+#[tokio::test(start_paused = true)]
+async fn words_that_cannot_be_spoken_are_written_unless_they_are(#[case] in_text: bool, #[case] expected: &str) {
+    assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_old_is_given_up_unsent() {
+    let rules = DeliveryRules { max_age: Duration::ZERO, ..DeliveryRules::default() };
+    let log = Stage { rules, ..Stage::of(vec![text(1)], vec![]) }.log().await;
+    assert_eq!(log, ["settle failed with notice"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_discarded_is_skipped() {
+    let stage = Stage { discarded: Some(text(1).id), ..Stage::of(vec![text(1), text(2)], vec![sent()]) };
+    assert_eq!(stage.log().await, ["save sending", "send hello", "settle sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
+    let stopped = Stage::of(vec![text(2)], vec![]);
+    stopped.stop.cancel();
+    let (log, left) = stopped.play(Some(sending(text(1)))).await;
+    assert_eq!(log, ["save pending"], "begun, but not sent");
+    assert_eq!(left.unwrap(), Left::Stopped);
+
+    let waiting = Stage::of(vec![text(1)], vec![not_sent(3_600_000)]);
+    let stop = waiting.stop.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    });
+    let started = tokio::time::Instant::now();
+    assert_eq!(waiting.play(None).await.1.unwrap(), Left::Stopped);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lane_ends_the_work_at_once() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_next_part().returning(|lease| Err(LedgerError::LeaseLost(lease.conversation.clone())));
+    let delivery = Delivery {
+        ledger: Arc::new(ledger),
+        channel: Arc::new(MockChannel::new()),
+        blobs: Arc::new(MockBlobs::new()),
+        speech: None,
+        bus: Arc::new(MockEventBus::new()),
+        rules: DeliveryRules::default(),
+        stop: CancellationToken::new(),
+    };
+    let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+    assert!(matches!(deliver(&delivery, &lease, None).await, Err(LedgerError::LeaseLost(_))));
+}

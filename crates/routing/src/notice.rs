@@ -1,0 +1,126 @@
+//! The words in which a person, and the model, are told what was not delivered and how to get it.
+
+mod words;
+
+use satchel_domain::{
+    Part, PartContent, PartState,
+    part::{FailureReason, FileItem, PlannedPart, RoutingError},
+};
+
+use self::words::{Audience, lines};
+
+/// Something that was not delivered.
+#[derive(Debug, Clone, Copy)]
+struct Failure<'part> {
+    content: &'part PartContent,
+    reason: &'part FailureReason,
+}
+
+/// How many files a response had and what of it was not delivered.
+#[derive(Debug, Default)]
+struct Losses<'part> {
+    files: usize,
+    failures: Vec<Failure<'part>>,
+    /// Whether words stand in the reply because they could not be spoken.
+    written_instead: bool,
+}
+
+impl<'part> Losses<'part> {
+    fn count(&mut self, content: &'part PartContent, reason: Option<&'part FailureReason>) {
+        // A notice about a notice would never end, and a withdrawn message had nothing to lose.
+        if matches!(content, PartContent::Notice { .. } | PartContent::Withdraw) {
+            return;
+        }
+        self.files += content.files().len();
+        self.failures.extend(reason.map(|reason| Failure { content, reason }));
+    }
+}
+
+/// The closing notice of a response, as its parts stand; `None` when nothing failed.
+///
+/// A part that was replaced counts through those that took its place. What is still to be sent counts as sent: the
+/// notice goes out after it, and a later failure writes the notice anew.
+#[must_use]
+pub fn closing_notice(parts: &[Part]) -> Option<String> {
+    let mut losses = Losses::default();
+    for part in parts {
+        match &part.state {
+            PartState::Replaced { by } => losses.written_instead |= was_written_instead(part, by, parts),
+            PartState::Failed { reason } => losses.count(&part.content, Some(reason)),
+            _ => losses.count(&part.content, None),
+        }
+    }
+    told_to_the_person(&losses)
+}
+
+/// The closing notice of a plan, in the words of [`closing_notice`]; `None` when every part can be sent.
+#[must_use]
+pub fn notice_for_plan(parts: &[PlannedPart]) -> Option<String> {
+    let mut losses = Losses::default();
+    parts.iter().for_each(|part| losses.count(&part.content, part.refused.as_ref()));
+    told_to_the_person(&losses)
+}
+
+/// The same facts as the model is told them at the start of its next turn; `None` when there are none.
+#[must_use]
+pub fn receipt(errors: &[RoutingError]) -> Option<String> {
+    let failures: Vec<_> = errors
+        .iter()
+        .filter(|error| !matches!(error.content, PartContent::Notice { .. } | PartContent::Withdraw))
+        .map(|error| Failure { content: &error.content, reason: &error.reason })
+        .collect();
+    if failures.is_empty() {
+        return None;
+    }
+    let lines = lines(&failures, Audience::Model);
+    Some(format!("Not delivered from your earlier replies; the person was told:\n- {}", lines.join("\n- ")))
+}
+
+fn was_written_instead(part: &Part, by: &[satchel_domain::PartId], parts: &[Part]) -> bool {
+    let child = |id| parts.iter().find(|part| part.id == id);
+    matches!(part.content, PartContent::Voice { .. })
+        && by.iter().filter_map(|id| child(*id)).any(|child| matches!(child.content, PartContent::Text { .. }))
+}
+
+fn told_to_the_person(losses: &Losses<'_>) -> Option<String> {
+    let mut told = lines(&losses.failures, Audience::Person);
+    if losses.written_instead {
+        told.insert(0, "the reply could not be spoken, so its words are written".to_owned());
+    }
+    let count = count_of_files(losses);
+    match (count, told.as_slice()) {
+        (_, []) => None,
+        (None, [only]) => Some(format!("{}.", capitalised(only))),
+        (Some(count), [only]) => Some(format!("{count}; {only}")),
+        (count, _) => {
+            let head = count.unwrap_or_else(|| "Not everything could be sent".to_owned());
+            Some(format!("{head}:\n- {}", told.join("\n- ")))
+        }
+    }
+}
+
+/// `3 of 4 files sent`; `None` when no file is concerned.
+fn count_of_files(losses: &Losses<'_>) -> Option<String> {
+    let concerned: Vec<(&[FileItem], bool)> = losses
+        .failures
+        .iter()
+        .map(|failure| (failure.content.files(), matches!(failure.reason, FailureReason::MayHaveArrived { .. })))
+        .collect();
+    let lost: usize = concerned.iter().filter(|(_, doubtful)| !doubtful).map(|(files, _)| files.len()).sum();
+    let doubtful: usize = concerned.iter().filter(|(_, doubtful)| *doubtful).map(|(files, _)| files.len()).sum();
+    if lost + doubtful == 0 {
+        return None;
+    }
+    let sent = losses.files.saturating_sub(lost + doubtful);
+    let noun = if losses.files == 1 { "file" } else { "files" };
+    let count = format!("{sent} of {} {noun} sent", losses.files);
+    Some(if doubtful == 0 { count } else { format!("{count}, {doubtful} in doubt") })
+}
+
+fn capitalised(line: &str) -> String {
+    let mut characters = line.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! The sentences that people and models read.
+
+use satchel_domain::{PartId, Timestamp, TurnId, part::FileForm};
+use uuid::Uuid;
+
+use super::*;
+use crate::samples::{file, item};
+
+fn part(number: u128, content: PartContent, state: PartState) -> Part {
+    Part {
+        id: PartId(Uuid::from_u128(number)),
+        conversation: "console:main".parse().expect("a conversation"),
+        turn: TurnId(Uuid::from_u128(1)),
+        position: 0,
+        content,
+        state,
+        attempts: 1,
+        first_attempt_at: None,
+        labelled: false,
+        target: None,
+        reply_to: None,
+        created_at: Timestamp(0),
+    }
+}
+
+fn document(number: u64, name: &str, bytes: u64) -> PartContent {
+    PartContent::File(item(file(number, name, "video/quicktime", bytes), FileForm::Document))
+}
+
+fn sent() -> PartState {
+    PartState::Sent { messages: Vec::new() }
+}
+
+fn failed(reason: FailureReason) -> PartState {
+    PartState::Failed { reason }
+}
+
+fn too_large() -> FailureReason {
+    FailureReason::TooLarge { limit: 50_000_000 }
+}
+
+fn refused(reason: &str) -> FailureReason {
+    FailureReason::Refused { reason: reason.to_owned() }
+}
+
+fn notice(parts: &[(PartContent, PartState)]) -> Option<String> {
+    let parts: Vec<Part> =
+        (10..).zip(parts).map(|(number, (content, state))| part(number, content.clone(), state.clone())).collect();
+    closing_notice(&parts)
+}
+
+#[test]
+fn the_notice_says_what_why_and_how_to_get_it() {
+    let doubtful = FailureReason::MayHaveArrived { reason: "no answer".to_owned() };
+    let three = PartContent::Album {
+        items: (1..=3).map(|n| item(file(n, "a.jpg", "image/jpeg", 1), FileForm::Photo)).collect(),
+    };
+    let voice = PartContent::Voice {
+        words: "x".to_owned(),
+        in_text: true,
+        prepared: None,
+        as_file: false,
+        caption: String::new(),
+    };
+    let text = PartContent::of_text("x");
+    for (case, parts, expected) in [
+        ("nothing", vec![(text.clone(), sent()), (three.clone(), sent())], None),
+        (
+            "one of four",
+            vec![(three.clone(), sent()), (document(17, "big.mov", 64_000_000), failed(too_large()))],
+            Some("3 of 4 files sent; big.mov is 64 MB, the limit here is 50 MB; kept as #17: /resend 17"),
+        ),
+        (
+            "one reason, two files",
+            vec![
+                (document(1, "a.mov", 64_000_000), failed(too_large())),
+                (document(2, "b.mov", 70_000_000), failed(too_large())),
+            ],
+            Some(
+                "0 of 2 files sent; a.mov (64 MB) and b.mov (70 MB) are over the limit of 50 MB here; kept as #1, #2: /resend 1, /resend 2",
+            ),
+        ),
+        (
+            "two reasons",
+            vec![
+                (document(1, "a.mov", 64_000_000), failed(too_large())),
+                (document(2, "b_[x].mov", 7), failed(refused("*no*"))),
+            ],
+            Some(
+                "0 of 2 files sent:\n- a.mov is 64 MB, the limit here is 50 MB; kept as #1: /resend 1\n- b\\_\\[x\\].mov: refused: \\*no\\*; kept as #2: /resend 2",
+            ),
+        ),
+        (
+            "doubt",
+            vec![(document(1, "a.mov", 5), failed(doubtful.clone()))],
+            Some("0 of 1 file sent, 1 in doubt; a.mov may have arrived: no answer; kept as #1: /resend 1"),
+        ),
+        (
+            "text",
+            vec![(text.clone(), failed(refused("too long")))],
+            Some("Part of the text could not be sent: refused: too long."),
+        ),
+        (
+            "text in doubt",
+            vec![(text.clone(), failed(doubtful))],
+            Some("Part of the text may have arrived: no answer."),
+        ),
+        (
+            "voice",
+            vec![(voice, failed(FailureReason::Unspeakable { reason: "no speech service".to_owned() }))],
+            Some("The voice message could not be spoken: no speech service."),
+        ),
+        ("a failed notice", vec![(PartContent::Notice { text: "x".to_owned() }, failed(refused("x")))], None),
+    ] {
+        assert_eq!(notice(&parts).as_deref(), expected, "{case}");
+    }
+}
+
+#[test]
+fn what_was_replaced_counts_through_its_children() {
+    let album = PartContent::Album {
+        items: (1..=2).map(|n| item(file(n, "a.jpg", "image/jpeg", 1), FileForm::Photo)).collect(),
+    };
+    let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(11)), PartId(Uuid::from_u128(12))] };
+    let told = notice(&[
+        (album, replaced),
+        (document(1, "a.jpg", 1), sent()),
+        (document(2, "b.jpg", 1), failed(refused("no"))),
+    ]);
+    assert_eq!(told.as_deref(), Some("1 of 2 files sent; b.jpg: refused: no; kept as #2: /resend 2"));
+}
+
+#[test]
+fn words_written_because_they_could_not_be_spoken_are_announced() {
+    let voice = PartContent::Voice {
+        words: "x".to_owned(),
+        in_text: false,
+        prepared: None,
+        as_file: false,
+        caption: String::new(),
+    };
+    let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(11))] };
+    let told = notice(&[(voice, replaced), (PartContent::of_text("x"), PartState::Pending)]);
+    assert_eq!(told.as_deref(), Some("The reply could not be spoken, so its words are written."));
+}
+
+#[test]
+fn a_hundred_failures_are_one_short_notice() {
+    for one_reason in [true, false] {
+        let parts: Vec<_> = (1..=100)
+            .map(|n| {
+                let reason = if one_reason { "no".to_owned() } else { format!("no {n}: {}", "long words ".repeat(99)) };
+                (document(n, &format!("{}{n}.mov", "long_".repeat(30)), 1), failed(refused(&reason)))
+            })
+            .collect();
+        let told = notice(&parts).expect("something failed");
+        assert!(told.len() < 1_900, "{}", told.len());
+        assert!(told.starts_with("0 of 100 files sent") && told.contains("/files"), "{told}");
+    }
+}
+
+#[test]
+fn the_model_is_told_the_same_without_markdown() {
+    let error = |content, reason| RoutingError {
+        part: PartId(Uuid::from_u128(1)),
+        turn: TurnId(Uuid::from_u128(2)),
+        content,
+        reason,
+    };
+    let errors = [
+        error(document(17, "my_big.mov", 64_000_000), too_large()),
+        error(PartContent::Notice { text: "x".to_owned() }, refused("x")),
+    ];
+    insta::assert_snapshot!(receipt(&errors).expect("a file failed"), @r"
+    Not delivered from your earlier replies; the person was told:
+    - my_big.mov is 64 MB, the limit here is 50 MB; kept as #17: /resend 17
+    ");
+    assert_eq!(receipt(&errors[1..]), None);
+    assert_eq!(receipt(&[]), None);
+}

@@ -1,0 +1,162 @@
+//! One line a reason: what could not be delivered, why, and how to get it.
+
+use satchel_domain::{
+    PartContent,
+    part::{FailureReason, FileItem},
+    size,
+};
+
+use super::Failure;
+
+/// The longest notice in bytes: it fits into one message everywhere, and what it leaves out is counted.
+const LONGEST: usize = 1_500;
+/// How many files a line names.
+const NAMED: usize = 5;
+/// The longest name and the longest reason in characters.
+const LONGEST_NAME: usize = 60;
+const LONGEST_REASON: usize = 160;
+
+/// Who reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// A person, in Markdown.
+    Person,
+    /// The model, in plain characters.
+    Model,
+}
+
+/// The failures as lines, those with one reason on one line.
+pub(super) fn lines(failures: &[Failure<'_>], audience: Audience) -> Vec<String> {
+    let mut groups: Vec<(Kind, &FailureReason, Vec<&FileItem>)> = Vec::new();
+    for failure in failures {
+        let files = failure.content.files();
+        for (kind, files) in
+            kinds(failure.content).into_iter().map(|kind| (kind, if kind == Kind::Files { files } else { &[] }))
+        {
+            match groups.iter_mut().find(|(known, reason, _)| *known == kind && *reason == failure.reason) {
+                Some((_, _, known)) => known.extend(files),
+                None => groups.push((kind, failure.reason, files.iter().collect())),
+            }
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    let mut length = 0;
+    for (index, (kind, reason, files)) in groups.iter().enumerate() {
+        let line = line(*kind, reason, files, audience);
+        length += line.len();
+        if length > LONGEST && index > 0 {
+            let files: usize = groups[index..].iter().map(|(_, _, files)| files.len()).sum();
+            lines.push(match files {
+                0 => format!("and {} more", groups.len() - index),
+                _ => format!("and {files} more; /files lists them"),
+            });
+            break;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Voice,
+    Files,
+}
+
+fn kinds(content: &PartContent) -> Vec<Kind> {
+    match content {
+        PartContent::Text { files, .. } if files.is_empty() => vec![Kind::Text],
+        PartContent::Text { text, .. } if text.trim().is_empty() => vec![Kind::Files],
+        PartContent::Text { .. } => vec![Kind::Text, Kind::Files],
+        PartContent::Voice { .. } => vec![Kind::Voice],
+        PartContent::File(_) | PartContent::Album { .. } => vec![Kind::Files],
+        PartContent::Notice { .. } | PartContent::Withdraw => Vec::new(),
+    }
+}
+
+fn line(kind: Kind, reason: &FailureReason, files: &[&FileItem], audience: Audience) -> String {
+    match (kind, reason) {
+        (Kind::Files, reason) => format!("{}; {}", files_line(reason, files, audience), kept(files)),
+        (Kind::Text, FailureReason::MayHaveArrived { .. }) => {
+            format!("part of the text {}", why(reason, audience))
+        }
+        (Kind::Text, _) => format!("part of the text could not be sent: {}", why(reason, audience)),
+        (Kind::Voice, FailureReason::Unspeakable { .. } | FailureReason::MayHaveArrived { .. }) => {
+            format!("the voice message {}", why(reason, audience))
+        }
+        (Kind::Voice, _) => format!("the voice message could not be sent: {}", why(reason, audience)),
+    }
+}
+
+fn files_line(reason: &FailureReason, files: &[&FileItem], audience: Audience) -> String {
+    let limit = match reason {
+        FailureReason::TooLarge { limit } => size::human(*limit),
+        FailureReason::MayHaveArrived { .. } => {
+            return format!("{} {}", names(files, audience, false), why(reason, audience));
+        }
+        _ => return format!("{}: {}", names(files, audience, false), why(reason, audience)),
+    };
+    match files {
+        [only] => {
+            let bytes = size::human(only.attachment.bytes);
+            format!("{} is {bytes}, the limit here is {limit}", name(only, audience))
+        }
+        several => format!("{} are over the limit of {limit} here", names(several, audience, true)),
+    }
+}
+
+fn names(files: &[&FileItem], audience: Audience, with_size: bool) -> String {
+    let shown = |file: &&FileItem| match with_size {
+        true => format!("{} ({})", name(file, audience), size::human(file.attachment.bytes)),
+        false => name(file, audience),
+    };
+    let mut named: Vec<String> = files.iter().take(NAMED).map(shown).collect();
+    if files.len() > NAMED {
+        named.push(format!("{} more", files.len() - NAMED));
+    }
+    match named.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn name(file: &FileItem, audience: Audience) -> String {
+    shown(file.attachment.filename.as_str(), LONGEST_NAME, audience)
+}
+
+/// Where the files are kept. A plan may name files that have no number yet.
+fn kept(files: &[&FileItem]) -> String {
+    let numbers: Vec<u64> = files.iter().map(|file| file.attachment.number).collect();
+    match numbers.as_slice() {
+        [number] if *number > 0 => format!("kept as #{number}: /resend {number}"),
+        several if several.len() <= NAMED && several.iter().all(|number| *number > 0) => {
+            let list = |before: &str| several.iter().map(|n| format!("{before}{n}")).collect::<Vec<_>>().join(", ");
+            format!("kept as {}: {}", list("#"), list("/resend "))
+        }
+        [_] => "kept: /files lists it".to_owned(),
+        _ => "kept: /files lists them".to_owned(),
+    }
+}
+
+fn why(reason: &FailureReason, audience: Audience) -> String {
+    shown(&reason.to_string(), LONGEST_REASON, audience)
+}
+
+/// Words of others on one line, cut where they are long; for a person with every mark of Markdown made harmless.
+fn shown(words: &str, longest: usize, audience: Audience) -> String {
+    let one_line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut shown = String::new();
+    for (index, character) in one_line.chars().filter(|c| !c.is_control()).enumerate() {
+        if index == longest {
+            shown.push('…');
+            break;
+        }
+        if audience == Audience::Person && r"\`*_{}[]<>#~|&".contains(character) {
+            shown.push('\\');
+        }
+        shown.push(character);
+    }
+    shown
+}

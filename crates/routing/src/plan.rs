@@ -1,0 +1,130 @@
+//! Turns a response into the ordered physical sends of one channel.
+//!
+//! The only inputs are the response and the channel's capabilities: nothing that a tool or a turn keeps beside the
+//! response can reach a person.
+
+mod captions;
+mod forms;
+pub(crate) mod groups;
+
+use satchel_domain::{
+    ChannelCapabilities, OutgoingResponse, PartContent,
+    capabilities::{TextLimit, Together, VoiceRule},
+    part::{FailureReason, FileItem, Plan, PlannedPart},
+};
+
+use self::groups::{Group, fit_together};
+use crate::{
+    label::LABEL_UNITS,
+    notice::notice_for_plan,
+    split::{split, units},
+};
+
+/// Plans a response for a channel: every text chunk, then the voice, then the files in their order, then the closing
+/// notice where a file can't be sent. Total and deterministic.
+#[must_use]
+pub fn plan(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Plan {
+    let text = response.text.as_deref().filter(|text| !text.trim().is_empty());
+    let chunks = text.map(|text| split(text, &with_room_for_the_label(&capabilities.text))).unwrap_or_default();
+    let mut parts: Vec<PlannedPart> =
+        chunks.into_iter().map(|chunk| PlannedPart::of(PartContent::of_text(chunk))).collect();
+    let voice = voice(response, text, capabilities);
+
+    if voice.is_none()
+        && let [PlannedPart { content: PartContent::Text { files, .. }, .. }] = parts.as_mut_slice()
+        && let Some(riding) = files_on_the_text(response, capabilities)
+    {
+        *files = riding;
+        return Plan { parts };
+    }
+    parts.extend(voice.map(PlannedPart::of));
+    parts.extend(files(response, capabilities));
+    if let Some(text) = notice_for_plan(&parts) {
+        // Where even the notice is too long, its beginning says the most.
+        let text = split(&text, &with_room_for_the_label(&capabilities.text)).into_iter().next().unwrap_or(text);
+        parts.push(PlannedPart::of(PartContent::Notice { text }));
+    }
+    Plan { parts }
+}
+
+/// The limit less the room for the label of a possible duplicate, where it leaves room for anything else.
+pub(crate) fn with_room_for_the_label(limit: &TextLimit) -> TextLimit {
+    TextLimit { max: limit.max.map(keep_room), ..*limit }
+}
+
+fn keep_room(max: usize) -> usize {
+    if max >= 2 * LABEL_UNITS { max - LABEL_UNITS } else { max }
+}
+
+fn voice(response: &OutgoingResponse, text: Option<&str>, capabilities: &ChannelCapabilities) -> Option<PartContent> {
+    let request = response.voice.as_ref()?;
+    let own = request.text.as_deref().filter(|words| !words.trim().is_empty());
+    let words = own.or(text)?;
+    Some(PartContent::Voice {
+        words: words.to_owned(),
+        in_text: text.is_some_and(|text| text.trim() == words.trim()),
+        prepared: None,
+        as_file: capabilities.voice == VoiceRule::AudioFile,
+        caption: String::new(),
+    })
+}
+
+/// The files as they ride on the text's message, if the channel bundles and all of them may.
+fn files_on_the_text(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Option<Vec<FileItem>> {
+    let Together::Messages { max, with_text: true } = capabilities.together else { return None };
+    let attachments = &response.attachments;
+    let fit = attachments.iter().all(|attachment| attachment.bytes <= capabilities.file_bytes);
+    if attachments.is_empty() || attachments.len() > max || !fit {
+        return None;
+    }
+    let mut items = Vec::with_capacity(attachments.len());
+    for attachment in attachments {
+        let (before, item) = captions::with_caption(forms::item(attachment, capabilities), capabilities);
+        if !before.is_empty() {
+            return None;
+        }
+        items.push(item);
+    }
+    let within = capabilities.request_bytes.is_none_or(|limit| groups::total_bytes(&items) <= limit);
+    within.then(|| {
+        groups::number_equal_names(&mut items);
+        items
+    })
+}
+
+fn files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
+    let mut parts = Vec::new();
+    let mut group = Group::default();
+    for attachment in &response.attachments {
+        let (before, item) = captions::with_caption(forms::item(attachment, capabilities), capabilities);
+        if attachment.bytes > capabilities.file_bytes {
+            parts.extend(group.take().map(PlannedPart::of));
+            let refused = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
+            // What the file shows is not told without the file; the notice names it.
+            let item = forms::item(attachment, capabilities);
+            parts.push(PlannedPart { content: PartContent::File(item), refused });
+            continue;
+        }
+        if !before.is_empty() || !fit_together(group.items(), &item, capabilities) {
+            parts.extend(group.take().map(PlannedPart::of));
+        }
+        parts.extend(before.into_iter().map(PlannedPart::of));
+        group.push(item);
+    }
+    parts.extend(group.take().map(PlannedPart::of));
+    parts
+}
+
+/// The beginning of a text that stays within `max` units, cut between characters.
+pub(crate) fn beginning(text: &str, max: usize, limit: &TextLimit) -> String {
+    if units(text, limit.unit) <= max {
+        return text.to_owned();
+    }
+    crate::split::split_plain(text, &TextLimit { max: Some(max.saturating_sub(1)), ..*limit })
+        .into_iter()
+        .next()
+        .map_or_else(String::new, |first| format!("{first}…"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! The form in which a file is sent: as what it is where the platform takes it so, as a document otherwise.
+
+use satchel_domain::{
+    Attachment, ChannelCapabilities,
+    capabilities::PhotoRule,
+    part::{FileForm, FileItem},
+};
+
+/// The file in its form, its caption still to be set.
+pub(super) fn item(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileItem {
+    FileItem { attachment: attachment.clone(), form: form(attachment, capabilities), caption: String::new() }
+}
+
+fn form(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileForm {
+    match attachment.mime.as_str() {
+        "image/jpeg" | "image/png" | "image/webp"
+            if capabilities.photo.is_some_and(|rule| is_photo(attachment, rule)) =>
+        {
+            FileForm::Photo
+        }
+        "image/gif" if capabilities.native_media && attachment.media.animated => FileForm::Animation,
+        "video/mp4" if capabilities.native_media => FileForm::Video,
+        // The types that platforms play: Telegram's sendAudio takes MP3 and M4A alone.
+        "audio/mpeg" | "audio/mp4" | "audio/m4a" | "audio/x-m4a" if capabilities.native_media => FileForm::Audio,
+        _ => FileForm::Document,
+    }
+}
+
+/// Whether the platform takes an image as a photo. One of unknown dimensions might be refused and is none.
+fn is_photo(attachment: &Attachment, rule: PhotoRule) -> bool {
+    let (Some(width @ 1..), Some(height @ 1..)) = (attachment.media.width, attachment.media.height) else {
+        return false;
+    };
+    let (long, short) = (u64::from(width.max(height)), u64::from(width.min(height)));
+    !attachment.media.animated
+        && attachment.bytes <= rule.max_bytes
+        && long + short <= u64::from(rule.max_side_sum)
+        && long <= short * u64::from(rule.max_ratio)
+}

@@ -1,0 +1,156 @@
+//! What is sent instead when a platform refuses the form of a part.
+//!
+//! Every replacement is simpler than what it replaces, so a chain of refusals ends, and every file and word of the
+//! refused part is in one of its children or in the failure.
+
+use satchel_domain::{
+    ChannelCapabilities, PartContent,
+    delivery::Refusal,
+    part::{FailureReason, FileForm, FileItem, Markup, PlannedPart},
+};
+
+use crate::{
+    plan::{groups::grouped, with_room_for_the_label},
+    split::split_plain,
+};
+
+/// What follows a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replan {
+    /// These take its place, in this order.
+    Children(Vec<PlannedPart>),
+    /// The message to edit is gone: the same goes as a new message.
+    SendAnew,
+    /// There is no other form.
+    GiveUp(FailureReason),
+}
+
+/// Says what is sent instead of a part that was refused.
+#[must_use]
+pub fn replan(content: &PartContent, refusal: &Refusal, reason: &str, capabilities: &ChannelCapabilities) -> Replan {
+    if *refusal == Refusal::TargetGone {
+        return Replan::SendAnew;
+    }
+    let children = match content {
+        PartContent::Text { text, markup, files } if files.is_empty() => {
+            text_again(text, *markup, refusal, capabilities)
+        }
+        PartContent::Text { text, markup, files } => text_and_files(text, *markup, files, refusal, capabilities),
+        PartContent::Voice { words, in_text, as_file, .. } => {
+            voice_again(content, words, *in_text, *as_file, refusal, capabilities)
+        }
+        PartContent::File(item) => file_again(item, refusal, capabilities),
+        PartContent::Album { items } => album_again(items, refusal),
+        PartContent::Notice { .. } | PartContent::Withdraw => Vec::new(),
+    };
+    if children.is_empty() {
+        return Replan::GiveUp(failure(content, refusal, reason, capabilities));
+    }
+    Replan::Children(children.into_iter().map(PlannedPart::of).collect())
+}
+
+fn failure(
+    content: &PartContent,
+    refusal: &Refusal,
+    reason: &str,
+    capabilities: &ChannelCapabilities,
+) -> FailureReason {
+    match refusal {
+        // The limit is about files: a text or voice that is too large was refused in the platform's words.
+        Refusal::TooLarge { limit } if !content.files().is_empty() => {
+            FailureReason::TooLarge { limit: limit.unwrap_or(capabilities.file_bytes) }
+        }
+        _ => FailureReason::Refused { reason: reason.to_owned() },
+    }
+}
+
+fn text_again(text: &str, markup: Markup, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    match (markup, refusal) {
+        (Markup::Rich, Refusal::BadMarkup | Refusal::WrongKind | Refusal::TooLarge { .. }) => plain(text, capabilities),
+        _ => Vec::new(),
+    }
+}
+
+/// The same characters as plain text, in as many chunks as they take with their markers in sight.
+fn plain(text: &str, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    let chunks = split_plain(text, &with_room_for_the_label(&capabilities.text));
+    chunks.into_iter().map(|text| PartContent::Text { text, markup: Markup::Plain, files: Vec::new() }).collect()
+}
+
+fn text_and_files(
+    text: &str,
+    markup: Markup,
+    files: &[FileItem],
+    refusal: &Refusal,
+    capabilities: &ChannelCapabilities,
+) -> Vec<PartContent> {
+    let alone = PartContent::Text { text: text.to_owned(), markup, files: Vec::new() };
+    let alone = (!text.trim().is_empty()).then_some(alone).into_iter();
+    match (refusal, markup) {
+        (Refusal::BadMarkup, Markup::Rich) => {
+            let mut parts = plain(text, capabilities);
+            // The files stay on the message as long as it is one.
+            if let [PartContent::Text { files: riding, .. }] = parts.as_mut_slice() {
+                *riding = files.to_vec();
+            } else {
+                parts.extend(grouped(files, capabilities));
+            }
+            parts
+        }
+        (Refusal::Item { index }, _) => alone.chain(singles(files, Some(*index))).collect(),
+        _ => alone.chain(grouped(files, capabilities)).collect(),
+    }
+}
+
+fn voice_again(
+    content: &PartContent,
+    words: &str,
+    in_text: bool,
+    as_file: bool,
+    refusal: &Refusal,
+    capabilities: &ChannelCapabilities,
+) -> Vec<PartContent> {
+    let may_be_a_file = matches!(refusal, Refusal::VoiceForbidden | Refusal::WrongKind | Refusal::Other);
+    if !as_file && may_be_a_file {
+        let mut file = content.clone();
+        if let PartContent::Voice { as_file, .. } = &mut file {
+            *as_file = true;
+        }
+        return vec![file];
+    }
+    if in_text { Vec::new() } else { plain(words, capabilities) }
+}
+
+fn file_again(item: &FileItem, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    if *refusal == Refusal::BadMarkup && !item.caption.is_empty() {
+        let bare = FileItem { caption: String::new(), ..item.clone() };
+        return plain(&item.caption, capabilities).into_iter().chain([PartContent::File(bare)]).collect();
+    }
+    if item.form == FileForm::Document {
+        return Vec::new();
+    }
+    vec![PartContent::File(FileItem { form: FileForm::Document, ..item.clone() })]
+}
+
+fn album_again(items: &[FileItem], refusal: &Refusal) -> Vec<PartContent> {
+    match refusal {
+        Refusal::Item { index } => singles(items, Some(*index)),
+        Refusal::TooLarge { .. } if items.len() > 3 => {
+            let (first, second) = items.split_at(items.len() / 2);
+            [first, second].map(|half| PartContent::Album { items: half.to_vec() }).into()
+        }
+        _ => singles(items, None),
+    }
+}
+
+/// Each file alone; the one at fault as a document, the form that takes anything.
+fn singles(items: &[FileItem], at_fault: Option<usize>) -> Vec<PartContent> {
+    let single = |(index, item): (usize, &FileItem)| {
+        let form = if Some(index) == at_fault { FileForm::Document } else { item.form };
+        PartContent::File(FileItem { form, ..item.clone() })
+    };
+    items.iter().enumerate().map(single).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What replanning promises: it ends, and no file or word is lost on the way.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use satchel_domain::AttachmentId;
+
+use super::*;
+use crate::{
+    plan::plan,
+    samples::{self, file, item},
+    tables,
+};
+
+fn children(content: &PartContent, refusal: Refusal) -> Vec<PartContent> {
+    match replan(content, &refusal, "no", &tables::telegram()) {
+        Replan::Children(children) => children.into_iter().map(|child| child.content).collect(),
+        Replan::GiveUp(_) | Replan::SendAnew => Vec::new(),
+    }
+}
+
+fn photos(count: u64) -> Vec<FileItem> {
+    (1..=count).map(|n| item(file(n, &format!("{n}.jpg"), "image/jpeg", 1_000), FileForm::Photo)).collect()
+}
+
+#[test]
+fn a_photo_becomes_a_document_and_a_document_is_given_up() {
+    let photo = photos(1).remove(0);
+    let document = FileItem { form: FileForm::Document, ..photo.clone() };
+    for refusal in [Refusal::WrongKind, Refusal::TooLarge { limit: None }, Refusal::Other, Refusal::Item { index: 0 }] {
+        let again = children(&PartContent::File(photo.clone()), refusal);
+        assert_eq!(again, [PartContent::File(document.clone())]);
+    }
+    let given_up = |refusal| replan(&PartContent::File(document.clone()), &refusal, "no", &tables::telegram());
+    assert_eq!(given_up(Refusal::TooLarge { limit: Some(5) }), Replan::GiveUp(FailureReason::TooLarge { limit: 5 }));
+    assert_eq!(
+        given_up(Refusal::TooLarge { limit: None }),
+        Replan::GiveUp(FailureReason::TooLarge { limit: 50_000_000 })
+    );
+    assert_eq!(given_up(Refusal::Other), Replan::GiveUp(FailureReason::Refused { reason: "no".to_owned() }));
+}
+
+#[test]
+fn an_album_becomes_singles_and_the_file_at_fault_a_document() {
+    let forms = |parts: Vec<PartContent>| parts.iter().map(|part| part.files()[0].form).collect::<Vec<_>>();
+    let album = PartContent::Album { items: photos(3) };
+    assert_eq!(
+        forms(children(&album, Refusal::Item { index: 1 })),
+        [FileForm::Photo, FileForm::Document, FileForm::Photo]
+    );
+    assert_eq!(children(&album, Refusal::Item { index: 99 }).len(), 3);
+    let halves = children(&PartContent::Album { items: photos(5) }, Refusal::TooLarge { limit: None });
+    assert_eq!(halves.iter().map(|half| half.files().len()).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn a_bundle_that_is_too_large_becomes_text_then_files() {
+    let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: photos(2) };
+    let parts = children(&bundle, Refusal::TooLarge { limit: None });
+    assert_eq!(parts, [PartContent::of_text("hi"), PartContent::Album { items: photos(2) }]);
+}
+
+#[test]
+fn bad_markup_goes_as_the_same_characters_within_the_limit() {
+    let text = "**word** ".repeat(500);
+    let parts = children(&PartContent::of_text(text.trim()), Refusal::BadMarkup);
+    assert_eq!(parts.len(), 2);
+    for part in &parts {
+        assert!(matches!(part, PartContent::Text { markup: Markup::Plain, text, .. } if text.len() <= 4096));
+        assert!(children(part, Refusal::BadMarkup).is_empty());
+    }
+}
+
+#[test]
+fn a_forbidden_voice_becomes_a_file_and_then_its_own_words() {
+    let voice = |in_text, as_file| PartContent::Voice {
+        words: "hi".to_owned(),
+        in_text,
+        prepared: None,
+        as_file,
+        caption: String::new(),
+    };
+    assert_eq!(children(&voice(true, false), Refusal::VoiceForbidden), [voice(true, true)]);
+    assert!(children(&voice(true, true), Refusal::WrongKind).is_empty());
+    let words = PartContent::Text { text: "hi".to_owned(), markup: Markup::Plain, files: Vec::new() };
+    assert_eq!(children(&voice(false, true), Refusal::WrongKind), [words]);
+}
+
+#[test]
+fn what_was_to_be_edited_and_is_gone_is_sent_anew() {
+    let content = PartContent::of_text("hi");
+    assert_eq!(replan(&content, &Refusal::TargetGone, "gone", &tables::telegram()), Replan::SendAnew);
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
+        proptest::option::of(any::<u64>()).prop_map(|limit| Refusal::TooLarge { limit }),
+        Just(Refusal::WrongKind),
+        Just(Refusal::BadMarkup),
+        Just(Refusal::VoiceForbidden),
+        (0usize..12).prop_map(|index| Refusal::Item { index }),
+        Just(Refusal::Other),
+    ]
+}
+
+fn letters(content: &PartContent) -> String {
+    let shown = match content {
+        PartContent::Text { text, .. } | PartContent::Notice { text } => text.as_str(),
+        PartContent::Voice { words, .. } => words,
+        _ => "",
+    };
+    let captions = content.files().iter().map(|item| item.caption.as_str());
+    std::iter::once(shown).chain(captions).flat_map(str::chars).filter(|c| c.is_alphanumeric()).collect()
+}
+
+fn sorted(mut letters: Vec<char>) -> Vec<char> {
+    letters.sort_unstable();
+    letters
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn refusals_end_and_lose_nothing_on_the_way(
+        response in samples::response(),
+        capabilities in samples::capabilities(),
+        refusals in prop::collection::vec(refusal(), 1..20),
+    ) {
+        let parts = plan(&response, &capabilities).parts;
+        let files = |contents: &mut dyn Iterator<Item = &PartContent>| -> Vec<AttachmentId> {
+            let mut ids: Vec<_> = contents.flat_map(PartContent::files).map(|item| item.attachment.id).collect();
+            ids.sort_unstable();
+            ids
+        };
+        let before = files(&mut parts.iter().map(|part| &part.content));
+        let words_before = sorted(parts.iter().flat_map(|part| letters(&part.content).chars().collect::<Vec<_>>()).collect());
+        let most = 40 + 20 * parts.iter().map(|part| 1 + part.content.files().len() + letters(&part.content).len()).sum::<usize>();
+        let mut waiting: VecDeque<PartContent> = parts.into_iter().map(|part| part.content).collect();
+        let mut given_up = Vec::new();
+        let mut steps = 0;
+        while let Some(content) = waiting.pop_front() {
+            match replan(&content, &refusals[steps % refusals.len()], "no", &capabilities) {
+                Replan::Children(children) => {
+                    prop_assert!(!children.is_empty());
+                    children.into_iter().rev().for_each(|child| waiting.push_front(child.content));
+                }
+                Replan::GiveUp(_) => given_up.push(content),
+                Replan::SendAnew => prop_assert!(false, "nothing was edited"),
+            }
+            steps += 1;
+            prop_assert!(steps < most, "no end after {steps} steps");
+        }
+        prop_assert_eq!(files(&mut given_up.iter()), before);
+        let words_after = sorted(given_up.iter().flat_map(|content| letters(content).chars().collect::<Vec<_>>()).collect());
+        prop_assert_eq!(words_after, words_before);
+    }
+}

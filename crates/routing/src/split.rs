@@ -1,0 +1,134 @@
+//! Splits Markdown into chunks that each stay within a channel's limits and read well alone.
+//!
+//! Nothing is lost and nothing repeated: the chunks joined are the text, less the white space at the cuts and the
+//! markers that close and reopen what a cut goes through.
+
+mod structure;
+mod walk;
+
+use satchel_domain::capabilities::{TextLimit, TextUnit};
+
+use self::structure::Structure;
+use self::walk::Limits;
+
+/// Below this many units there is no room for fences and markers, and a text is cut as plain characters.
+const ROOM_FOR_MARKERS: usize = 48;
+
+/// Splits Markdown into chunks of which each, shown alone, stays within the limit. A blank text has none.
+#[must_use]
+pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
+    let mut chunks = Vec::new();
+    let Some(max) = effective_max(text, limit) else {
+        return if text.trim().is_empty() { chunks } else { vec![text.to_owned()] };
+    };
+    let structure = if max < ROOM_FOR_MARKERS { Structure::default() } else { Structure::of(text) };
+    let limits = Limits {
+        max,
+        unit: limit.unit,
+        markers_count: limit.unit == TextUnit::Utf16Source,
+        entities: limit.entities.unwrap_or(usize::MAX).max(1),
+    };
+    walk::chunks(text, &structure, &limits, &mut |chunk| {
+        // Alone, a chunk may be read otherwise than in the whole. It is read again where that could matter.
+        if fits(&chunk, limit) {
+            chunks.push(chunk);
+        } else {
+            strictly(&chunk, &limits, limit, &mut chunks);
+        }
+    });
+    chunks
+}
+
+/// Splits characters that stand for themselves into chunks that stay within the limit.
+#[must_use]
+pub fn split_plain(text: &str, limit: &TextLimit) -> Vec<String> {
+    let mut chunks = Vec::new();
+    let max = limit.max.unwrap_or(usize::MAX).max(2);
+    let limits = Limits { max, unit: limit.unit, markers_count: true, entities: usize::MAX };
+    walk::chunks(text, &Structure::default(), &limits, &mut |chunk| chunks.push(chunk));
+    chunks
+}
+
+/// Measures what a person sees of a Markdown text: its characters less the markers of its spans, in the channel's unit.
+#[must_use]
+pub fn visible_units(text: &str, unit: TextUnit) -> usize {
+    visible(text, &Structure::of(text), unit)
+}
+
+fn visible(text: &str, structure: &Structure, unit: TextUnit) -> usize {
+    let hidden = |marker: &structure::Marker| units(&text[marker.range.clone()], unit);
+    match unit {
+        TextUnit::Utf16Source => units(text, unit),
+        TextUnit::Utf16 | TextUnit::Chars => units(text, unit) - structure.markers.iter().map(hidden).sum::<usize>(),
+    }
+}
+
+/// Counts characters as the channel does.
+#[must_use]
+pub fn units(text: &str, unit: TextUnit) -> usize {
+    match unit {
+        TextUnit::Utf16 | TextUnit::Utf16Source => text.chars().map(char::len_utf16).sum(),
+        TextUnit::Chars => text.chars().count(),
+    }
+}
+
+/// Tells whether a Markdown text, shown alone, stays within the limit.
+#[must_use]
+pub fn fits(text: &str, limit: &TextLimit) -> bool {
+    let Some(max) = effective_max(text, limit) else { return true };
+    let structure = Structure::of(text);
+    visible(text, &structure, limit.unit) <= max
+        && limit.entities.is_none_or(|entities| structure.entities.len() <= entities.max(1))
+}
+
+/// Tells whether a text begins with something that is a block only at the beginning of a line.
+pub(crate) fn begins_a_block(text: &str) -> bool {
+    let text = text.trim_start_matches(' ');
+    match text.as_bytes().first() {
+        Some(b'#' | b'>' | b'|' | b'=' | b'<') => true,
+        Some(mark @ (b'-' | b'+' | b'*' | b'_')) => {
+            // An item of a list, or a rule of nothing but marks.
+            let mut line = text.bytes().take_while(|byte| *byte != b'\n');
+            text.as_bytes().get(1).is_none_or(u8::is_ascii_whitespace) || line.all(|byte| byte == *mark || byte == b' ')
+        }
+        Some(b'`') => text.starts_with("```"),
+        Some(b'~') => text.starts_with("~~~"),
+        Some(b'[') => text.chars().take(200).take_while(|c| *c != '\n').collect::<String>().contains("]:"),
+        Some(b'0'..=b'9') => {
+            let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+            rest.starts_with(['.', ')'])
+        }
+        Some(b'\t') => true,
+        _ => false,
+    }
+}
+
+/// The limit, unless the text is certain to fit without being read; a limit of one could hold no emoji and is two.
+fn effective_max(text: &str, limit: &TextLimit) -> Option<usize> {
+    let max = limit.max.unwrap_or(usize::MAX).max(2);
+    // A formatted span takes at least one of these characters.
+    let short = text.len() <= max || units(text, limit.unit) <= max;
+    let few = |entities: usize| {
+        let formatting = text.bytes().filter(|byte| b"*_~`[<#>=-\t".contains(byte));
+        formatting.take(entities.max(1) + 1).count() <= entities.max(1) && !text.contains("    ")
+    };
+    let few = limit.entities.is_none_or(few);
+    (!(short && few)).then_some(max)
+}
+
+/// Splits a chunk that is too long when read alone: markers count, and fewer characters share a chunk each time.
+fn strictly(chunk: &str, limits: &Limits, limit: &TextLimit, chunks: &mut Vec<String>) {
+    let max = limits.max.min(units(chunk, limit.unit) * 2 / 3).max(2);
+    let stricter = Limits { max, markers_count: true, ..*limits };
+    let structure = if max < ROOM_FOR_MARKERS { Structure::default() } else { Structure::of(chunk) };
+    walk::chunks(chunk, &structure, &stricter, &mut |piece| {
+        if max == 2 || piece.len() >= chunk.len() || fits(&piece, limit) {
+            chunks.push(piece);
+        } else {
+            strictly(&piece, &stricter, limit, chunks);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Where a Markdown text may be cut: its inline spans with their markers, and its code blocks with their lines.
+
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// An inline span: what stands between an opening and a closing marker.
+#[derive(Debug)]
+pub(super) struct Span {
+    /// The marker before it; what is put before the next chunk when the span is cut.
+    pub(super) open: Range<usize>,
+    /// The marker after it.
+    pub(super) close: Range<usize>,
+    /// The length of its markers and of those of the spans around it.
+    pub(super) nesting: usize,
+}
+
+/// A marker of a span, in the order of the text.
+#[derive(Debug)]
+pub(super) struct Marker {
+    /// Where it stands.
+    pub(super) range: Range<usize>,
+    /// Its span.
+    pub(super) span: usize,
+    /// Whether it begins the span.
+    pub(super) opens: bool,
+}
+
+/// A code block, fenced or indented.
+#[derive(Debug)]
+pub(super) struct CodeBlock {
+    /// All of it, fence lines included.
+    pub(super) range: Range<usize>,
+    /// Its lines, from the first character of code to the last.
+    pub(super) code: Range<usize>,
+    /// What stands within `code` and is no code: the indentation and the quote marks of what the block stands in.
+    pub(super) gaps: Vec<Range<usize>>,
+    /// The line that opens it again.
+    pub(super) opening: String,
+    /// The line that closes it where it was reopened.
+    pub(super) fence: String,
+    /// The line that closes it where it stands; empty for an indented block, which needs none.
+    pub(super) closing: String,
+}
+
+/// A code block of which the end has not been read yet.
+struct OpenBlock {
+    range: Range<usize>,
+    fenced: bool,
+    lines: Vec<Range<usize>>,
+}
+
+/// Where a text may be cut.
+#[derive(Debug, Default)]
+pub(super) struct Structure {
+    pub(super) spans: Vec<Span>,
+    pub(super) markers: Vec<Marker>,
+    pub(super) blocks: Vec<CodeBlock>,
+    /// Where formatted spans begin, each as often as one does.
+    pub(super) entities: Vec<usize>,
+}
+
+/// The extensions of Markdown that models write and channels show.
+fn options() -> Options {
+    Options::ENABLE_STRIKETHROUGH
+}
+
+impl Structure {
+    /// Reads the structure of a Markdown text.
+    pub(super) fn of(text: &str) -> Self {
+        let mut structure = Self::default();
+        let mut block: Option<OpenBlock> = None;
+        // Where the last event inside the open link ended: its closing marker begins there.
+        let mut last_end = 0;
+        for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+            match event {
+                Event::Start(tag) => {
+                    structure.start(text, &tag, &range, &mut block);
+                    last_end = range.start;
+                    continue;
+                }
+                Event::End(TagEnd::Link) => structure.link(text, &range, last_end),
+                Event::End(TagEnd::CodeBlock) => {
+                    if let Some(block) = block.take() {
+                        structure.blocks.push(code_block(text, block));
+                    }
+                }
+                Event::Text(_) => {
+                    if let Some(block) = &mut block {
+                        block.lines.push(range.clone());
+                    }
+                }
+                Event::Code(_) => {
+                    structure.entities.push(range.start);
+                    let ticks = text[range.clone()].bytes().take_while(|byte| *byte == b'`').count();
+                    structure.span(&range, ticks, ticks);
+                }
+                _ => {}
+            }
+            last_end = range.end;
+        }
+        structure.markers.sort_by_key(|marker| marker.range.start);
+        structure.entities.sort_unstable();
+        structure.add_up_nesting();
+        structure
+    }
+
+    fn start(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenBlock>) {
+        match tag {
+            Tag::Emphasis => self.span(range, 1, 1),
+            Tag::Strong => self.span(range, 2, 2),
+            Tag::Strikethrough => {
+                let width = if text[range.clone()].starts_with("~~") { 2 } else { 1 };
+                self.span(range, width, width);
+            }
+            Tag::CodeBlock(kind) => {
+                let fenced = matches!(kind, CodeBlockKind::Fenced(_));
+                *block = Some(OpenBlock { range: range.clone(), fenced, lines: Vec::new() });
+            }
+            Tag::Heading { .. } | Tag::BlockQuote(_) | Tag::Link { .. } | Tag::Image { .. } => {}
+            _ => return,
+        }
+        self.entities.push(range.start);
+    }
+
+    fn add_up_nesting(&mut self) {
+        let mut around = 0_usize;
+        for marker in &self.markers {
+            let span = &mut self.spans[marker.span];
+            let own = span.open.len() + span.close.len();
+            if marker.opens {
+                around += own;
+                span.nesting = around;
+            } else {
+                around = around.saturating_sub(own);
+            }
+        }
+    }
+
+    fn span(&mut self, range: &Range<usize>, opening: usize, closing: usize) {
+        if opening == 0 || range.len() <= opening + closing {
+            return;
+        }
+        let open = range.start..range.start + opening;
+        let close = range.end - closing..range.end;
+        let span = self.spans.len();
+        self.markers.push(Marker { range: open.clone(), span, opens: true });
+        self.markers.push(Marker { range: close.clone(), span, opens: false });
+        self.spans.push(Span { open, close, nesting: opening + closing });
+    }
+
+    /// An inline link: `[` before the words, `](…)` after them. Any other link is shown by its own characters.
+    fn link(&mut self, text: &str, range: &Range<usize>, words_end: usize) {
+        let whole = &text[range.clone()];
+        if whole.starts_with('[')
+            && whole.ends_with(')')
+            && words_end > range.start + 1
+            && text[words_end..range.end].starts_with("](")
+        {
+            self.span(range, 1, range.end - words_end);
+        }
+    }
+}
+
+fn code_block(text: &str, block: OpenBlock) -> CodeBlock {
+    let OpenBlock { range, fenced, lines } = block;
+    let line_start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let code = match (lines.first(), lines.last()) {
+        (Some(first), Some(last)) => first.start..last.end.min(range.end),
+        _ => range.end..range.end,
+    };
+    let gaps =
+        lines.windows(2).filter(|pair| pair[0].end < pair[1].start).map(|pair| pair[0].end..pair[1].start).collect();
+    if !fenced {
+        let longest = longest_run(&text[code.clone()], '`');
+        let fence = "`".repeat(3.max(longest + 1));
+        return CodeBlock { range, code, gaps, opening: format!("{fence}\n"), fence, closing: String::new() };
+    }
+    let first_line = text[range.clone()].lines().next().unwrap_or_default().trim_start();
+    let mark = first_line.chars().next().unwrap_or('`');
+    let info = first_line.trim_start_matches(mark);
+    let fence = first_line[..first_line.len() - info.len()].to_owned();
+    // The closing fence stands in the same quotes and lists; a list's own mark would begin a new item.
+    let container = text[line_start..range.start].chars().map(|c| if c == '>' || c == '\t' { c } else { ' ' });
+    let closing = container.chain(fence.chars()).collect();
+    CodeBlock { range, code, gaps, opening: format!("{fence}{}\n", info.trim_end()), fence, closing }
+}
+
+fn longest_run(text: &str, of: char) -> usize {
+    text.split(|c| c != of).map(str::len).max().unwrap_or(0)
+}
