@@ -1,0 +1,271 @@
+//! Blobs in a directory: `ab/cd/<sha256>`, beside what is on its way in and the marks of the garbage collection.
+
+mod collect;
+
+use std::{
+    fs::File,
+    io::{self, Seek, SeekFrom},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use cap_std::fs::{Dir, OpenOptions};
+use satchel_domain::Sha256;
+use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
+use sha2::Digest;
+
+use crate::{
+    OpenError, detect, directory,
+    flow::{self, FlowError, Sink},
+    temp::{self, TempFile},
+};
+
+/// Where files lie until their address is known.
+const INCOMING: &str = "incoming";
+/// Where an empty file named by an address marks that blob for removal.
+const MARKED: &str = "marked";
+/// Locked by whoever publishes (shared) and whoever marks, sweeps or makes directories (alone), in any process.
+const LOCK: &str = "lock";
+
+/// The [`Blobs`] of one directory; several processes may use it at once.
+///
+/// A put always replaces the file at its address by the one that was just hashed and fsynced. That refreshes the blob's
+/// time for the garbage collection, and heals a blob that the disk has damaged.
+#[derive(Debug, Clone)]
+pub struct DirectoryBlobs {
+    store: Arc<Store>,
+}
+
+#[derive(Debug)]
+struct Store {
+    root: Dir,
+    incoming: Dir,
+    marked: Dir,
+    /// The grace that `stale` was last asked for, in milliseconds: what is put again after that is not marked any more.
+    grace: AtomicU64,
+}
+
+impl DirectoryBlobs {
+    /// Opens the store in a directory, which is made when it is missing, and removes what dead processes left in it.
+    ///
+    /// # Errors
+    /// When the directory can't be made, is no directory, or can't be written to.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let failed = |doing, below: &str| {
+            let path = path.join(below);
+            move |source| OpenError { doing, path, source }
+        };
+        let root = directory::open_root(path)?;
+        let part = |name| directory::ensure(&root, Path::new(name)).map_err(failed("make the directory", name));
+        let (incoming, marked) = (part(INCOMING)?, part(MARKED)?);
+        incoming.try_clone().and_then(TempFile::create).map_err(failed("write to the directory", ""))?;
+        let store = Store { root, incoming, marked, grace: AtomicU64::new(0) };
+        store.lock(File::lock_shared).map_err(failed("lock", LOCK))?;
+        store.remove_leftovers().map_err(failed("clean the directory", INCOMING))?;
+        Ok(Self { store: Arc::new(store) })
+    }
+}
+
+#[async_trait]
+impl Blobs for DirectoryBlobs {
+    async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
+        let store = Arc::clone(&self.store);
+        let arriving = blocking(move || Arriving::begin(store)).await?;
+        let arrived = flow::pump(content, limit, arriving).await.map_err(|error| match error {
+            FlowError::TooLarge => BlobError::TooLarge { limit },
+            FlowError::Source(error) => BlobError::Source(error),
+            FlowError::Sink(error) => error,
+            FlowError::Stopped(error) => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
+        })?;
+        let hint = hint.clone();
+        // Lives as long as this future: the thread looks at it, because nobody else tells it that the put was dropped.
+        let wanted = Arc::new(());
+        let still_wanted = Arc::downgrade(&wanted);
+        blocking(move || arrived.publish(&hint, &still_wanted)).await
+    }
+
+    async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        let store = Arc::clone(&self.store);
+        let sha256 = *sha256;
+        blocking(move || {
+            let failed = store_error(|| format!("open {sha256}"));
+            let mut file = match store.root.open(address(&sha256)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BlobError::Missing(sha256)),
+                opened => opened.map_err(&failed)?.into_std(),
+            };
+            let bytes = file.metadata().map_err(&failed)?.len();
+            let range = range.map_or(0..bytes, |range| {
+                let end = range.end.min(bytes);
+                range.start.min(end)..end
+            });
+            file.seek(SeekFrom::Start(range.start)).map_err(&failed)?;
+            let whole = range == (0..bytes);
+            Ok(flow::stream_file(file, range, whole.then_some(sha256)))
+        })
+        .await
+    }
+
+    async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+        let store = Arc::clone(&self.store);
+        store.grace.store(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
+        blocking(move || store.stale(grace).map_err(store_error(|| "list the stored files".to_owned()))).await
+    }
+
+    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError> {
+        let store = Arc::clone(&self.store);
+        let unreferenced = unreferenced.to_vec();
+        blocking(move || {
+            unreferenced
+                .iter()
+                .try_for_each(|sha256| store.mark(sha256).map_err(store_error(|| format!("mark {sha256}"))))
+        })
+        .await
+    }
+
+    async fn sweep(&self) -> Result<u64, BlobError> {
+        let store = Arc::clone(&self.store);
+        blocking(move || store.sweep().map_err(store_error(|| "remove what nothing references".to_owned()))).await
+    }
+}
+
+const WRITING: &str = "write a file";
+
+/// A blob on its way in.
+struct Arriving {
+    store: Arc<Store>,
+    temp: TempFile,
+    hasher: sha2::Sha256,
+    bytes: u64,
+}
+
+impl Arriving {
+    fn begin(store: Arc<Store>) -> Result<Self, BlobError> {
+        let temp = store.incoming.try_clone().and_then(TempFile::create).map_err(writing_failed)?;
+        Ok(Self { store, temp, hasher: sha2::Sha256::new(), bytes: 0 })
+    }
+
+    fn publish(self, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
+        let sha256 = Sha256(self.hasher.finalize().into());
+        let (mime, media) = detect::file(self.temp.file(), hint).map_err(writing_failed)?;
+        self.temp.file().sync_all().map_err(writing_failed)?;
+        let (shard, publishing) = self.store.shard(&sha256).map_err(writing_failed)?;
+        if still_wanted.strong_count() == 0 {
+            return Err(writing_failed(io::ErrorKind::Interrupted.into()));
+        }
+        self.temp.replace(&shard, &sha256.to_string()).map_err(writing_failed)?;
+        self.store.unmark(&sha256).map_err(writing_failed)?;
+        drop(publishing);
+        directory::sync(&shard).map_err(writing_failed)?;
+        Ok(StoredBlob { sha256, bytes: self.bytes, mime, media })
+    }
+}
+
+impl Sink for Arriving {
+    type Error = BlobError;
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        self.hasher.update(bytes);
+        io::Write::write_all(&mut self.temp.file(), bytes).map_err(writing_failed)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Takes the lock between processes; it is free again when the file is dropped.
+    fn lock(&self, take: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let file = self.root.open_with(LOCK, &options)?.into_std();
+        take(&file)?;
+        Ok(file)
+    }
+
+    /// Opens the directory of an address, with the lock under which a file may be put there.
+    fn shard(&self, sha256: &Sha256) -> io::Result<(Dir, File)> {
+        let path = shard(sha256);
+        let publishing = self.lock(File::lock_shared)?;
+        match self.root.open_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return Ok((opened?, publishing)),
+        }
+        drop(publishing);
+        // Made alone, so that a directory that others see is durable already.
+        let making = self.lock(File::lock)?;
+        let directory = directory::ensure(&self.root, &path)?;
+        drop(making);
+        Ok((directory, self.lock(File::lock_shared)?))
+    }
+
+    fn remove_leftovers(&self) -> io::Result<()> {
+        let mut removed = 0;
+        for entry in self.incoming.entries()? {
+            let name = entry?.file_name();
+            match name.to_str().map(|name| temp::remove_leftover(&self.incoming, name)) {
+                Some(Ok(true)) => removed += 1,
+                Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        if removed > 0 {
+            tracing::info!(files = removed, "removed what a process left when it died");
+        }
+        Ok(())
+    }
+}
+
+/// The directory of an address: two levels, so that none grows large.
+fn shard(sha256: &Sha256) -> PathBuf {
+    let [first, second, ..] = sha256.0;
+    PathBuf::from(format!("{first:02x}/{second:02x}"))
+}
+
+fn address(sha256: &Sha256) -> PathBuf {
+    shard(sha256).join(sha256.to_string())
+}
+
+fn writing_failed(error: io::Error) -> BlobError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full,
+        _ => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
+    }
+}
+
+fn store_error(doing: impl Fn() -> String) -> impl Fn(io::Error) -> BlobError {
+    move |error| BlobError::Store { doing: doing(), source: error.into() }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> Result<T, BlobError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(BlobError::Store { doing: "finish its work".to_owned(), source: error.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_told_as_full() {
+        // 28 and 122 are ENOSPC and EDQUOT on Linux.
+        for code in [28, 122] {
+            assert!(matches!(writing_failed(io::Error::from_raw_os_error(code)), BlobError::Full), "{code}");
+        }
+        assert!(matches!(writing_failed(io::Error::from_raw_os_error(5)), BlobError::Store { .. }));
+    }
+
+    #[test]
+    fn an_address_lies_in_two_levels() {
+        let sha256 = Sha256(std::array::from_fn(|i| 0xa0 + i as u8));
+        assert_eq!(address(&sha256), PathBuf::from(format!("a0/a1/{sha256}")));
+    }
+}

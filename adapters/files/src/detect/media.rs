@@ -1,0 +1,105 @@
+//! What an image's header tells: its size, and whether it moves.
+
+use std::io::{self, BufRead, Read, Seek};
+
+use satchel_domain::Media;
+
+/// Enough for the second frame of any GIF that is looked at in a chat; what is longer counts as moving if it loops.
+const LOOK_INTO_A_GIF: u64 = 4 * 1024 * 1024;
+
+/// Reads what can be told of a file of this type from its header. What can't be told is absent.
+#[must_use]
+pub fn media<R: BufRead + Seek>(mime: &str, mut content: R) -> Media {
+    const KNOWN: [&str; 11] = [
+        "image/apng",
+        "image/avif",
+        "image/bmp",
+        "image/gif",
+        "image/heic",
+        "image/heif",
+        "image/jpeg",
+        "image/jxl",
+        "image/png",
+        "image/tiff",
+        "image/webp",
+    ];
+    if !KNOWN.contains(&mime) {
+        return Media::default();
+    }
+    let size = imagesize::reader_size(&mut content).ok();
+    let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
+    let moves = content.rewind().and_then(|()| match mime {
+        "image/gif" => gif_moves(&mut content),
+        "image/webp" => webp_moves(&mut content),
+        "image/avif" => Ok(beginning::<12>(&mut content)?.ends_with(b"avis")),
+        "image/apng" => Ok(true),
+        _ => Ok(false),
+    });
+    Media {
+        width: size.and_then(|size| side(size.width)),
+        height: size.and_then(|size| side(size.height)),
+        duration_ms: None,
+        animated: moves.unwrap_or(false),
+    }
+}
+
+fn beginning<const N: usize>(content: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    content.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The extended header has a bit for it; the simple formats can't move.
+fn webp_moves(content: &mut impl Read) -> io::Result<bool> {
+    let header = beginning::<21>(content)?;
+    Ok(header[12..16] == *b"VP8X" && header[20] & 0x02 != 0)
+}
+
+/// Looks for a second frame, block by block (GIF89a, sections 17 to 27).
+fn gif_moves<R: Read + Seek>(content: &mut R) -> io::Result<bool> {
+    let header = beginning::<13>(content)?;
+    skip(content, colour_table(header[10]))?;
+    let (mut frames, mut loops) = (0, false);
+    while content.stream_position()? < LOOK_INTO_A_GIF {
+        match beginning::<1>(content)? {
+            [0x21] => {
+                let [_, first] = beginning::<2>(content)?;
+                let mut name = vec![0; usize::from(first)];
+                content.read_exact(&mut name)?;
+                loops |= name == b"NETSCAPE2.0";
+                if first > 0 {
+                    skip_blocks(content)?;
+                }
+            }
+            [0x2c] => {
+                frames += 1;
+                if frames == 2 {
+                    return Ok(true);
+                }
+                let descriptor = beginning::<9>(content)?;
+                // One byte tells the code size of the pixels that follow.
+                skip(content, colour_table(descriptor[8]) + 1)?;
+                skip_blocks(content)?;
+            }
+            _ => return Ok(false),
+        }
+    }
+    Ok(loops)
+}
+
+fn colour_table(flags: u8) -> i64 {
+    if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
+}
+
+fn skip_blocks<R: Read + Seek>(content: &mut R) -> io::Result<()> {
+    loop {
+        match beginning::<1>(content)? {
+            [0] => return Ok(()),
+            [length] => skip(content, i64::from(length))?,
+        }
+    }
+}
+
+fn skip(content: &mut impl Seek, bytes: i64) -> io::Result<()> {
+    content.seek_relative(bytes)
+}

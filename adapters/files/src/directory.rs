@@ -1,0 +1,92 @@
+//! Directories by handle: opened, made durably, walked.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, DirEntry},
+};
+
+use crate::OpenError;
+
+/// Opens the directory, which is made, for its owner alone, when it is missing.
+pub(crate) fn open_root(path: &Path) -> Result<Dir, OpenError> {
+    let failed = |doing| move |source| OpenError { doing, path: path.to_owned(), source };
+    let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        // A file in its place is told by the opening below, in clearer words.
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed("make the directory")(error)),
+    }
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("make durable the directory"))?;
+    }
+    Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open the directory"))
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync(directory: &Dir) -> io::Result<()> {
+    directory.open(".")?.sync_all()
+}
+
+/// Opens the directory at `path` beneath `root`; what is missing on the way is made, and durable on return.
+///
+/// Callers hold a lock, so that nobody takes a directory for durable that another is just making.
+pub(crate) fn ensure(root: &Dir, path: &Path) -> io::Result<Dir> {
+    match open(root, path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    let mut prefix = PathBuf::new();
+    for component in path.components() {
+        let parent = prefix.clone();
+        prefix.push(component);
+        match root.create_dir(&prefix) {
+            Ok(()) => sync(&open(root, &parent)?)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    open(root, path)
+}
+
+/// Opens the directory at `path` beneath `root`; the empty path is the root itself.
+pub(crate) fn open(root: &Dir, path: &Path) -> io::Result<Dir> {
+    match path.as_os_str().is_empty() {
+        true => root.try_clone(),
+        false => root.open_dir(path),
+    }
+}
+
+/// Shows every entry beneath `root` that is no directory to `visit`. Links are shown, never followed.
+///
+/// Only one directory is open at a time, so that neither handles nor the stack limit how deep a tree can be.
+pub(crate) fn walk(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Result<()>) -> io::Result<()> {
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(path) = waiting.pop() {
+        let directory = match open(root, &path) {
+            // Removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened?,
+        };
+        for entry in directory.entries()? {
+            let entry = entry?;
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => waiting.push(path.join(entry.file_name())),
+                Ok(_) => visit(&directory, &entry)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The disk: blobs in a directory, the workspaces of conversations, and what their bytes are.
+//!
+//! **Why the directory store is not `object_store`'s.** Satchel's stores beyond one machine are reached through
+//! `object_store`; its `LocalFileSystem` was weighed for the directory and doesn't give what the port promises:
+//! - The address is known only at the end of the stream. Its staged upload and rename to the address fsync three
+//!   directories where one does, on every file.
+//! - A staged file of its isn't tied to a living process, so a start can't tell leftovers from an upload beside it.
+//! - Collecting garbage needs the publishing rename and the removal under one lock that holds between processes.
+//! - It reads in pieces of 8 KiB, a change of thread each.
+//!
+//! So the directory store works on the disk itself, through the same directory handles and temporary files as the
+//! workspace. Everything that blocks runs on tokio's blocking threads, one buffer at a time: a slow stream holds no thread.
+
+pub mod blobs;
+pub mod detect;
+mod directory;
+mod flow;
+mod temp;
+pub mod workspace;
+
+pub use blobs::DirectoryBlobs;
+pub use workspace::DirectoryWorkspace;
+
+/// A directory that can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {doing} `{}`", path.display())]
+pub struct OpenError {
+    /// What was being done.
+    doing: &'static str,
+    /// To what.
+    path: std::path::PathBuf,
+    /// What went wrong.
+    #[source]
+    source: std::io::Error,
+}

@@ -1,0 +1,198 @@
+//! The workspaces of conversations: directories beneath one root, reached only through handles that nothing leads out of.
+
+mod housekeeping;
+mod place;
+mod usage;
+mod writing;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::UNIX_EPOCH,
+};
+
+use async_trait::async_trait;
+use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt};
+use satchel_domain::{ConversationId, Timestamp, WorkspacePath, path::Mount};
+use satchel_ports::{
+    ByteStream, Workspace, WorkspaceError, WriteMode,
+    workspace::{Entry, EntryKind, WorkspaceFile},
+};
+
+use crate::{OpenError, directory, flow, temp};
+
+use place::Place;
+use writing::Writing;
+
+/// What makes an open return at once when the path has become a pipe since it was looked at.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const DONT_WAIT: i32 = 0o4000;
+/// The same where the number comes from BSD.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const DONT_WAIT: i32 = 0x4;
+
+/// The [`Workspace`] on a disk: `<root>/<conversation>/{shared,tmp,vault}`, or one directory as `/shared` of all.
+///
+/// Links that lie in a mount are followed as long as they stay in it. The quota counts what a conversation has in its
+/// own `/shared` and `/tmp`; a directory that the operator shares out is the operator's to bound.
+#[derive(Debug, Clone)]
+pub struct DirectoryWorkspace {
+    place: Arc<Place>,
+}
+
+impl DirectoryWorkspace {
+    /// Opens the workspaces beneath `root`, which is made when it is missing; `shared` is the one `/shared` of all
+    /// conversations, each has its own without it; `quota` is the room of each conversation in bytes.
+    ///
+    /// # Errors
+    /// When a directory can't be made or opened.
+    pub fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, OpenError> {
+        Ok(Self { place: Arc::new(Place::open(root, shared, quota)?) })
+    }
+
+    /// Where a mount lies on the disk, for operators: they put secrets into `/vault` by hand.
+    #[must_use]
+    pub fn host_directory(&self, conversation: &ConversationId, mount: Mount) -> PathBuf {
+        self.place.host_directory(conversation, mount)
+    }
+
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        path: &WorkspacePath,
+        work: impl FnOnce(&Arc<Place>, &WorkspacePath) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        let place = Arc::clone(&self.place);
+        let owned = path.clone();
+        match tokio::task::spawn_blocking(move || work(&place, &owned)).await {
+            Ok(done) => done,
+            Err(error) => Err(WorkspaceError::Failed { path: path.clone(), reason: error.to_string() }),
+        }
+    }
+}
+
+#[async_trait]
+impl Workspace for DirectoryWorkspace {
+    async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+        let conversation = conversation.clone();
+        self.on_disk(path, move |place, path| {
+            let mount = place.mount(&conversation, path)?;
+            read(&mount, path)
+        })
+        .await
+    }
+
+    async fn write(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        content: ByteStream,
+        mode: WriteMode,
+        limit: u64,
+    ) -> Result<u64, WorkspaceError> {
+        let conversation = conversation.clone();
+        let writing = self.on_disk(path, move |place, path| Writing::begin(place, &conversation, path, mode)).await?;
+        let written = flow::pump(content, limit, writing).await.map_err(|error| match error {
+            flow::FlowError::TooLarge => WorkspaceError::TooLarge { path: path.clone(), limit },
+            flow::FlowError::Source(error) => {
+                WorkspaceError::Failed { path: path.clone(), reason: format!("the bytes broke off: {error}") }
+            }
+            flow::FlowError::Sink(error) => error,
+            flow::FlowError::Stopped(error) => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
+        })?;
+        // Lives as long as this future: the thread looks at it, because nobody else tells it that the write was dropped.
+        let wanted = Arc::new(());
+        let still_wanted = Arc::downgrade(&wanted);
+        self.on_disk(path, move |_, _| written.publish(mode, &still_wanted)).await
+    }
+
+    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+        let conversation = conversation.clone();
+        self.on_disk(path, move |place, path| match place.mount(&conversation, path) {
+            // Nothing has been written yet: the mount is there for who asks, and empty.
+            Err(WorkspaceError::NotFound(_)) if path.relative().is_empty() => Ok(Vec::new()),
+            mount => list(&mount?, path),
+        })
+        .await
+    }
+
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+        let conversation = conversation.clone();
+        self.on_disk(path, move |place, path| writing::remove(place, &conversation, path)).await
+    }
+}
+
+fn read(mount: &Dir, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+    let failed = |error| failure(path, error);
+    if path.relative().is_empty() || !mount.metadata(path.relative()).map_err(failed)?.is_file() {
+        return Err(WorkspaceError::NotAFile(path.clone()));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(DONT_WAIT);
+    let file = mount.open_with(path.relative(), &options).map_err(failed)?.into_std();
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(WorkspaceError::NotAFile(path.clone()));
+    }
+    let bytes = metadata.len();
+    Ok(WorkspaceFile { bytes, content: flow::stream_file(file, 0..bytes, None) })
+}
+
+fn list(mount: &Dir, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotADirectory => WorkspaceError::NotADirectory(path.clone()),
+        _ => failure(path, error),
+    };
+    let directory = directory::open(mount, Path::new(path.relative())).map_err(failed)?;
+    let mut entries = Vec::new();
+    for entry in directory.entries().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let metadata = match entry.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found.map_err(failed)?,
+        };
+        let kind = match metadata.file_type() {
+            kind if kind.is_dir() => EntryKind::Directory,
+            kind if kind.is_file() => EntryKind::File,
+            _ => continue,
+        };
+        // What no path can name, an operator put there; no tool could open it.
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| !temp::is_temp_name(name)) else { continue };
+        let Ok(path) = path.join(name) else { continue };
+        let bytes = if kind == EntryKind::File { metadata.len() } else { 0 };
+        entries.push(Entry { path, kind, bytes, modified_at: modified_at(&metadata).map_err(failed)? });
+    }
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
+
+fn modified_at(metadata: &Metadata) -> io::Result<Timestamp> {
+    let since = metadata.modified()?.into_std().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// Says what an error of the disk means for a path.
+fn failure(path: &WorkspacePath, error: io::Error) -> WorkspaceError {
+    let path = path.clone();
+    match error.kind() {
+        io::ErrorKind::NotFound => WorkspaceError::NotFound(path),
+        io::ErrorKind::AlreadyExists => WorkspaceError::Exists(path),
+        io::ErrorKind::IsADirectory => WorkspaceError::NotAFile(path),
+        // A component before the last one is a file, so nothing can be beneath it.
+        io::ErrorKind::NotADirectory => WorkspaceError::NotADirectory(parent_of(&path).unwrap_or(path)),
+        // cap-std refuses with an error of its own, the system's have a number.
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => WorkspaceError::Escapes(path),
+        io::ErrorKind::StorageFull => {
+            WorkspaceError::Failed { path, reason: "no space is left on the disk".to_owned() }
+        }
+        _ => WorkspaceError::Failed { path, reason: error.to_string() },
+    }
+}
+
+/// The directory in which a path lies; none for a mount itself.
+fn parent_of(path: &WorkspacePath) -> Option<WorkspacePath> {
+    let name = path.file_name()?;
+    let text = path.to_string();
+    text.strip_suffix(name)?.parse().ok()
+}

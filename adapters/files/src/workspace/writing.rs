@@ -1,0 +1,215 @@
+//! A file on its way into a workspace, and out of it.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use cap_std::fs::Dir;
+use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
+use satchel_ports::{WorkspaceError, WriteMode};
+
+use super::{
+    failure,
+    place::{Place, directory_name},
+    usage::{self, Usage},
+};
+use crate::{
+    directory,
+    flow::Sink,
+    temp::{self, TempFile},
+};
+
+/// The room that a write takes from a conversation; given back when it is dropped.
+struct Room {
+    place: Arc<Place>,
+    directory: String,
+    usage: Arc<Mutex<Usage>>,
+    counted: bool,
+    bytes: u64,
+    /// The size of the file that is replaced.
+    freed: u64,
+}
+
+/// A write whose bytes are arriving, in a temporary file beside where it will be.
+pub(super) struct Writing {
+    path: WorkspacePath,
+    name: String,
+    temp: TempFile,
+    room: Room,
+}
+
+impl Writing {
+    pub(super) fn begin(
+        place: &Arc<Place>,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        mode: WriteMode,
+    ) -> Result<Self, WorkspaceError> {
+        let name = changeable(path)?;
+        if temp::is_temp_name(name) {
+            let reason = "names like this one are kept for files that are being written".to_owned();
+            return Err(WorkspaceError::Failed { path: path.clone(), reason });
+        }
+        let directory = directory_name(conversation);
+        let usage = place.usage(&directory);
+        let (parent, freed) = {
+            let _alone = lock(&usage);
+            let mount = place.ensure_mount(conversation, path)?;
+            let freed = what_is_there(&mount, path, mode)?;
+            let parent = match directory::ensure(&mount, parent(path)) {
+                // A link into nowhere, or somebody removes while we make.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(WorkspaceError::Failed { path: path.clone(), reason: error.to_string() });
+                }
+                opened => opened.map_err(|error| failure(path, error))?,
+            };
+            (parent, freed)
+        };
+        let temp = TempFile::create(parent).map_err(|error| failure(path, error))?;
+        let counted = place.is_counted(path.mount());
+        let room = Room { place: Arc::clone(place), directory, usage, counted, bytes: 0, freed };
+        Ok(Self { path: path.clone(), name: name.to_owned(), temp, room })
+    }
+
+    /// Makes the bytes durable, gives the file its name, makes that durable too, and returns the file's size.
+    pub(super) fn publish(self, mode: WriteMode, still_wanted: &Weak<()>) -> Result<u64, WorkspaceError> {
+        let Self { path, name, temp, mut room } = self;
+        let failed = |error| failure(&path, error);
+        temp.file().sync_all().map_err(failed)?;
+        let parent = temp.directory().try_clone().map_err(failed)?;
+        if still_wanted.strong_count() == 0 {
+            return Err(failed(io::ErrorKind::Interrupted.into()));
+        }
+        {
+            let mut usage = lock(&room.usage);
+            match mode {
+                WriteMode::CreateNew => temp.create_new(&name).map_err(failed)?,
+                WriteMode::Replace => {
+                    let there = size_of(&parent, &name);
+                    temp.replace(&parent, &name).map_err(failed)?;
+                    room.freed = there;
+                }
+            }
+            if room.counted {
+                usage.settle(room.bytes, room.freed);
+                room.counted = false;
+            }
+        }
+        directory::sync(&parent).map_err(failed)?;
+        Ok(room.bytes)
+    }
+}
+
+impl Sink for Writing {
+    type Error = WorkspaceError;
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), WorkspaceError> {
+        if !self.room.take(bytes.len() as u64).map_err(|error| failure(&self.path, error))? {
+            return Err(WorkspaceError::QuotaExceeded { quota: self.room.place.quota });
+        }
+        self.temp.file().write_all(bytes).map_err(|error| failure(&self.path, error))
+    }
+}
+
+impl Room {
+    fn take(&mut self, bytes: u64) -> io::Result<bool> {
+        if self.counted {
+            let measure = || self.place.measure(&self.directory);
+            if !lock(&self.usage).reserve(bytes, self.freed, self.place.quota, measure)? {
+                return Ok(false);
+            }
+        }
+        self.bytes += bytes;
+        Ok(true)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.counted {
+            lock(&self.usage).abandon(self.bytes);
+        }
+    }
+}
+
+impl Place {
+    /// Counts what the conversation has in its own mounts.
+    fn measure(&self, directory: &str) -> io::Result<u64> {
+        let mut total = 0;
+        for mount in [Mount::Shared, Mount::Tmp] {
+            match self.root.open_dir(Path::new(directory).join(mount.name())) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => total += usage::measure(&opened?)?,
+            }
+        }
+        Ok(total)
+    }
+}
+
+/// Removes a file, a link, or an empty directory.
+pub(super) fn remove(
+    place: &Arc<Place>,
+    conversation: &ConversationId,
+    path: &WorkspacePath,
+) -> Result<(), WorkspaceError> {
+    let name = changeable(path)?;
+    let failed = |error| failure(path, error);
+    let mount = place.mount(conversation, path)?;
+    let parent = directory::open(&mount, parent(path)).map_err(failed)?;
+    let usage = place.usage(&directory_name(conversation));
+    let mut usage = lock(&usage);
+    let metadata = parent.symlink_metadata(name).map_err(failed)?;
+    match metadata.file_type() {
+        kind if kind.is_dir() => parent.remove_dir(name).map_err(failed)?,
+        kind if kind.is_file() || kind.is_symlink() => parent.remove_file(name).map_err(failed)?,
+        _ => return Err(WorkspaceError::NotAFile(path.clone())),
+    }
+    if metadata.is_file() && place.is_counted(path.mount()) {
+        usage.free(metadata.len());
+    }
+    drop(usage);
+    directory::sync(&parent).map_err(failed)
+}
+
+/// The name of what is to be changed, if it may be.
+fn changeable(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
+    match (path.mount(), path.file_name()) {
+        (mount @ Mount::Vault, _) => Err(WorkspaceError::ReadOnly(path.clone(), mount)),
+        (_, None) => Err(WorkspaceError::NotAFile(path.clone())),
+        (_, Some(name)) => Ok(name),
+    }
+}
+
+/// Refuses what can't be written, before the first byte is asked for; else tells the size of what will be replaced.
+fn what_is_there(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u64, WorkspaceError> {
+    let there = match mount.symlink_metadata(path.relative()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        found => found.map_err(|error| failure(path, error))?,
+    };
+    if mode == WriteMode::CreateNew {
+        return Err(WorkspaceError::Exists(path.clone()));
+    }
+    match there.file_type() {
+        kind if kind.is_file() => Ok(there.len()),
+        // The link is replaced, never what it points at; one that leads out is told, because somebody planted it.
+        kind if kind.is_symlink() => match mount.metadata(path.relative()).map_err(|error| failure(path, error)) {
+            Err(WorkspaceError::Escapes(path)) => Err(WorkspaceError::Escapes(path)),
+            _ => Ok(0),
+        },
+        _ => Err(WorkspaceError::NotAFile(path.clone())),
+    }
+}
+
+fn size_of(parent: &Dir, name: &str) -> u64 {
+    parent.symlink_metadata(name).ok().filter(|there| there.is_file()).map_or(0, |there| there.len())
+}
+
+fn parent(path: &WorkspacePath) -> &Path {
+    Path::new(path.relative()).parent().unwrap_or(Path::new(""))
+}
+
+fn lock(usage: &Mutex<Usage>) -> MutexGuard<'_, Usage> {
+    usage.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,215 @@
+//! The workspace on a disk: its contract, leftovers, idle `/tmp`, the operator's own directory, and swapped links.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_contracts::workspace::{QUOTA, WorkspaceFixture};
+use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
+use satchel_files::DirectoryWorkspace;
+use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode};
+use tempfile::TempDir;
+
+struct Fixture {
+    directory: TempDir,
+    workspace: Arc<DirectoryWorkspace>,
+}
+
+#[async_trait]
+impl WorkspaceFixture for Fixture {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Arc::new(DirectoryWorkspace::open(directory.path(), None, QUOTA).unwrap());
+        Self { directory, workspace }
+    }
+
+    fn workspace(&self) -> Arc<dyn Workspace> {
+        Arc::clone(&self.workspace) as Arc<dyn Workspace>
+    }
+
+    fn on_disk(&self, conversation: &ConversationId, path: &WorkspacePath) -> PathBuf {
+        self.workspace.host_directory(conversation, path.mount()).join(path.relative())
+    }
+
+    async fn leftovers(&self) -> usize {
+        temp_files(self.directory.path())
+    }
+}
+
+satchel_contracts::workspace_contract!(Fixture);
+
+fn temp_files(directory: &Path) -> usize {
+    let mut found = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        // Directories and files may go while they are counted.
+        let Ok(entry) = entry else { continue };
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found += temp_files(&entry.path());
+        } else if entry.file_name().to_string_lossy().ends_with(".part") {
+            found += 1;
+        }
+    }
+    found
+}
+
+fn here() -> ConversationId {
+    "console:main".parse().unwrap()
+}
+
+fn path(text: &str) -> WorkspacePath {
+    text.parse().unwrap()
+}
+
+fn bytes(content: &'static [u8]) -> ByteStream {
+    stream::iter([Ok(Bytes::from_static(content))]).boxed()
+}
+
+async fn write(workspace: &DirectoryWorkspace, name: &str) -> Result<u64, WorkspaceError> {
+    workspace.write(&here(), &path(name), bytes(b"12345"), WriteMode::Replace, 100).await
+}
+
+/// The parent turns from a directory into a link that leads out and back, as fast as the disk can, while we write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parent_swapped_for_a_link_lets_nothing_out() {
+    let fixture = Fixture::new().await;
+    write(&fixture.workspace, "/shared/dir/first").await.unwrap();
+    let shared = fixture.workspace.host_directory(&here(), Mount::Shared);
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("file"), "secret").unwrap();
+    std::os::unix::fs::symlink(outside.path(), shared.join("trap")).unwrap();
+    let (dir, trap, kept) = (shared.join("dir"), shared.join("trap"), shared.join("kept"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let swapping = tokio::task::spawn_blocking(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            fs::rename(&dir, &kept).unwrap();
+            fs::rename(&trap, &dir).unwrap();
+            fs::rename(&dir, &trap).unwrap();
+            fs::rename(&kept, &dir).unwrap();
+        }
+    });
+    let (mut written, mut refused) = (0, 0);
+    for _ in 0..150 {
+        let name = path("/shared/dir/file");
+        match fixture.workspace.write(&here(), &name, bytes(b"ours"), WriteMode::Replace, 100).await {
+            Ok(_) => written += 1,
+            Err(_) => refused += 1,
+        }
+        if let Ok(file) = fixture.workspace.read(&here(), &name).await {
+            let read: Vec<_> = file.content.collect().await;
+            assert!(read.iter().all(|bytes| bytes.as_ref().unwrap() != "secret"), "the file outside was read");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    // A write may have made `dir` anew between two renames, which ends the swapping early.
+    let _ = swapping.await;
+    assert!(written + refused == 150);
+    assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"secret");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "nothing was written outside");
+}
+
+#[tokio::test]
+async fn leftovers_of_the_dead_are_hidden_then_removed() {
+    let fixture = Fixture::new().await;
+    write(&fixture.workspace, "/shared/dir/a").await.unwrap();
+    let dir = fixture.workspace.host_directory(&here(), Mount::Shared).join("dir");
+    fs::write(dir.join(".satchel-1-0.part"), "half").unwrap();
+    let listed = fixture.workspace.list(&here(), &path("/shared/dir")).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let (sender, receiver) = futures::channel::mpsc::unbounded();
+    let (here, b) = (here(), path("/shared/dir/b"));
+    let slow = fixture.workspace.write(&here, &b, receiver.boxed(), WriteMode::CreateNew, 100);
+    let beside = async {
+        while temp_files(&dir) < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fixture.workspace.remove_leftovers().await.unwrap(), 1);
+        assert_eq!(temp_files(&dir), 1, "the one that is being written stays");
+        sender.unbounded_send(Ok(Bytes::from_static(b"whole"))).unwrap();
+        drop(sender);
+    };
+    let (written, ()) = tokio::join!(slow, beside);
+    assert_eq!((written.unwrap(), temp_files(&dir)), (5, 0));
+}
+
+#[tokio::test]
+async fn names_of_temporary_files_are_refused() {
+    let fixture = Fixture::new().await;
+    let refused = write(&fixture.workspace, "/shared/.satchel-1-0.part").await;
+    assert!(matches!(refused, Err(WorkspaceError::Failed { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn only_an_idle_tmp_is_emptied() {
+    let fixture = Fixture::new().await;
+    let day = Duration::from_secs(24 * 3600);
+    for name in ["/tmp/a", "/tmp/deep/er/b", "/shared/kept"] {
+        write(&fixture.workspace, name).await.unwrap();
+    }
+    assert_eq!(fixture.workspace.sweep_tmp(day).await.unwrap(), 0);
+    let tmp = fixture.workspace.host_directory(&here(), Mount::Tmp);
+    let long_ago = SystemTime::now() - 2 * day;
+    for old in ["a", "deep/er/b", ""] {
+        fs::File::open(tmp.join(old)).unwrap().set_modified(long_ago).unwrap();
+    }
+    assert_eq!(fixture.workspace.sweep_tmp(day).await.unwrap(), 10);
+    assert_eq!(fixture.workspace.list(&here(), &path("/tmp")).await.unwrap(), []);
+    assert_eq!(fixture.workspace.list(&here(), &path("/shared")).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_operators_directory_is_shared_by_all_and_not_counted() {
+    let (root, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(shared.path().join("large"), vec![0; 1000]).unwrap();
+    let workspace = DirectoryWorkspace::open(root.path(), Some(shared.path()), 100).unwrap();
+    write(&workspace, "/shared/mine").await.unwrap();
+    let other = "web:other".parse().unwrap();
+    assert_eq!(workspace.read(&other, &path("/shared/mine")).await.unwrap().bytes, 5);
+    write(&workspace, "/tmp/mine").await.unwrap();
+    assert!(matches!(workspace.read(&other, &path("/tmp/mine")).await.err(), Some(WorkspaceError::NotFound(_))));
+    let large = stream::iter([Ok(Bytes::from(vec![0; 101]))]).boxed();
+    let refused = workspace.write(&here(), &path("/tmp/large"), large, WriteMode::CreateNew, 1000).await;
+    assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 100 })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_was_there_before_a_start_counts_for_the_quota() {
+    let fixture = Fixture::new().await;
+    write(&fixture.workspace, "/shared/a").await.unwrap();
+    let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 9).unwrap();
+    let refused = write(&restarted, "/shared/b").await;
+    assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 9 })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_planted_device_is_not_listed() {
+    let fixture = Fixture::new().await;
+    write(&fixture.workspace, "/shared/a").await.unwrap();
+    let shared = fixture.workspace.host_directory(&here(), Mount::Shared);
+    let socket = std::os::unix::net::UnixListener::bind(shared.join("socket")).unwrap();
+    fs::write(shared.join("what no path names: a colon"), "").unwrap();
+    assert_eq!(fixture.workspace.list(&here(), &path("/shared")).await.unwrap().len(), 1);
+    assert!(matches!(
+        fixture.workspace.read(&here(), &path("/shared/socket")).await.err(),
+        Some(WorkspaceError::NotAFile(_))
+    ));
+    drop(socket);
+}
+
+#[test]
+fn a_root_that_is_a_file_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = DirectoryWorkspace::open(&file, None, 1).unwrap_err();
+    assert_eq!(error.to_string(), format!("failed to open the directory `{}`", file.display()));
+}

@@ -1,0 +1,81 @@
+//! Files' records and their numbers.
+
+use satchel_domain::{
+    Attachment, ConversationId, Message, OutgoingResponse, PartContent, ToolOutcome, TurnId, part::FileItem,
+};
+use sqlx::{SqliteConnection, types::Json};
+
+use crate::{
+    error::{Error, Result},
+    rows,
+};
+
+/// Stores a file that is new and gives it its number; one that is known gets the number that it has.
+pub(crate) async fn store(
+    connection: &mut SqliteConnection,
+    conversation: &ConversationId,
+    turn: TurnId,
+    attachment: &mut Attachment,
+) -> Result<()> {
+    let unknown = || Error::unknown(format!("attachment {}", attachment.id));
+    if attachment.conversation != *conversation {
+        return Err(unknown());
+    }
+    let known: Option<(String, i64)> = sqlx::query_as("SELECT conversation, number FROM attachments WHERE id = $1")
+        .bind(attachment.id.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some((owner, number)) = known {
+        if owner != conversation.to_string() {
+            return Err(unknown());
+        }
+        attachment.number = rows::number(number, "number of an attachment")?;
+        return Ok(());
+    }
+    let number: i64 = sqlx::query_scalar(
+        "UPDATE lanes SET last_number = last_number + 1 WHERE conversation = $1 RETURNING last_number",
+    )
+    .bind(conversation.to_string())
+    .fetch_one(&mut *connection)
+    .await?;
+    attachment.number = rows::number(number, "number of an attachment")?;
+    sqlx::query(
+        "INSERT INTO attachments (id, conversation, number, turn, sha256, record) VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(attachment.id.0)
+    .bind(conversation.to_string())
+    .bind(number)
+    .bind(turn.0)
+    .bind(attachment.sha256.0.as_slice())
+    .bind(Json(&*attachment))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The files that an outcome brings and selects.
+pub(crate) fn of_outcome(outcome: &mut ToolOutcome) -> impl Iterator<Item = &mut Attachment> {
+    outcome.attachments.iter_mut().chain(outcome.selection.iter_mut().flatten())
+}
+
+pub(crate) fn of_response(response: &mut OutgoingResponse) -> impl Iterator<Item = &mut Attachment> {
+    response.attachments.iter_mut()
+}
+
+pub(crate) fn of_content(content: &mut PartContent) -> impl Iterator<Item = &mut Attachment> {
+    let items: &mut [FileItem] = match content {
+        PartContent::Text { files, .. } => files,
+        PartContent::File(item) => std::slice::from_mut(item),
+        PartContent::Album { items } => items,
+        PartContent::Voice { .. } | PartContent::Notice { .. } | PartContent::Withdraw => &mut [],
+    };
+    items.iter_mut().map(|item| &mut item.attachment)
+}
+
+pub(crate) fn of_message(message: &mut Message) -> impl Iterator<Item = &mut Attachment> {
+    let attachments: &mut [Attachment] = match message {
+        Message::Person { attachments, .. } | Message::Tool { attachments, .. } => attachments,
+        Message::Model { .. } | Message::Note { .. } => &mut [],
+    };
+    attachments.iter_mut()
+}

@@ -1,0 +1,276 @@
+//! The ledger on SQLite: one file in the data directory, one writer with group commit, readers beside it.
+
+mod attachments;
+mod complete;
+mod error;
+mod inbox;
+mod journal;
+mod lanes;
+mod open;
+mod owners;
+mod parts;
+mod process;
+mod queries;
+mod receive;
+mod rows;
+mod settle;
+mod turns;
+mod writer;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
+    Sha256, Timestamp, ToolOutcome, TurnId,
+};
+use satchel_ports::ledger::{
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, JournalEntry, Lease, Ledger, LedgerError, OutboxQuery,
+    OwnerId, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+};
+use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
+use uuid::Uuid;
+
+use crate::{error::Error, owners::OwnerLock, process::Process, writer::Writer};
+pub use crate::{open::OpenError, process::Settings};
+
+/// The ledger of one process on a data directory.
+///
+/// Dropping it ends its leases: what it held, others may take at once, as after a crash.
+#[derive(Debug)]
+pub struct SqliteLedger {
+    process: Arc<Process>,
+    writer: Writer,
+    readers: SqlitePool,
+    _lock: OwnerLock,
+}
+
+impl SqliteLedger {
+    /// Who this process is in leases.
+    #[must_use]
+    pub fn owner(&self) -> OwnerId {
+        self.process.owner
+    }
+
+    /// How many commits were made since it was opened: each is one fsync, shared by all verbs that waited for it.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.writer.commits()
+    }
+
+    async fn reader(&self, doing: &'static str) -> Result<PoolConnection<Sqlite>, LedgerError> {
+        self.readers.acquire().await.map_err(|error| Error::from(error).at_port(doing))
+    }
+}
+
+/// Runs a query on a reader.
+macro_rules! read {
+    ($ledger:ident, $doing:literal, $query:path $(, $argument:expr)*) => {{
+        let mut reader = $ledger.reader($doing).await?;
+        $query(&mut reader $(, $argument)*).await.map_err(|error| error.at_port($doing))
+    }};
+}
+
+#[async_trait]
+impl Ledger for SqliteLedger {
+    fn now(&self) -> Timestamp {
+        self.process.now()
+    }
+
+    fn new_id(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+
+    async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
+        let (process, message) = (Arc::clone(&self.process), message.clone());
+        self.writer
+            .write("receiving a message", move |c| {
+                Box::pin(async move { receive::receive(c, &process, &message, claim).await })
+            })
+            .await
+    }
+
+    async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
+        let candidates = read!(self, "looking for work", lanes::find, &self.process, channels)?;
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let process = Arc::clone(&self.process);
+        self.writer
+            .write("taking a lane", move |c| Box::pin(async move { lanes::take_first(c, &process, &candidates).await }))
+            .await
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (process, leases) = (Arc::clone(&self.process), leases.to_vec());
+        self.writer
+            .write("renewing leases", move |c| Box::pin(async move { lanes::renew(c, &process, &leases).await }))
+            .await
+    }
+
+    async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError> {
+        let lease = lease.clone();
+        self.writer
+            .write("releasing a lane", move |c| Box::pin(async move { lanes::release(c, &lease, release).await }))
+            .await
+    }
+
+    async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError> {
+        const DOING: &str = "reading the next turn";
+        let read = {
+            let mut reader = self.reader(DOING).await?;
+            turns::next_turn(&mut reader, lease).await.map_err(|error| error.at_port(DOING))?
+        };
+        match read {
+            // The message that would join it may be on its way to the disk: whoever is about to begin an album must
+            // read it behind everything that was let in while it could be joined.
+            Some(read) if read.is_album && read.turn.ready_at <= self.now() => {
+                let lease = lease.clone();
+                let read = self
+                    .writer
+                    .read_in_order(DOING, move |c| Box::pin(async move { turns::next_turn(c, &lease).await }))
+                    .await?;
+                Ok(read.map(|read| read.turn))
+            }
+            read => Ok(read.map(|read| read.turn)),
+        }
+    }
+
+    async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
+        read!(self, "reading what waits behind a turn", turns::waiting_behind, lease, turn)
+    }
+
+    async fn store_file(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        attachment: &Attachment,
+    ) -> Result<Attachment, LedgerError> {
+        let (lease, attachment) = (lease.clone(), attachment.clone());
+        self.writer
+            .write("storing a file's record", move |c| {
+                Box::pin(async move { inbox::store_file(c, &lease, message, index, attachment).await })
+            })
+            .await
+    }
+
+    async fn refuse_file(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        refused: &RefusedFile,
+    ) -> Result<(), LedgerError> {
+        let (lease, refused) = (lease.clone(), refused.clone());
+        self.writer
+            .write("recording a refused file", move |c| {
+                Box::pin(async move { inbox::refuse_file(c, &lease, message, index, &refused).await })
+            })
+            .await
+    }
+
+    async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
+        let (lease, entry) = (lease.clone(), entry.clone());
+        self.writer
+            .write("journalling a message", move |c| {
+                Box::pin(async move { journal::journal_message(c, &lease, turn, &entry).await })
+            })
+            .await
+    }
+
+    async fn journal_outcome(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        ordinal: u32,
+        outcome: &ToolOutcome,
+    ) -> Result<ToolOutcome, LedgerError> {
+        let (lease, outcome) = (lease.clone(), outcome.clone());
+        self.writer
+            .write("journalling an outcome", move |c| {
+                Box::pin(async move { journal::journal_outcome(c, &lease, turn, ordinal, outcome).await })
+            })
+            .await
+    }
+
+    async fn begin_stream(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        reply_to: Option<MessageRef>,
+    ) -> Result<Option<Part>, LedgerError> {
+        let (process, lease) = (Arc::clone(&self.process), lease.clone());
+        self.writer
+            .write("beginning a stream", move |c| {
+                Box::pin(async move { journal::begin_stream(c, &process, &lease, turn, reply_to).await })
+            })
+            .await
+    }
+
+    async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
+        let (process, lease, completed) = (Arc::clone(&self.process), lease.clone(), completed.clone());
+        self.writer
+            .write("completing a turn", move |c| {
+                Box::pin(async move { complete::complete_turn(c, &process, &lease, completed).await })
+            })
+            .await
+    }
+
+    async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {
+        read!(self, "reading the next part", parts::next, lease)
+    }
+
+    async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
+        let (lease, part) = (lease.clone(), part.clone());
+        self.writer.write("saving a part", move |c| Box::pin(async move { parts::save(c, &lease, &part).await })).await
+    }
+
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
+        let (process, lease, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());
+        self.writer
+            .write("settling a part", move |c| {
+                Box::pin(async move { settle::settle_part(c, &process, &lease, &settlement).await })
+            })
+            .await
+    }
+
+    async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
+        self.writer.write("discarding a part", move |c| Box::pin(parts::discard(c, part))).await
+    }
+
+    async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
+        read!(self, "reading a turn", queries::turn, turn)
+    }
+
+    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError> {
+        read!(self, "reading the history", queries::history, conversation, limit)
+    }
+
+    async fn attachment(
+        &self,
+        conversation: &ConversationId,
+        key: AttachmentKey,
+    ) -> Result<Option<Attachment>, LedgerError> {
+        read!(self, "reading a file's record", queries::attachment, conversation, key)
+    }
+
+    async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError> {
+        read!(self, "reading files' records", queries::attachments, query)
+    }
+
+    async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError> {
+        read!(self, "reading the outbox", queries::outbox, query)
+    }
+
+    async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
+        read!(self, "reading the message before a part", queries::sent_before, part)
+    }
+
+    async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
+        read!(self, "looking for unreferenced blobs", queries::unreferenced, blobs)
+    }
+}

@@ -1,0 +1,318 @@
+//! Opening the database: its directory, its settings, its schema, and clear words when that fails.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use futures::future::BoxFuture;
+use satchel_ports::ledger::OwnerId;
+use sqlx::{
+    ConnectOptions, SqliteConnection, SqlitePool,
+    migrate::{MigrateError, Migrator},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use uuid::Uuid;
+
+use crate::{
+    SqliteLedger,
+    error::{code, extended_code, is_full},
+    owners::{OwnerLock, Owners},
+    process::{Process, Settings},
+    writer::Writer,
+};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+const PAGE: u64 = 4096;
+
+/// Why the ledger can't be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file is something else, or damaged.
+    #[error("`{path}` is not a Satchel database, or it is damaged; put it aside or restore it from a backup")]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A newer Satchel has changed the schema.
+    #[error(
+        "`{path}` was written by a newer Satchel: it has schema version {found} and this one knows up to {known}; \
+         please update Satchel"
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// The version in the database.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// The place can be read and not written.
+    #[error("`{path}` can't be written, it is read-only; make it writable or choose another storage.data_dir")]
+    ReadOnly {
+        /// The directory or the database.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The user that runs Satchel may not use the place.
+    #[error("no permission to use `{path}`; change its owner or mode, or choose another storage.data_dir")]
+    NoPermission {
+        /// The directory or the database.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The disk is full.
+    #[error("no space is left for `{path}`")]
+    Full {
+        /// The directory or the database.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Anything else.
+    #[error("failed to open `{path}`")]
+    Other {
+        /// The directory or the database.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl SqliteLedger {
+    /// Opens the ledger in a data directory and creates what is missing; to be called within a Tokio runtime.
+    ///
+    /// Several processes may have one directory open; each is an owner of its own.
+    ///
+    /// # Errors
+    /// When the directory or the database can't be used, in words for the person who starts Satchel.
+    pub async fn open(data_dir: &Path, settings: Settings) -> Result<Self, OpenError> {
+        let path = data_dir.join("satchel.db");
+        let owner = OwnerId(Uuid::now_v7());
+        let (owners, lock) = prepare(data_dir.to_owned(), owner).await?;
+        let options = options(&path, &settings);
+        let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
+        let mut connection = options.connect().await.map_err(failed)?;
+        migrate(&mut connection, &path, &owners).await.map_err(|error| match error {
+            Schema::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
+            Schema::Failed(error) => failed(error),
+            Schema::Migration(error) => OpenError::Other { path: path.clone(), source: Box::new(error) },
+        })?;
+        // SQLite opens a file that it may not write for reading, and would tell with the first message only.
+        sqlx::query("DELETE FROM lanes WHERE FALSE").execute(&mut connection).await.map_err(failed)?;
+        if let Some(bytes) = settings.max_bytes {
+            let pages = format!("PRAGMA max_page_count = {}", bytes.div_ceil(PAGE));
+            sqlx::query(sqlx::AssertSqlSafe(pages)).execute(&mut connection).await.map_err(failed)?;
+        }
+        let readers = readers(options, &settings);
+        Ok(Self {
+            process: Process::new(owner, owners, settings).into(),
+            writer: Writer::start(connection),
+            readers,
+            _lock: lock,
+        })
+    }
+}
+
+/// Makes the directories and takes the owner's lock.
+async fn prepare(data_dir: PathBuf, owner: OwnerId) -> Result<(Owners, OwnerLock), OpenError> {
+    let path = data_dir.clone();
+    let prepared = tokio::task::spawn_blocking(move || {
+        fs::create_dir_all(&data_dir)?;
+        let owners = Owners::open(&data_dir)?;
+        owners.clean()?;
+        let lock = owners.lock(owner)?;
+        Ok((owners, lock))
+    });
+    let prepared = prepared.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+    prepared.map_err(|error| at_directory(path, error))
+}
+
+fn options(path: &Path, settings: &Settings) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        // Where fsync alone doesn't reach the disk (macOS), this one does; elsewhere it changes nothing.
+        .pragma("fullfsync", "ON")
+        .busy_timeout(settings.busy_timeout)
+        .foreign_keys(true)
+        .statement_cache_capacity(256)
+        .disable_statement_logging()
+}
+
+fn readers(options: SqliteConnectOptions, settings: &Settings) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(settings.readers.max(1))
+        // A file on this machine does not go away as a server does.
+        .test_before_acquire(false)
+        .connect_lazy_with(options.pragma("query_only", "ON"))
+}
+
+enum Schema {
+    Newer { found: i64, known: i64 },
+    Failed(sqlx::Error),
+    Migration(MigrateError),
+}
+
+/// Brings the schema up to date, one process at a time.
+async fn migrate(connection: &mut SqliteConnection, path: &Path, owners: &Owners) -> Result<(), Schema> {
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let compare = |found: i64| match found.cmp(&known) {
+        std::cmp::Ordering::Less => Ok(true),
+        std::cmp::Ordering::Equal => Ok(false),
+        std::cmp::Ordering::Greater => Err(Schema::Newer { found, known }),
+    };
+    if !compare(version(connection).await.map_err(Schema::Failed)?)? {
+        return Ok(());
+    }
+    let owners = owners.clone();
+    let locked = tokio::task::spawn_blocking(move || owners.lock_schema()).await;
+    let _lock =
+        locked.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(|error| Schema::Failed(error.into()))?;
+    if compare(version(connection).await.map_err(Schema::Failed)?)? {
+        tracing::info!(database = %path.display(), version = known, "bringing the database's schema up to date");
+        run_migrations(connection).await.map_err(|error| match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => Schema::Failed(error),
+            other => Schema::Migration(other),
+        })?;
+    }
+    Ok(())
+}
+
+/// Boxed here, where the connection's lifetime is known: the compiler can't tell otherwise that the future is `Send`.
+fn run_migrations(connection: &mut SqliteConnection) -> BoxFuture<'_, Result<(), MigrateError>> {
+    Box::pin(MIGRATIONS.run_direct(None, connection, false))
+}
+
+/// The schema's version in the database; 0 when it is new.
+async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let has_schema: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')")
+            .fetch_one(&mut *connection)
+            .await?;
+    if !has_schema {
+        return Ok(0);
+    }
+    sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations").fetch_one(connection).await
+}
+
+fn at_directory(path: PathBuf, error: io::Error) -> OpenError {
+    let kind = error.kind();
+    let source = Box::new(error);
+    match kind {
+        io::ErrorKind::PermissionDenied => OpenError::NoPermission { path, source },
+        io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly { path, source },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => OpenError::Full { path, source },
+        _ => OpenError::Other { path, source },
+    }
+}
+
+fn at_database(path: &Path, data_dir: &Path, error: sqlx::Error) -> OpenError {
+    let code = extended_code(&error).map(|extended| extended & 0xff);
+    let full = is_full(&error);
+    let path = path.to_owned();
+    let source = Box::new(error);
+    match code {
+        _ if full => OpenError::Full { path, source },
+        Some(code::NOTADB | code::CORRUPT) => OpenError::Damaged { path, source },
+        Some(code::READONLY) => OpenError::ReadOnly { path, source },
+        Some(code::PERM | code::AUTH) => OpenError::NoPermission { path, source },
+        // SQLite doesn't say why; trying it ourselves does.
+        Some(code::CANTOPEN) => match fs::OpenOptions::new().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                OpenError::NoPermission { path: data_dir.to_owned(), source }
+            }
+            Err(error) => at_directory(path, error),
+            Ok(_) => OpenError::Other { path, source },
+        },
+        _ => OpenError::Other { path, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words for what a test can't bring about as every user; whether the others are met is shown in `tests/it`.
+    #[test]
+    fn the_systems_refusals_are_told_apart() {
+        let words = |kind: io::ErrorKind| at_directory("/data".into(), kind.into()).to_string();
+        for (kind, expected) in [
+            (io::ErrorKind::PermissionDenied, "no permission to use `/data`"),
+            (io::ErrorKind::ReadOnlyFilesystem, "`/data` can't be written, it is read-only"),
+            (io::ErrorKind::StorageFull, "no space is left for `/data`"),
+            (io::ErrorKind::QuotaExceeded, "no space is left for `/data`"),
+            (io::ErrorKind::NotADirectory, "failed to open `/data`"),
+        ] {
+            assert!(words(kind).starts_with(expected), "{kind}: {}", words(kind));
+        }
+    }
+
+    /// A log that isn't synced with every commit would lose the last of them to a power cut.
+    #[tokio::test]
+    async fn the_writer_makes_every_commit_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        for (pragma, expected) in [
+            ("SELECT journal_mode FROM pragma_journal_mode", "wal"),
+            ("SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous", "2"),
+            ("SELECT CAST(fullfsync AS TEXT) FROM pragma_fullfsync", "1"),
+            ("SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", "1"),
+            ("SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout", "10000"),
+        ] {
+            let value: String = ledger
+                .writer
+                .read_in_order("asking", move |c| {
+                    Box::pin(async move { Ok(sqlx::query_scalar(pragma).fetch_one(c).await?) })
+                })
+                .await
+                .unwrap();
+            assert_eq!(value, expected, "{pragma}");
+        }
+        assert_eq!(ledger.commits(), 0, "asking costs nothing");
+        let mut reader = ledger.readers.acquire().await.unwrap();
+        let written = sqlx::query("DELETE FROM lanes").execute(&mut *reader).await;
+        assert!(written.is_err(), "readers can't write");
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_one_job_leaves_the_writer_to_the_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        let insert = |name: &'static str, dies: bool| {
+            ledger.writer.write("inserting", move |c| {
+                Box::pin(async move {
+                    sqlx::query("INSERT INTO lanes (conversation, channel) VALUES ($1, 'x')")
+                        .bind(name)
+                        .execute(c)
+                        .await?;
+                    assert!(!dies, "as the test wants it");
+                    Ok(())
+                })
+            })
+        };
+        let (good, bad, other) = tokio::join!(insert("a", false), insert("b", true), insert("c", false));
+        assert!(good.is_ok() && other.is_ok());
+        assert!(matches!(bad, Err(satchel_ports::ledger::LedgerError::Store { .. })), "{bad:?}");
+        insert("d", true).await.expect_err("it panicked alone");
+        insert("e", false).await.unwrap();
+        let mut reader = ledger.readers.acquire().await.unwrap();
+        let kept: Vec<String> = sqlx::query_scalar("SELECT conversation FROM lanes ORDER BY conversation")
+            .fetch_all(&mut *reader)
+            .await
+            .unwrap();
+        assert_eq!(kept, ["a", "c", "e"]);
+    }
+}

@@ -1,0 +1,125 @@
+//! The OS locks by which processes on one data directory know whether an owner still lives.
+//!
+//! The lock falls with the process, however that ends, so a restart never waits for a lease to expire.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use satchel_ports::ledger::OwnerId;
+use uuid::Uuid;
+
+/// The directory of the locks.
+#[derive(Debug, Clone)]
+pub(crate) struct Owners {
+    directory: PathBuf,
+}
+
+/// This process's own lock. It is given up when dropped.
+#[derive(Debug)]
+pub(crate) struct OwnerLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Owners {
+    /// Opens the directory of the locks and creates it where it is missing.
+    pub(crate) fn open(data_dir: &Path) -> io::Result<Self> {
+        let directory = data_dir.join("owners");
+        fs::create_dir_all(&directory)?;
+        Ok(Self { directory })
+    }
+
+    /// Takes the lock of a new owner.
+    pub(crate) fn lock(&self, owner: OwnerId) -> io::Result<OwnerLock> {
+        let path = self.path(owner);
+        // Locked before it has its name: nobody can find it free and take its owner for dead.
+        let unnamed = path.with_extension("new");
+        let file = OpenOptions::new().write(true).create_new(true).open(&unnamed)?;
+        file.try_lock()?;
+        fs::rename(&unnamed, &path)?;
+        Ok(OwnerLock { path, file })
+    }
+
+    /// Holds the lock under which one process at a time changes the schema, until the file is dropped.
+    pub(crate) fn lock_schema(&self) -> io::Result<File> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.directory.join("schema"))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    /// Whether the owner's process has ended. When that can't be told, it lives, and its lease must expire.
+    pub(crate) fn is_gone(&self, owner: OwnerId) -> bool {
+        let path = self.path(owner);
+        match OpenOptions::new().write(true).open(&path) {
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Ok(file) => match file.try_lock() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+            },
+        }
+    }
+
+    /// Removes the lock files of owners that are gone.
+    pub(crate) fn clean(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            if let Ok(owner) = Uuid::try_parse(name)
+                && path.extension().is_some_and(|extension| extension == "lock")
+                && self.is_gone(OwnerId(owner))
+            {
+                // Another process may have been faster.
+                fs::remove_file(&path).or_else(|error| match error.kind() {
+                    io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, owner: OwnerId) -> PathBuf {
+        self.directory.join(format!("{}.lock", owner.0.hyphenated()))
+    }
+}
+
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        // Both are courtesies: the lock falls with the file, and an unlocked file means the same as none.
+        let _ = fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_lives_as_long_as_its_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let owners = Owners::open(directory.path()).unwrap();
+        let owner = OwnerId(Uuid::now_v7());
+        assert!(owners.is_gone(owner), "nobody has heard of it");
+        let lock = owners.lock(owner).unwrap();
+        assert!(!owners.is_gone(owner));
+        owners.clean().unwrap();
+        assert!(owners.path(owner).exists(), "the lock of a living owner stays");
+        drop(lock);
+        assert!(owners.is_gone(owner));
+    }
+
+    #[test]
+    fn the_locks_of_the_dead_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let owners = Owners::open(directory.path()).unwrap();
+        let dead = OwnerId(Uuid::now_v7());
+        fs::write(owners.path(dead), "").unwrap();
+        assert!(owners.is_gone(dead));
+        owners.clean().unwrap();
+        assert!(!owners.path(dead).exists());
+    }
+}

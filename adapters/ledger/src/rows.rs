@@ -1,0 +1,123 @@
+//! Rows as the database has them, and how they become the domain's types.
+
+use satchel_domain::{
+    Attachment, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part, PartContent, PartId,
+    PartState, RefusedFile, Timestamp, TurnId,
+};
+use satchel_ports::ledger::{InboundFile, OwnerId, QueuedMessage};
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+
+/// The columns of [`PartRow`], followed by the rest of the statement.
+macro_rules! select_part {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, open_stream, ",
+            "attempts, first_attempt_at, labelled, target, reply_to, created_at FROM parts ",
+            $rest
+        )
+    };
+}
+pub(crate) use select_part;
+
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct PartRow {
+    pub(crate) id: Uuid,
+    pub(crate) conversation: String,
+    pub(crate) turn: Uuid,
+    pub(crate) turn_sequence: i64,
+    pub(crate) position: i64,
+    pub(crate) content: Json<PartContent>,
+    pub(crate) state_detail: Json<PartState>,
+    pub(crate) settled: bool,
+    pub(crate) open_stream: bool,
+    pub(crate) attempts: i64,
+    pub(crate) first_attempt_at: Option<i64>,
+    pub(crate) labelled: bool,
+    pub(crate) target: Option<String>,
+    pub(crate) reply_to: Option<String>,
+    pub(crate) created_at: i64,
+}
+
+impl TryFrom<PartRow> for Part {
+    type Error = Error;
+
+    fn try_from(row: PartRow) -> Result<Self> {
+        Ok(Self {
+            id: PartId(row.id),
+            conversation: conversation(&row.conversation)?,
+            turn: TurnId(row.turn),
+            position: number(row.position, "position")?,
+            content: row.content.0,
+            state: row.state_detail.0,
+            attempts: number(row.attempts, "number of attempts")?,
+            first_attempt_at: row.first_attempt_at.map(Timestamp),
+            labelled: row.labelled,
+            target: row.target.map(MessageRef),
+            reply_to: row.reply_to.map(MessageRef),
+            created_at: Timestamp(row.created_at),
+        })
+    }
+}
+
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct LaneRow {
+    pub(crate) owner: Option<Uuid>,
+    pub(crate) token: i64,
+    pub(crate) expires_at: i64,
+}
+
+impl LaneRow {
+    pub(crate) fn owner(&self) -> Option<OwnerId> {
+        self.owner.map(OwnerId)
+    }
+}
+
+/// A queued message joined with one of its files; a message without files is one row without a file.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct MessageRow {
+    pub(crate) id: Uuid,
+    pub(crate) turn: Uuid,
+    pub(crate) message: Json<InboundMessage>,
+    pub(crate) received_at: i64,
+    pub(crate) file_state: Option<String>,
+    pub(crate) reference: Option<Json<FileReference>>,
+    pub(crate) record: Option<Json<Attachment>>,
+    pub(crate) refused: Option<Json<RefusedFile>>,
+}
+
+/// Gathers the rows of each message, which follow one another.
+pub(crate) fn messages(rows: Vec<MessageRow>) -> Result<Vec<QueuedMessage>> {
+    let mut messages: Vec<QueuedMessage> = Vec::new();
+    for row in rows {
+        let file = match row.file_state.as_deref() {
+            None => None,
+            Some("waiting") => row.reference.map(|reference| InboundFile::Waiting(reference.0)),
+            Some("stored") => row.record.map(|record| InboundFile::Stored(record.0)),
+            Some("refused") => row.refused.map(|refused| InboundFile::Refused(refused.0)),
+            Some(_) => return Err(Error::Row { what: "file's state" }),
+        };
+        if row.id != messages.last().map_or(Uuid::nil(), |last| last.id.0) {
+            messages.push(QueuedMessage {
+                id: InboxId(row.id),
+                turn: TurnId(row.turn),
+                message: row.message.0,
+                files: Vec::new(),
+                received_at: Timestamp(row.received_at),
+            });
+        }
+        let message = messages.last_mut().expect("a message was pushed for the first row");
+        message.files.extend(file);
+    }
+    Ok(messages)
+}
+
+pub(crate) fn conversation(text: &str) -> Result<ConversationId> {
+    text.parse().map_err(|_| Error::Row { what: "conversation" })
+}
+
+pub(crate) fn number<T: TryFrom<i64>>(value: i64, what: &'static str) -> Result<T> {
+    T::try_from(value).map_err(|_| Error::Row { what })
+}

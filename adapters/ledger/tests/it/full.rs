@@ -1,0 +1,27 @@
+//! A full disk is an error that passes.
+
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ports::ledger::{Claim, Ledger, LedgerError};
+
+use crate::message;
+
+#[tokio::test]
+async fn a_full_database_is_told_and_the_writer_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
+    let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();
+    let small = ledger.receive(&message("console:a", "small"), Claim::Leave).await.unwrap();
+    let mut large = message("console:a", "large");
+    large.text = "x".repeat(600 * 1024);
+    for _ in 0..2 {
+        let answers = futures::future::join_all((0..8).map(|_| ledger.receive(&large, Claim::Leave))).await;
+        for answer in answers {
+            assert!(matches!(answer, Err(LedgerError::Full)), "{answer:?}");
+        }
+    }
+    assert!(ledger.turn(small.turn).await.unwrap().is_some());
+    let after = ledger.receive(&message("console:a", "after"), Claim::Leave).await.unwrap();
+    assert!(!after.duplicate, "what fits is stored");
+    large.text.clear();
+    assert!(!ledger.receive(&large, Claim::Leave).await.unwrap().duplicate, "nothing of the failed ones was kept");
+}

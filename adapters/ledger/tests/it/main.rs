@@ -1,0 +1,86 @@
+//! The ledger on SQLite keeps the promises of the port, and its own.
+
+#![expect(clippy::unwrap_used, reason = "a broken promise ends the test")]
+
+mod full;
+mod group_commit;
+mod opening;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_contracts::ledger::LedgerFixture;
+use satchel_domain::{
+    Ending, InboundMessage, Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender, TurnId,
+    delivery::DeliveryRules,
+    part::{Plan, PlannedPart},
+};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ports::ledger::{CompletedTurn, HistoryChange, Ledger, Settlement};
+use tempfile::TempDir;
+
+struct Store {
+    data_dir: TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self { data_dir: tempfile::tempdir().unwrap() }
+    }
+}
+
+#[async_trait]
+impl LedgerFixture for Store {
+    async fn open(&self) -> Arc<dyn Ledger> {
+        let settings = Settings { lease: self.lease(), ..Settings::default() };
+        Arc::new(SqliteLedger::open(self.data_dir.path(), settings).await.unwrap())
+    }
+
+    fn lease(&self) -> Duration {
+        Duration::from_millis(1_500)
+    }
+}
+
+satchel_contracts::ledger_contract!(Store::new());
+
+async fn open(data_dir: &Path) -> SqliteLedger {
+    SqliteLedger::open(data_dir, Settings::default()).await.unwrap()
+}
+
+fn message(conversation: &str, key: &str) -> InboundMessage {
+    InboundMessage {
+        conversation: conversation.parse().unwrap(),
+        key: format!("{conversation}/{key}"),
+        edit_of: None,
+        sender: Sender { id: "7".into(), name: "Ada".into() },
+        text: "hello".into(),
+        files: Vec::new(),
+        album: None,
+        message: None,
+        raw: serde_json::Value::Null,
+    }
+}
+
+fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
+    let parts = texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect();
+    CompletedTurn {
+        turn,
+        ending: Ending::Done,
+        response: OutgoingResponse::of_text("reply"),
+        plan: Plan { parts },
+        history: HistoryChange::Append(vec![Message::Note { text: "said".into() }]),
+        steered: Vec::new(),
+        told: Vec::new(),
+        reply_to: None,
+    }
+}
+
+fn sent(part: &Part) -> Settlement {
+    let state = PartState::Sent { messages: vec![MessageRef("1".into())] };
+    Settlement {
+        part: Part { state, ..part.clone() },
+        children: Vec::new(),
+        notice: None,
+        rules: DeliveryRules::default(),
+    }
+}

@@ -1,0 +1,116 @@
+//! Opening what is broken, newer, read-only or out of reach: a clear error, and nothing changed.
+
+use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path};
+
+use satchel_ledger::{OpenError, Settings, SqliteLedger};
+use satchel_ports::ledger::{Claim, Ledger};
+use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
+
+use crate::{message, open};
+
+async fn refused(data_dir: &Path) -> OpenError {
+    SqliteLedger::open(data_dir, Settings::default()).await.expect_err("it can't be opened")
+}
+
+async fn raw(data_dir: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(data_dir.join("satchel.db")).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_created_and_a_second_start_finds_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().join("a/b");
+    let ledger = open(&data_dir).await;
+    let turn = ledger.receive(&message("console:a", "1"), Claim::Leave).await.unwrap().turn;
+    drop(ledger);
+    let again = open(&data_dir).await;
+    assert!(again.turn(turn).await.unwrap().is_some());
+    let locks = fs::read_dir(data_dir.join("owners")).unwrap();
+    let locks = locks.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "lock")).count();
+    assert_eq!(locks, 1, "the lock of the first start is gone");
+}
+
+#[tokio::test]
+async fn many_processes_may_open_a_new_directory_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = futures::future::join_all((0..6).map(|_| open(directory.path()))).await;
+    for (number, ledger) in opened.iter().enumerate() {
+        ledger.receive(&message("console:a", &number.to_string()), Claim::Leave).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_or_is_damaged_is_named() {
+    for damage in ["not a database", "truncated in the middle"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("satchel.db");
+        if damage == "not a database" {
+            fs::write(&path, "Dear diary, ".repeat(1000)).unwrap();
+        } else {
+            let ledger = open(directory.path()).await;
+            ledger.receive(&message("console:a", "1"), Claim::Leave).await.unwrap();
+            drop(ledger);
+            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut raw(directory.path()).await).await.unwrap();
+            let bytes = fs::read(&path).unwrap();
+            let mut broken = bytes[..4096].to_vec();
+            broken[100..].fill(0x55);
+            fs::write(&path, broken).unwrap();
+        }
+        let before = fs::read(&path).unwrap();
+        let error = refused(directory.path()).await;
+        assert!(matches!(error, OpenError::Damaged { .. }), "{damage}: {error:?}");
+        let words = error.to_string();
+        assert!(words.contains("satchel.db") && words.contains("backup"), "{damage}: {words}");
+        assert!(error.source().is_some());
+        assert_eq!(fs::read(&path).unwrap(), before, "{damage}: the file is left as it was");
+    }
+}
+
+#[tokio::test]
+async fn a_newer_database_is_left_alone_and_both_versions_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()).await);
+    sqlx::query(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES (9999, 'from the future', TRUE, x'00', 0)",
+    )
+    .execute(&mut raw(directory.path()).await)
+    .await
+    .unwrap();
+    let error = refused(directory.path()).await;
+    assert!(matches!(error, OpenError::Newer { found: 9999, known: 1, .. }), "{error:?}");
+    let words = error.to_string();
+    assert!(words.contains("newer Satchel") && words.contains("9999") && words.contains("up to 1"), "{words}");
+}
+
+#[tokio::test]
+async fn a_data_directory_that_is_a_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    fs::write(&path, "").unwrap();
+    let error = refused(&path).await;
+    assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    let beneath = refused(&path.join("deeper")).await;
+    assert!(matches!(beneath, OpenError::Other { .. }), "{beneath:?}");
+}
+
+#[tokio::test]
+async fn what_may_not_be_written_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().join("data");
+    drop(open(&data_dir).await);
+    let database = data_dir.join("satchel.db");
+    fs::set_permissions(&database, fs::Permissions::from_mode(0o444)).unwrap();
+    if fs::OpenOptions::new().write(true).open(&database).is_ok() {
+        // The superuser may write anything; continuous integration runs as somebody else.
+        return;
+    }
+    let file = refused(&data_dir).await;
+    assert!(matches!(file, OpenError::ReadOnly { .. } | OpenError::NoPermission { .. }), "{file:?}");
+    fs::set_permissions(&data_dir, fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(data_dir.join("owners"), fs::Permissions::from_mode(0o555)).unwrap();
+    let directory = refused(&data_dir).await;
+    fs::set_permissions(&data_dir, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(data_dir.join("owners"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(matches!(directory, OpenError::NoPermission { .. }), "{directory:?}");
+}

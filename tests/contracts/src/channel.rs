@@ -1,0 +1,467 @@
+//! The promises of the `Channel` port, one function each; an adapter runs them all through [`crate::channel_contract!`].
+//!
+//! What a channel can do chooses the promises that bind it ([`ChannelCapabilities`]); what its fixture can't bring
+//! about ([`Trouble`]) is passed over, so that a channel without a network runs the same suite.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_domain::{
+    Attachment, AttachmentId, ChannelCapabilities, ConversationId, FileReference, Filename, MessageRef, PartContent,
+    PartId, Sha256, Source, Timestamp, TurnId, Visibility,
+    capabilities::{Idempotency, Together, VoiceRule},
+    delivery::{Refusal, SendError},
+    part::{FileForm, FileItem, Markup, PreparedVoice},
+};
+use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, FetchError, PartToSend};
+use uuid::Uuid;
+
+/// Longer than any wait that a fixture's channel is set to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Something that goes wrong with the next send or edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing listens, for a short while.
+    ConnectionRefused,
+    /// The platform asks to wait so long.
+    RateLimited {
+        /// In milliseconds.
+        retry_after_ms: u64,
+    },
+    /// The platform says readably that it failed.
+    ServerError,
+    /// The connection ends before the request was read.
+    Reset,
+    /// The request is performed and the answer lost.
+    AnswerLost,
+    /// Something that is no answer of the platform comes back.
+    NotAnAnswer,
+    /// No answer ever comes.
+    Hang,
+    /// The conversation refuses the message for good.
+    Forbidden,
+}
+
+/// A message as a person sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its id.
+    pub message: MessageRef,
+    /// Its words.
+    pub text: String,
+    /// Its files, in order: names and addresses of their bytes. A voice's name is the channel's own affair.
+    pub files: Vec<(String, Sha256)>,
+}
+
+/// What an adapter brings so that its promises can be tested. Each promise gets a fixture of its own.
+#[async_trait]
+pub trait ChannelFixture: Send + Sync {
+    /// The channel.
+    fn channel(&self) -> Arc<dyn Channel>;
+
+    /// A conversation on it in which nothing has been said.
+    fn conversation(&self) -> ConversationId;
+
+    /// Where the channel reads its files.
+    fn blobs(&self) -> Arc<dyn Blobs>;
+
+    /// What Satchel sent and a person sees now, oldest first.
+    async fn arrived(&self) -> Vec<Arrived>;
+
+    /// Lets the next send or edit go wrong; `false` where it can't.
+    async fn trouble(&self, trouble: Trouble) -> bool;
+
+    /// Lets a person send a file; `None` where they can't.
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference>;
+}
+
+/// Runs every promise against an adapter: `channel_contract!(my_fixture().await)`, inside a module of its own.
+///
+/// The expression makes a new [`ChannelFixture`]; the calling crate depends on `tokio`.
+#[macro_export]
+macro_rules! channel_contract {
+    (@each $fixture:expr; $($promise:ident,)+) => {
+        $(
+            #[tokio::test]
+            async fn $promise() {
+                let fixture = $fixture;
+                $crate::channel::$promise(&fixture).await;
+            }
+        )+
+    };
+    ($fixture:expr) => {
+        $crate::channel_contract!(@each $fixture;
+            conversations_begin_with_its_name,
+            a_text_arrives_once_under_the_id_that_was_answered,
+            texts_arrive_in_the_order_in_which_they_were_sent,
+            a_file_arrives_whole_with_its_name,
+            files_together_arrive_in_order_and_all_ids_are_answered,
+            a_voice_arrives,
+            a_text_with_files_arrives_as_one,
+            unreadable_bytes_are_told_and_nothing_arrives,
+            a_refused_connection_is_not_sent,
+            a_rate_limit_is_not_sent_with_the_platforms_wait,
+            a_decoded_server_error_is_not_sent,
+            a_reset_is_in_doubt,
+            a_lost_answer_is_in_doubt,
+            an_unreadable_answer_is_in_doubt,
+            a_call_that_hangs_ends_in_doubt,
+            what_is_forbidden_is_forbidden_for_good,
+            a_repeat_with_the_same_key_makes_no_second_message,
+            an_edit_is_idempotent,
+            an_edit_of_a_message_that_is_gone_says_so,
+            a_deletion_of_a_message_that_is_gone_is_success,
+            a_look_up_answers_only_with_the_one_match,
+            a_probe_changes_nothing,
+            a_dropped_call_leaves_the_channel_usable,
+            a_persons_file_is_fetched_whole,
+            a_file_that_is_gone_is_refused,
+        );
+    };
+}
+
+fn capabilities(fixture: &dyn ChannelFixture) -> ChannelCapabilities {
+    fixture.channel().capabilities(&fixture.conversation())
+}
+
+fn part(fixture: &dyn ChannelFixture, number: u128, content: PartContent) -> PartToSend {
+    PartToSend {
+        part: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0000 + number)),
+        turn: TurnId(Uuid::from_u128(1)),
+        conversation: fixture.conversation(),
+        content,
+        reply_to: None,
+    }
+}
+
+fn text(fixture: &dyn ChannelFixture, number: u128, words: &str) -> PartToSend {
+    part(fixture, number, PartContent::of_text(words))
+}
+
+fn once(content: impl Into<Bytes>) -> ByteStream {
+    let content = content.into();
+    stream::once(async move { Ok(content) }).boxed()
+}
+
+async fn file(fixture: &dyn ChannelFixture, filename: &str, content: impl Into<Bytes>) -> FileItem {
+    let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None };
+    let stored = fixture.blobs().put(once(content), &hint, 1 << 30).await.unwrap();
+    let attachment = Attachment {
+        id: AttachmentId(Uuid::from_u128(u128::from(stored.sha256.0[0]) + 1)),
+        number: 1 + u64::from(stored.sha256.0[0]),
+        conversation: fixture.conversation(),
+        source: Source::Tool,
+        filename: Filename::from_untrusted(filename),
+        mime: stored.mime,
+        bytes: stored.bytes,
+        sha256: stored.sha256,
+        media: stored.media,
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    };
+    FileItem { attachment, form: FileForm::Document, caption: String::new() }
+}
+
+async fn send(fixture: &dyn ChannelFixture, part: &PartToSend) -> Vec<MessageRef> {
+    fixture.channel().send(part).await.unwrap()
+}
+
+/// Sends under trouble; `None` where the fixture has none of this kind.
+async fn send_under(
+    fixture: &dyn ChannelFixture,
+    trouble: Trouble,
+    words: &str,
+) -> Option<Result<Vec<MessageRef>, SendError>> {
+    if !fixture.trouble(trouble).await {
+        return None;
+    }
+    let part = text(fixture, 1, words);
+    let channel = fixture.channel();
+    let answer = tokio::time::timeout(PATIENCE, channel.send(&part)).await;
+    Some(answer.expect("every wait ends"))
+}
+
+async fn in_doubt(fixture: &dyn ChannelFixture, trouble: Trouble) {
+    if let Some(answer) = send_under(fixture, trouble, "hello").await {
+        assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{trouble:?}: {answer:?}");
+    }
+}
+
+/// Catches: a name that differs from the conversations' prefix.
+pub async fn conversations_begin_with_its_name(fixture: &dyn ChannelFixture) {
+    assert_eq!(*fixture.conversation().channel(), fixture.channel().name());
+}
+
+/// Catches: an id that is made up, and a send that is repeated inside the adapter.
+pub async fn a_text_arrives_once_under_the_id_that_was_answered(fixture: &dyn ChannelFixture) {
+    let ids = send(fixture, &text(fixture, 1, "Привет, мир")).await;
+    let arrived = fixture.arrived().await;
+    assert_eq!(arrived.len(), 1, "{arrived:?}");
+    assert!(arrived[0].text.contains("Привет, мир"), "{arrived:?}");
+    assert_eq!(ids, [arrived[0].message.clone()]);
+}
+
+/// Catches: sends that are handed to a task and overtake each other.
+pub async fn texts_arrive_in_the_order_in_which_they_were_sent(fixture: &dyn ChannelFixture) {
+    for number in 0..5 {
+        send(fixture, &text(fixture, number, &format!("text {number}"))).await;
+    }
+    let arrived = fixture.arrived().await;
+    assert_eq!(arrived.len(), 5, "{arrived:?}");
+    for (number, message) in arrived.iter().enumerate() {
+        assert!(message.text.contains(&format!("text {number}")), "{arrived:?}");
+    }
+}
+
+/// Catches: a file that is cut at a buffer's end, and a name that is replaced.
+pub async fn a_file_arrives_whole_with_its_name(fixture: &dyn ChannelFixture) {
+    let content: Vec<u8> = (0..300_001u32).flat_map(u32::to_le_bytes).collect();
+    let item = file(fixture, "Отчёт за май.bin", content).await;
+    let sha256 = item.attachment.sha256;
+    send(fixture, &part(fixture, 1, PartContent::File(item))).await;
+    let arrived = fixture.arrived().await;
+    let files: Vec<_> = arrived.iter().flat_map(|message| &message.files).collect();
+    assert_eq!(files.len(), 1, "{arrived:?}");
+    assert_eq!(files[0].1, sha256);
+    assert!(files[0].0.ends_with("Отчёт за май.bin"), "{}", files[0].0);
+}
+
+/// Catches: files that swap places, and an album whose later ids are dropped.
+pub async fn files_together_arrive_in_order_and_all_ids_are_answered(fixture: &dyn ChannelFixture) {
+    if capabilities(fixture).together == Together::Never {
+        return;
+    }
+    let mut items = Vec::new();
+    for number in 0..4 {
+        items.push(file(fixture, &format!("{number}.txt"), format!("file {number}")).await);
+    }
+    let expected: Vec<Sha256> = items.iter().map(|item| item.attachment.sha256).collect();
+    let ids = send(fixture, &part(fixture, 1, PartContent::Album { items })).await;
+    let arrived = fixture.arrived().await;
+    let files: Vec<Sha256> = arrived.iter().flat_map(|message| &message.files).map(|file| file.1).collect();
+    assert_eq!(files, expected);
+    assert_eq!(ids, arrived.into_iter().map(|message| message.message).collect::<Vec<_>>());
+}
+
+/// Catches: a voice whose bytes are not those that were prepared.
+pub async fn a_voice_arrives(fixture: &dyn ChannelFixture) {
+    let spoken = fixture.blobs().put(once("OggS, as far as a header tells"), &BlobHint::default(), 1 << 20).await;
+    let spoken = spoken.unwrap();
+    let prepared =
+        PreparedVoice { sha256: spoken.sha256, bytes: spoken.bytes, duration_ms: 1_200, waveform: vec![0, 128, 255] };
+    let as_file = capabilities(fixture).voice == VoiceRule::AudioFile;
+    let content = PartContent::Voice {
+        words: "hello".to_owned(),
+        in_text: true,
+        prepared: Some(prepared),
+        as_file,
+        caption: String::new(),
+    };
+    send(fixture, &part(fixture, 1, content)).await;
+    let arrived = fixture.arrived().await;
+    let files: Vec<Sha256> = arrived.iter().flat_map(|message| &message.files).map(|file| file.1).collect();
+    assert_eq!(files, [spoken.sha256]);
+}
+
+/// Catches: a bundle that loses its text or its files.
+pub async fn a_text_with_files_arrives_as_one(fixture: &dyn ChannelFixture) {
+    if !matches!(capabilities(fixture).together, Together::Messages { with_text: true, .. }) {
+        return;
+    }
+    let files = vec![file(fixture, "a.txt", "a").await, file(fixture, "b.txt", "b").await];
+    let content = PartContent::Text { text: "both".to_owned(), markup: Markup::Rich, files };
+    let ids = send(fixture, &part(fixture, 1, content)).await;
+    let arrived = fixture.arrived().await;
+    assert_eq!((ids.len(), arrived.len()), (1, 1), "{arrived:?}");
+    assert!(arrived[0].text.contains("both") && arrived[0].files.len() == 2, "{arrived:?}");
+}
+
+/// Catches: a missing blob that is sent as an empty file, and one that is reported as a lost answer.
+pub async fn unreadable_bytes_are_told_and_nothing_arrives(fixture: &dyn ChannelFixture) {
+    let mut item = file(fixture, "a.txt", "never stored under this address").await;
+    item.attachment.sha256 = Sha256([7; 32]);
+    let answer = fixture.channel().send(&part(fixture, 1, PartContent::File(item))).await;
+    assert!(matches!(answer, Err(SendError::Unreadable { .. })), "{answer:?}");
+    assert_eq!(fixture.arrived().await, []);
+}
+
+/// Catches: a failure to connect that is taken for a lost answer, which would label the message.
+pub async fn a_refused_connection_is_not_sent(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, Trouble::ConnectionRefused, "hello").await {
+        assert!(matches!(answer, Err(SendError::NotSent { .. })), "{answer:?}");
+        assert_eq!(fixture.arrived().await, []);
+    }
+}
+
+/// Catches: a wait that is dropped, or read in another unit.
+pub async fn a_rate_limit_is_not_sent_with_the_platforms_wait(fixture: &dyn ChannelFixture) {
+    // Whole seconds, since some platforms know no others.
+    if let Some(answer) = send_under(fixture, Trouble::RateLimited { retry_after_ms: 7_000 }, "hello").await {
+        assert!(matches!(answer, Err(SendError::NotSent { retry_after_ms: Some(7_000), .. })), "{answer:?}");
+        assert_eq!(fixture.arrived().await, []);
+    }
+}
+
+/// Catches: a readable 5xx that is taken for a lost answer.
+pub async fn a_decoded_server_error_is_not_sent(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, Trouble::ServerError, "hello").await {
+        assert!(matches!(answer, Err(SendError::NotSent { .. })), "{answer:?}");
+        assert_eq!(fixture.arrived().await, []);
+    }
+}
+
+/// Catches: a reset that is taken for a failure to connect.
+pub async fn a_reset_is_in_doubt(fixture: &dyn ChannelFixture) {
+    in_doubt(fixture, Trouble::Reset).await;
+}
+
+/// Catches: a lost answer that is reported as not sent, so that the message comes twice without a label.
+pub async fn a_lost_answer_is_in_doubt(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, Trouble::AnswerLost, "hello").await {
+        assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
+        assert_eq!(fixture.arrived().await.len(), 1, "it did arrive, once");
+    }
+}
+
+/// Catches: a status code that is believed though the body is a proxy's.
+pub async fn an_unreadable_answer_is_in_doubt(fixture: &dyn ChannelFixture) {
+    in_doubt(fixture, Trouble::NotAnAnswer).await;
+}
+
+/// Catches: a request without a time limit.
+pub async fn a_call_that_hangs_ends_in_doubt(fixture: &dyn ChannelFixture) {
+    in_doubt(fixture, Trouble::Hang).await;
+}
+
+/// Catches: a refusal for good that is tried until it is too old.
+pub async fn what_is_forbidden_is_forbidden_for_good(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, Trouble::Forbidden, "hello").await {
+        assert!(matches!(answer, Err(SendError::Forbidden { .. })), "{answer:?}");
+        assert_eq!(fixture.arrived().await, []);
+    }
+}
+
+/// Catches: a key that is made anew for each attempt, or the same for all parts.
+pub async fn a_repeat_with_the_same_key_makes_no_second_message(fixture: &dyn ChannelFixture) {
+    if capabilities(fixture).idempotency == Idempotency::None {
+        return;
+    }
+    let first = text(fixture, 1, "hello");
+    let ids = send(fixture, &first).await;
+    assert_eq!(send(fixture, &first).await, ids);
+    assert_eq!(fixture.arrived().await.len(), 1);
+    assert_ne!(send(fixture, &text(fixture, 2, "hello")).await, ids, "another part is another message");
+    assert_eq!(fixture.arrived().await.len(), 2);
+}
+
+/// Catches: an edit that sends anew, and "not modified" taken for a refusal.
+pub async fn an_edit_is_idempotent(fixture: &dyn ChannelFixture) {
+    let ids = send(fixture, &text(fixture, 1, "growing")).await;
+    let Some(message) = ids.first() else { return };
+    let grown = text(fixture, 1, "grown up");
+    let edited = fixture.channel().edit(message, &grown).await;
+    if matches!(edited, Err(SendError::Refused { .. })) {
+        // A channel that can't edit says so, and nothing has changed.
+        assert_eq!(fixture.arrived().await.len(), 1);
+        return;
+    }
+    edited.unwrap();
+    fixture.channel().edit(message, &grown).await.unwrap();
+    let arrived = fixture.arrived().await;
+    assert_eq!(arrived.len(), 1, "{arrived:?}");
+    assert!(arrived[0].text.contains("grown up") && arrived[0].message == *message, "{arrived:?}");
+}
+
+/// Catches: an edit of nothing that succeeds, or that is forbidden for good, so that the text is lost.
+pub async fn an_edit_of_a_message_that_is_gone_says_so(fixture: &dyn ChannelFixture) {
+    let ids = send(fixture, &text(fixture, 1, "short-lived")).await;
+    let Some(message) = ids.first() else { return };
+    if fixture.channel().delete(&fixture.conversation(), message).await.is_err() || !fixture.arrived().await.is_empty()
+    {
+        // What can't be deleted can't be gone.
+        return;
+    }
+    let answer = fixture.channel().edit(message, &text(fixture, 1, "too late")).await;
+    assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::TargetGone, .. })), "{answer:?}");
+    assert_eq!(fixture.arrived().await, []);
+}
+
+/// Catches: a repeated withdrawal that fails.
+pub async fn a_deletion_of_a_message_that_is_gone_is_success(fixture: &dyn ChannelFixture) {
+    let ids = send(fixture, &text(fixture, 1, "short-lived")).await;
+    let Some(message) = ids.first() else { return };
+    if fixture.channel().delete(&fixture.conversation(), message).await.is_ok() {
+        fixture.channel().delete(&fixture.conversation(), message).await.unwrap();
+    }
+}
+
+/// Catches: a look-up that takes the first of several, forgets where to begin, or looks at words only.
+pub async fn a_look_up_answers_only_with_the_one_match(fixture: &dyn ChannelFixture) {
+    let channel = fixture.channel();
+    let wanted = text(fixture, 1, "where am I");
+    if !capabilities(fixture).can_look_up {
+        send(fixture, &wanted).await;
+        assert_eq!(channel.find_sent(&wanted, None).await, Ok(None));
+        return;
+    }
+    assert_eq!(channel.find_sent(&wanted, None).await, Ok(None), "nothing was sent");
+    let before = send(fixture, &text(fixture, 2, "something else")).await.pop();
+    let ids = send(fixture, &wanted).await;
+    assert_eq!(channel.find_sent(&wanted, before.clone()).await, Ok(Some(ids.clone())));
+    assert_eq!(channel.find_sent(&wanted, ids.last().cloned()).await, Ok(None), "it stands before");
+    let files = vec![file(fixture, "a.txt", "a").await];
+    let with_file = PartContent::Text { text: "where am I".to_owned(), markup: Markup::Rich, files };
+    assert_eq!(channel.find_sent(&part(fixture, 3, with_file), before.clone()).await, Ok(None), "the file is missing");
+    send(fixture, &text(fixture, 4, "where am I")).await;
+    assert_eq!(channel.find_sent(&wanted, before).await, Ok(None), "two match");
+}
+
+/// Catches: a probe that sends something.
+pub async fn a_probe_changes_nothing(fixture: &dyn ChannelFixture) {
+    fixture.channel().probe().await.unwrap();
+    assert_eq!(fixture.arrived().await, []);
+}
+
+/// Catches: a request that goes on when nobody waits for it, and a lock that it holds.
+pub async fn a_dropped_call_leaves_the_channel_usable(fixture: &dyn ChannelFixture) {
+    if !fixture.trouble(Trouble::Hang).await {
+        return;
+    }
+    let channel = fixture.channel();
+    let dropped = text(fixture, 1, "dropped");
+    let answer = tokio::time::timeout(Duration::from_millis(50), channel.send(&dropped)).await;
+    assert!(answer.is_err(), "it hangs: {answer:?}");
+    send(fixture, &text(fixture, 2, "the next")).await;
+    let arrived = fixture.arrived().await;
+    assert_eq!(arrived.len(), 1, "{arrived:?}");
+    assert!(arrived[0].text.contains("the next"), "{arrived:?}");
+}
+
+/// Catches: a download that is cut, and a size that is not the file's.
+pub async fn a_persons_file_is_fetched_whole(fixture: &dyn ChannelFixture) {
+    for length in [0, 1, 700_001] {
+        let content: Bytes = (0..length).map(|number: u32| number.to_le_bytes()[1]).collect();
+        let Some(reference) = fixture.person_sends("note.bin", content.clone()).await else { return };
+        let incoming = fixture.channel().fetch(&reference).await.unwrap();
+        assert!(incoming.bytes.is_none_or(|bytes| bytes == content.len() as u64), "{:?}", incoming.bytes);
+        let mut whole = Vec::new();
+        let mut flowing = incoming.content;
+        while let Some(piece) = flowing.next().await {
+            whole.extend_from_slice(&piece.unwrap());
+        }
+        assert_eq!(whole.len(), content.len());
+        assert!(whole == content, "the bytes of a file of {length} differ");
+    }
+}
+
+/// Catches: a file that is gone and asked for until it is too old.
+pub async fn a_file_that_is_gone_is_refused(fixture: &dyn ChannelFixture) {
+    let Some(mut reference) = fixture.person_sends("note.txt", Bytes::from_static(b"x")).await else { return };
+    reference.locator.push_str("-never-was");
+    let answer = fixture.channel().fetch(&reference).await;
+    assert!(matches!(answer, Err(FetchError::Refused { .. })), "{answer:?}");
+}

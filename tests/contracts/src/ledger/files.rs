@@ -1,0 +1,139 @@
+//! Promises about files, their numbers and their bytes.
+
+use satchel_domain::{
+    Filename, InboundMessage, OutgoingResponse, PartContent, RefusedFile, ToolOutcome,
+    part::{PlannedPart, PreparedVoice},
+};
+use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, InboundFile, LedgerError};
+
+use super::{LedgerFixture, attachment, completed, conversation, file_part, message, receive, texts, with_files};
+
+pub(crate) fn refusal(name: &str) -> RefusedFile {
+    RefusedFile { filename: Filename::from_untrusted(name), bytes: None, reason: "too large".into() }
+}
+
+/// Catches: numbers that are shared by conversations, counted from what is left, or given anew to a known file.
+pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
+    let (other, other_turn) = receive(&ledger, &elsewhere).await;
+    let file = |name: &str| attachment(&ledger, &lease.conversation, name);
+    let outcome = ToolOutcome { attachments: vec![file("a"), file("b")], ..ToolOutcome::default() };
+    let first = ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap();
+    let second = ToolOutcome {
+        attachments: vec![first.attachments[1].clone(), outcome.attachments[0].clone()],
+        selection: Some(vec![outcome.attachments[1].clone(), file("c")]),
+        ..ToolOutcome::default()
+    };
+    let second = ledger.journal_outcome(&lease, turn, 1, &second).await.unwrap();
+    let numbers = |files: &[satchel_domain::Attachment]| files.iter().map(|file| file.number).collect::<Vec<_>>();
+    assert_eq!(numbers(&first.attachments), [1, 2]);
+    assert_eq!(numbers(&second.attachments), [2, 1], "known files keep their number");
+    assert_eq!(numbers(&second.selection.unwrap()), [2, 3]);
+    let there = ToolOutcome { attachments: vec![attachment(&ledger, &other.conversation, "d")], ..outcome };
+    assert_eq!(numbers(&ledger.journal_outcome(&other, other_turn, 0, &there).await.unwrap().attachments), [1]);
+
+    let listed = |query: AttachmentQuery| {
+        let ledger = ledger.clone();
+        async move { numbers(&ledger.attachments(&query).await.unwrap()) }
+    };
+    let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
+    assert_eq!(listed(here.clone()).await, [3, 2, 1], "newest first");
+    assert_eq!(listed(AttachmentQuery { limit: Some(2), ..here }).await, [3, 2]);
+    assert_eq!(listed(AttachmentQuery { turn: Some(other_turn), ..AttachmentQuery::default() }).await, [1]);
+    assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
+}
+
+/// Catches: a file that can be read or used from another conversation by its id.
+pub async fn a_foreign_file_is_unknown(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
+    let (other, other_turn) = receive(&ledger, &elsewhere).await;
+    let outcome = ToolOutcome {
+        attachments: vec![attachment(&ledger, &lease.conversation, "secret.txt")],
+        ..ToolOutcome::default()
+    };
+    let stored = ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap().attachments.remove(0);
+    for key in [AttachmentKey::Id(stored.id), AttachmentKey::Number(stored.number)] {
+        assert_eq!(ledger.attachment(&lease.conversation, key).await.unwrap().as_ref(), Some(&stored));
+        assert_eq!(ledger.attachment(&other.conversation, key).await.unwrap(), None, "{key:?}");
+    }
+    let mut renamed = stored.clone();
+    renamed.conversation = other.conversation.clone();
+    for file in [stored, renamed] {
+        let stolen = ToolOutcome { attachments: vec![file], ..ToolOutcome::default() };
+        let answer = ledger.journal_outcome(&other, other_turn, 0, &stolen).await;
+        assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
+    }
+    assert_eq!(ledger.next_turn(&other).await.unwrap().unwrap().journal, [], "nothing of it was recorded");
+}
+
+/// Catches: files of one message that change places, and a refusal that the record doesn't show.
+pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let names = ["a.txt", "b.txt", "c.txt"];
+    let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &names)).await;
+    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    assert!(queued.files.iter().all(|file| matches!(file, InboundFile::Waiting(_))));
+    let file = attachment(&ledger, &lease.conversation, "c.txt");
+    let stored = ledger.store_file(&lease, queued.id, 2, &file).await.unwrap();
+    assert_eq!(stored.number, 1);
+    assert_eq!(ledger.store_file(&lease, queued.id, 2, &file).await.unwrap(), stored, "a repeat is the same");
+    ledger.refuse_file(&lease, queued.id, 1, &refusal("b.txt")).await.unwrap();
+    let beyond = ledger.store_file(&lease, queued.id, 3, &attachment(&ledger, &lease.conversation, "d")).await;
+    assert!(matches!(beyond, Err(LedgerError::Unknown { .. })), "{beyond:?}");
+    let files = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0).files;
+    assert_eq!(files[0], InboundFile::Waiting(queued.message.files[0].clone()));
+    assert_eq!(files[1], InboundFile::Refused(refusal("b.txt")));
+    assert_eq!(files[2], InboundFile::Stored(stored));
+    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().refused, [refusal("b.txt")]);
+}
+
+/// Catches: a declared file that is delivered as `#0`.
+pub async fn response_and_parts_carry_the_numbers(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let file = attachment(&ledger, &lease.conversation, "a.txt");
+    let mut done = completed(turn, vec![texts(&["reply"]).remove(0), file_part(&file)]);
+    done.response = OutgoingResponse { attachments: vec![file], ..done.response };
+    ledger.complete_turn(&lease, &done).await.unwrap();
+    let record = ledger.turn(turn).await.unwrap().unwrap();
+    assert_eq!(record.response.unwrap().attachments[0].number, 1);
+    assert_eq!(record.parts[1].content.files()[0].attachment.number, 1);
+}
+
+/// Catches: a sweep that takes the bytes of a file or of a prepared voice, and one that takes nothing.
+pub async fn only_what_no_row_names_is_unreferenced(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let [file, loose, voice] = ["a", "b", "c"].map(|name| attachment(&ledger, &lease.conversation, name));
+    let outcome = ToolOutcome { attachments: vec![file.clone()], ..ToolOutcome::default() };
+    ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap();
+    let spoken = |prepared| PartContent::Voice {
+        words: "hello".into(),
+        in_text: true,
+        prepared,
+        as_file: false,
+        caption: String::new(),
+    };
+    ledger.complete_turn(&lease, &completed(turn, vec![PlannedPart::of(spoken(None))])).await.unwrap();
+    let mut part = ledger.next_part(&lease).await.unwrap().unwrap();
+    let asked = [file.sha256, loose.sha256, voice.sha256];
+    assert_eq!(ledger.unreferenced(&asked).await.unwrap(), [loose.sha256, voice.sha256]);
+    let prepared = PreparedVoice { sha256: voice.sha256, bytes: 3, duration_ms: 1, waveform: vec![1] };
+    part.content = spoken(Some(prepared));
+    ledger.save_part(&lease, &part).await.unwrap();
+    assert_eq!(ledger.unreferenced(&asked).await.unwrap(), [loose.sha256]);
+    assert_eq!(ledger.unreferenced(&[]).await.unwrap(), []);
+}
+
+/// Catches: random ids, and a clock that runs backwards.
+pub async fn ids_sort_in_the_order_in_which_they_were_made(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let ids: Vec<_> = (0..10_000).map(|_| ledger.new_id()).collect();
+    assert!(ids.is_sorted_by(|earlier, later| earlier < later) && ids[0].get_version_num() == 7);
+    let times: Vec<_> = (0..1_000).map(|_| ledger.now()).collect();
+    assert!(times.is_sorted());
+}

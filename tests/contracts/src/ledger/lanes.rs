@@ -1,0 +1,179 @@
+//! Promises about leases.
+
+use std::time::Duration;
+
+use satchel_domain::{ChannelName, InboundMessage, PartState, Timestamp, ToolOutcome};
+use satchel_ports::ledger::{Claim, JournalEntry, Lease, Release};
+
+use super::{
+    LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settlement, texts,
+};
+
+fn channels(names: &[&str]) -> Vec<ChannelName> {
+    names.iter().map(|name| ChannelName::new(*name).unwrap()).collect()
+}
+
+/// Catches: a claim that doesn't look whether the lane is held, and a token that begins again after a release.
+pub async fn a_lane_has_one_owner_and_growing_tokens(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (first, _) = receive(&one, &message("1", "hello")).await;
+    assert!(one.receive(&message("2", "hello"), Claim::IfFree).await.unwrap().lease.is_none(), "held by itself");
+    assert!(two.receive(&message("3", "hello"), Claim::IfFree).await.unwrap().lease.is_none(), "held by another");
+    assert_eq!(two.take_lane(&channels(&["console"])).await.unwrap(), None);
+    let mut last = first;
+    for round in 0..3 {
+        assert!(one.release(&last, Release::Always).await.unwrap());
+        let next = two.take_lane(&channels(&["console"])).await.unwrap().expect("released with work in it");
+        assert!(next.token > last.token, "round {round}");
+        assert!(two.release(&next, Release::Always).await.unwrap());
+        last = one.take_lane(&channels(&["console"])).await.unwrap().expect("released again");
+        assert!(last.token > next.token && last.owner != next.owner);
+    }
+}
+
+/// Catches: a `renew` that prolongs nothing.
+pub async fn a_living_owner_that_renews_keeps_its_lane(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (lease, _) = receive(&one, &message("1", "hello")).await;
+    for _ in 0..6 {
+        tokio::time::sleep(fixture.lease() / 4).await;
+        assert_eq!(one.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
+        assert_eq!(two.take_lane(&channels(&["console"])).await.unwrap(), None);
+    }
+    assert!(one.next_turn(&lease).await.unwrap().is_some());
+}
+
+/// Catches: a restart that waits until the old lease expires.
+pub async fn a_lane_of_a_dead_owner_is_free_at_once(fixture: &impl LedgerFixture) {
+    let one = fixture.open().await;
+    let (lease, turn) = receive(&one, &message("1", "hello")).await;
+    let before = one.now();
+    drop(one);
+    let two = fixture.open().await;
+    let taken = two.take_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
+    assert!(two.now().since(before) < fixture.lease(), "the lease had not expired");
+    assert!(taken.token > lease.token);
+    assert_eq!(two.next_turn(&taken).await.unwrap().unwrap().id, turn);
+}
+
+/// Catches: a verb that doesn't check the token, so that a frozen process wakes up and writes.
+pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (old, turn) = receive(&one, &message("1", "hello")).await;
+    let read = one.next_turn(&old).await.unwrap().unwrap().messages[0].id;
+    tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
+    let new = two.take_lane(&channels(&["console"])).await.unwrap().expect("it expired");
+    let begun = two.complete_turn(&new, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
+
+    assert_eq!(one.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
+    let file = attachment(&one, &old.conversation, "a.txt");
+    let model = JournalEntry::Model { steered: Vec::new(), text: String::new(), calls: Vec::new() };
+    assert_lost(one.next_turn(&old).await, "next_turn");
+    assert_lost(one.waiting_behind(&old, turn).await, "waiting_behind");
+    assert_lost(one.store_file(&old, read, 0, &file).await, "store_file");
+    assert_lost(one.refuse_file(&old, read, 0, &super::files::refusal("a")).await, "refuse_file");
+    assert_lost(one.journal_message(&old, turn, &model).await, "journal_message");
+    assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::of_text("done")).await, "journal_outcome");
+    assert_lost(one.begin_stream(&old, turn, None).await, "begin_stream");
+    assert_lost(one.complete_turn(&old, &completed(turn, Vec::new())).await, "complete_turn");
+    assert_lost(one.next_part(&old).await, "next_part");
+    assert_lost(one.save_part(&old, &begun).await, "save_part");
+    assert_lost(one.settle_part(&old, &sent(&begun, "9")).await, "settle_part");
+    assert_lost(one.release(&old, Release::Always).await, "release");
+    let forged = Lease { token: new.token, ..old.clone() };
+    assert_lost(one.next_part(&forged).await, "the right token of the wrong owner");
+    let stale = Lease { token: old.token, ..new.clone() };
+    assert_lost(two.next_part(&stale).await, "an old token of the right owner");
+    assert_lost(two.next_turn(&stale).await, "an old token of the right owner");
+    assert_eq!(two.next_part(&new).await.unwrap().unwrap().state, PartState::Sending, "nothing of it was done");
+}
+
+/// Catches: crashes that are never counted, counted for a lane given back in good order, or on a later turn.
+pub async fn a_lane_taken_unreleased_costs_a_crash(fixture: &impl LedgerFixture) {
+    let mut process = fixture.open().await;
+    let (mut lease, _) = receive(&process, &message("1", "hello")).await;
+    process.receive(&message("2", "later"), Claim::Leave).await.unwrap();
+    for crashes in 1..=3 {
+        drop(process);
+        process = fixture.open().await;
+        lease = process.take_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
+        assert_eq!(process.next_turn(&lease).await.unwrap().unwrap().crashes, crashes);
+    }
+    assert!(process.release(&lease, Release::Always).await.unwrap());
+    drop(process);
+    let process = fixture.open().await;
+    let lease = process.take_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    let turn = process.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!(turn.crashes, 3, "a release is no crash");
+    process.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
+    assert_eq!(process.next_turn(&lease).await.unwrap().unwrap().crashes, 0, "the next turn has not crashed");
+}
+
+/// Catches: a message after a restart whose lane nobody serves, or which pays for a crash that it did not see.
+pub async fn receive_may_claim_what_a_dead_owner_held(fixture: &impl LedgerFixture) {
+    let one = fixture.open().await;
+    let (old, first) = receive(&one, &message("1", "hello")).await;
+    drop(one);
+    let two = fixture.open().await;
+    let received = two.receive(&message("2", "are you there?"), Claim::IfFree).await.unwrap();
+    let lease = received.lease.expect("nobody holds the lane");
+    assert!(lease.token > old.token);
+    let turn = two.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!((turn.id, turn.crashes), (first, 1));
+
+    let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..message(key, "hello") };
+    let (lease, turn) = receive(&two, &elsewhere("3")).await;
+    two.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    drop(two);
+    let three = fixture.open().await;
+    let lease = three.receive(&elsewhere("4"), Claim::IfFree).await.unwrap().lease.unwrap();
+    assert_eq!(three.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
+}
+
+/// Catches: a `chat` beside `run` that takes Telegram's lanes, a lane claimed for an album that may still grow, and
+/// work that is taken in any order.
+pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let to = |name: &str, key: &str| InboundMessage { conversation: conversation(name), ..message(key, "hello") };
+    assert_eq!(ledger.take_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
+    ledger.receive(&to("telegram:1", "1"), Claim::Leave).await.unwrap();
+    assert_eq!(ledger.take_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
+    assert_eq!(ledger.take_lane(&[]).await.unwrap(), None, "no channel");
+    let album = InboundMessage { album: Some("a".into()), ..to("web:1", "2") };
+    ledger.receive(&album, Claim::Leave).await.unwrap();
+    assert_eq!(ledger.take_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
+
+    ledger.receive(&to("console:old", "3"), Claim::Leave).await.unwrap();
+    let moment: Timestamp = ledger.now();
+    while ledger.now() == moment {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    ledger.receive(&to("console:new", "4"), Claim::Leave).await.unwrap();
+    let first = ledger.take_lane(&channels(&["console"])).await.unwrap().unwrap();
+    assert_eq!(first.conversation, conversation("console:old"), "it has waited longest");
+    let second = ledger.take_lane(&channels(&["console"])).await.unwrap().unwrap();
+    assert_eq!(second.conversation, conversation("console:new"));
+    assert_eq!(ledger.take_lane(&channels(&["console"])).await.unwrap(), None, "both are held");
+
+    // A part to be sent is work as well.
+    let turn = ledger.next_turn(&first).await.unwrap().unwrap().id;
+    ledger.complete_turn(&first, &completed(turn, texts(&["reply"]))).await.unwrap();
+    ledger.release(&first, Release::Always).await.unwrap();
+    let again = ledger.take_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled");
+    assert_eq!(again.conversation, first.conversation);
+}
+
+/// Catches: a lane that is given back while a turn is queued behind a check, and one that is never given back.
+pub async fn an_idle_lane_is_released_and_a_busy_one_kept(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    assert!(!ledger.release(&lease, Release::IfIdle).await.unwrap(), "a turn is queued");
+    let part = ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
+    assert!(!ledger.release(&lease, Release::IfIdle).await.unwrap(), "a part is unsettled");
+    ledger.receive(&message("2", "more"), Claim::IfFree).await.unwrap();
+    assert!(!ledger.settle_part(&lease, &sent(&part, "9")).await.unwrap().released, "a turn is queued");
+    let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    assert!(ledger.release(&lease, Release::IfIdle).await.unwrap());
+    assert_lost(ledger.settle_part(&lease, &settlement(part)).await, "a released lease");
+}

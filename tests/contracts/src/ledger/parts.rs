@@ -1,0 +1,216 @@
+//! Promises about parts.
+
+use std::time::Duration;
+
+use satchel_domain::{
+    InboundMessage, MessageRef, Part, PartContent, PartState,
+    part::{FailureReason, PlannedPart},
+};
+use satchel_ports::ledger::{Claim, LedgerError, OutboxQuery, Settlement};
+
+use super::{LedgerFixture, completed, conversation, message, receive, sent, settle, settlement, text_of, texts};
+
+fn failed(part: &Part) -> Settlement {
+    let state = PartState::Failed { reason: FailureReason::Forbidden { reason: "blocked".into() } };
+    settlement(Part { state, ..part.clone() })
+}
+
+/// Catches: a first part that costs a commit of its own, and one that is begun while an earlier one is in flight.
+pub async fn the_first_part_is_begun_with_the_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["one"]))).await.unwrap().unwrap();
+    assert_eq!((begun.state.clone(), begun.attempts, text_of(&begun)), (PartState::Sending, 1, "one"));
+    assert!(begun.first_attempt_at.is_some() && begun.target.is_none() && !begun.labelled);
+    assert_eq!(begun.reply_to, Some(MessageRef("m-1".into())));
+    assert_eq!(ledger.next_part(&lease).await.unwrap(), Some(begun.clone()));
+
+    let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+    assert_eq!(ledger.complete_turn(&lease, &completed(second, texts(&["two"]))).await.unwrap(), None);
+    assert_eq!(ledger.next_part(&lease).await.unwrap(), Some(begun), "the earlier one comes first");
+}
+
+/// Catches: a voice that is sent before it was spoken.
+pub async fn a_part_that_must_be_prepared_or_wait_is_not_begun(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let voice = PartContent::Voice {
+        words: "hello".into(),
+        in_text: false,
+        prepared: None,
+        as_file: false,
+        caption: String::new(),
+    };
+    let plan = vec![PlannedPart::of(voice.clone()), PlannedPart::of(voice)];
+    assert_eq!(ledger.complete_turn(&lease, &completed(turn, plan)).await.unwrap(), None);
+    let part = ledger.next_part(&lease).await.unwrap().unwrap();
+    assert_eq!((part.state.clone(), part.attempts), (PartState::Pending, 0));
+    let next = settle(&ledger, &lease, &failed(&part)).await.next.unwrap();
+    assert_eq!((next.state, next.attempts), (PartState::Pending, 0), "nor after another");
+}
+
+/// Catches: a file over the limit that is tried all the same, or stops what follows it.
+pub async fn a_refused_part_is_stored_as_failed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let reason = FailureReason::TooLarge { limit: 50 };
+    let mut plan = texts(&["too big", "fits"]);
+    plan[0].refused = Some(reason.clone());
+    let begun = ledger.complete_turn(&lease, &completed(turn, plan)).await.unwrap().unwrap();
+    assert_eq!(text_of(&begun), "fits");
+    let record = ledger.turn(turn).await.unwrap().unwrap();
+    assert_eq!(record.parts[0].state, PartState::Failed { reason });
+}
+
+/// Catches: parts in the order of their ids, a next part that waits for a commit of its own, a lane held for nothing.
+pub async fn settling_begins_the_next_in_lane_order_and_releases_at_the_end(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    let mut part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
+    let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+    ledger.complete_turn(&lease, &completed(second, texts(&["c"]))).await.unwrap();
+    for (expected, number) in [("a", 0), ("b", 1)] {
+        assert_eq!((text_of(&part), part.state.clone()), (expected, PartState::Sending));
+        let settled = settle(&ledger, &lease, &sent(&part, &format!("s{number}"))).await;
+        assert!(!settled.released);
+        part = settled.next.unwrap();
+    }
+    assert_eq!((text_of(&part), part.attempts), ("c", 1));
+    let settled = settle(&ledger, &lease, &sent(&part, "s2")).await;
+    assert_eq!((settled.next, settled.released), (None, true));
+    let next = ledger.receive(&message("3", "again"), Claim::IfFree).await.unwrap().lease;
+    assert!(next.expect("the lane was released").token > lease.token);
+}
+
+/// Catches: a second answer for one part, which would overwrite the first.
+pub async fn a_part_is_settled_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
+    let unsettled = ledger.settle_part(&lease, &settlement(part.clone())).await;
+    assert!(unsettled.is_err(), "a part that isn't settled: {unsettled:?}");
+    let done = ledger.save_part(&lease, &sent(&part, "1").part).await;
+    assert!(done.is_err(), "a settled part is settled, not saved: {done:?}");
+    settle(&ledger, &lease, &sent(&part, "1")).await;
+    for result in [
+        ledger.settle_part(&lease, &failed(&part)).await.map(|_| ()),
+        ledger.save_part(&lease, &part).await,
+        ledger.discard_part(part.id).await,
+    ] {
+        assert!(matches!(result, Err(LedgerError::AlreadySettled(id)) if id == part.id), "{result:?}");
+    }
+    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts[0], sent(&part, "1").part);
+}
+
+/// Catches: children behind what followed their parent, without its label, or that edit a message that was a file's.
+pub async fn children_take_their_parents_place(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "z"]))).await.unwrap().unwrap();
+    let mut with_label = Part { labelled: true, target: Some(MessageRef("77".into())), ..part.clone() };
+    with_label.attempts = 4;
+    let replaced = Settlement { children: texts(&["b", "c"]), ..settlement(with_label.clone()) };
+    let first = settle(&ledger, &lease, &replaced).await.next.unwrap();
+    assert_eq!((text_of(&first), first.attempts, first.labelled), ("b", 1, true));
+    assert_eq!(first.target, with_label.target, "the message that exists is edited");
+    assert_eq!((first.created_at, first.reply_to.clone()), (part.created_at, part.reply_to.clone()));
+    let record = ledger.turn(turn).await.unwrap().unwrap();
+    assert_eq!(record.parts.iter().map(text_of).collect::<Vec<_>>(), ["a", "b", "c", "z"]);
+    let by = vec![record.parts[1].id, record.parts[2].id];
+    assert_eq!(record.parts[0].state, PartState::Replaced { by });
+    assert_eq!((record.parts[2].target.clone(), record.parts[2].labelled), (None, true));
+
+    let notice = PlannedPart::of(PartContent::Notice { text: "no".into() });
+    let replaced = Settlement { children: vec![notice], ..settlement(first) };
+    let child = settle(&ledger, &lease, &replaced).await.next.unwrap();
+    assert_eq!((text_of(&child), child.target.clone()), ("no", None), "only a text takes the message over");
+}
+
+/// Catches: a notice for every failure, in the middle of the files, or one that goes stale.
+pub async fn a_response_has_one_closing_notice_at_its_end(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let mut part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b", "c"]))).await.unwrap().unwrap();
+    for text in ["2 of 3 sent", "1 of 3 sent"] {
+        let told = Settlement { notice: Some(text.into()), ..failed(&part) };
+        part = settle(&ledger, &lease, &told).await.next.unwrap();
+    }
+    let notice = settle(&ledger, &lease, &sent(&part, "1")).await.next.unwrap();
+    assert_eq!(notice.content, PartContent::Notice { text: "1 of 3 sent".into() });
+    assert_eq!((notice.state.clone(), notice.labelled, notice.attempts), (PartState::Sending, false, 1));
+    let settled = settle(&ledger, &lease, &failed(&notice)).await;
+    assert_eq!((settled.next, settled.released), (None, true), "a failed notice makes no further one");
+    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts.len(), 4);
+}
+
+/// Catches: a part that is begun before the platform's wait is over.
+pub async fn a_waiting_part_is_not_begun_before_its_time(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    let first = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
+    let second = ledger.turn(turn).await.unwrap().unwrap().parts.remove(1);
+    let until = ledger.now().plus(Duration::from_secs(60));
+    for state in [
+        PartState::Waiting { until, reason: "429".into() },
+        PartState::InDoubt { until: ledger.now(), reason: "reset".into() },
+    ] {
+        ledger.save_part(&lease, &Part { state: state.clone(), ..second.clone() }).await.unwrap();
+        if matches!(state, PartState::Waiting { .. }) {
+            let next = settle(&ledger, &lease, &sent(&first, "1")).await.next.unwrap();
+            assert_eq!((next.state, next.attempts), (state, 0));
+        } else {
+            assert_eq!(ledger.next_part(&lease).await.unwrap().unwrap().state, state);
+        }
+    }
+}
+
+/// Catches: an operator who discards what is on its way, and a discarded part that is sent after all.
+pub async fn a_discarded_part_is_failed_unless_it_is_being_sent(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b", "c"]))).await.unwrap().unwrap();
+    let second = ledger.turn(turn).await.unwrap().unwrap().parts.remove(1);
+    assert!(matches!(ledger.discard_part(part.id).await, Err(LedgerError::Unknown { .. })));
+    assert!(matches!(
+        ledger.discard_part(satchel_domain::PartId(ledger.new_id())).await,
+        Err(LedgerError::Unknown { .. })
+    ));
+    fixture.open().await.discard_part(second.id).await.unwrap();
+    assert!(matches!(ledger.save_part(&lease, &second).await, Err(LedgerError::AlreadySettled(_))));
+    let next = settle(&ledger, &lease, &sent(&part, "1")).await.next.unwrap();
+    assert_eq!(text_of(&next), "c");
+
+    let listed = |query: OutboxQuery| {
+        let ledger = ledger.clone();
+        async move { ledger.outbox(&query).await.unwrap().iter().map(|part| text_of(part).to_owned()).collect::<Vec<_>>() }
+    };
+    let all = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
+    assert_eq!(listed(OutboxQuery::default()).await, ["c", "b"], "newest first, without what was sent");
+    assert_eq!(listed(all.clone()).await, ["c", "b", "a"]);
+    assert_eq!(listed(OutboxQuery { limit: Some(1), ..all.clone() }).await, ["c"]);
+    assert_eq!(listed(OutboxQuery { part: Some(second.id), ..all.clone() }).await, ["b"]);
+    let elsewhere = OutboxQuery { conversation: Some(conversation("console:b")), ..all };
+    assert!(listed(elsewhere).await.is_empty());
+}
+
+/// Catches: a look-up that begins in another conversation, or behind the part itself.
+pub async fn the_message_before_a_part_is_found(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("0", "hello") };
+    let (other, other_turn) = receive(&ledger, &elsewhere).await;
+    let there = ledger.complete_turn(&other, &completed(other_turn, texts(&["x"]))).await.unwrap().unwrap();
+    settle(&ledger, &other, &sent(&there, "elsewhere")).await;
+
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let first = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b", "c"]))).await.unwrap().unwrap();
+    assert_eq!(ledger.sent_before(first.id).await.unwrap(), None);
+    let two = PartState::Sent { messages: vec![MessageRef("1".into()), MessageRef("2".into())] };
+    let second = settle(&ledger, &lease, &settlement(Part { state: two, ..first.clone() })).await.next.unwrap();
+    assert_eq!(ledger.sent_before(second.id).await.unwrap(), Some(MessageRef("2".into())));
+    let third = settle(&ledger, &lease, &failed(&second)).await.next.unwrap();
+    assert_eq!(ledger.sent_before(third.id).await.unwrap(), Some(MessageRef("2".into())), "a failed one is no message");
+    assert_eq!(ledger.sent_before(first.id).await.unwrap(), None);
+}

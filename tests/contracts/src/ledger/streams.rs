@@ -1,0 +1,89 @@
+//! Promises about streamed replies.
+
+use satchel_domain::{MessageRef, Part, PartState, Timestamp};
+use satchel_ports::ledger::{Claim, Lease, Ledger};
+use std::sync::Arc;
+
+use super::{LedgerFixture, completed, message, receive, sent, settle, text_of, texts};
+
+async fn streaming(ledger: &Arc<dyn Ledger>) -> (Lease, Part) {
+    let (lease, turn) = receive(ledger, &message("1", "hello")).await;
+    let stream = ledger.begin_stream(&lease, turn, Some(MessageRef("m-1".into()))).await.unwrap().unwrap();
+    (lease, stream)
+}
+
+/// Catches: a stream that overtakes an earlier reply, one that delivery takes for a part, a second one for one turn.
+pub async fn a_stream_begins_only_when_nothing_is_unsettled(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, stream) = streaming(&ledger).await;
+    assert_eq!((stream.state.clone(), stream.attempts), (PartState::Sending, 1));
+    assert_eq!(ledger.next_part(&lease).await.unwrap(), None, "it belongs to the turn, not to delivery");
+    let again = ledger.begin_stream(&lease, stream.turn, None).await.unwrap();
+    assert_eq!(again.as_ref(), Some(&stream));
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().stream, Some(stream.clone()));
+
+    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    let part = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a"]))).await.unwrap();
+    assert_eq!(part, None, "nobody knows whether the streamed message arrived");
+    let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+    assert_eq!(ledger.begin_stream(&lease, second, None).await.unwrap(), None);
+    let part = ledger.next_part(&lease).await.unwrap().unwrap();
+    settle(&ledger, &lease, &sent(&part, "1")).await;
+    assert!(ledger.begin_stream(&lease, second, None).await.unwrap().is_some());
+}
+
+/// Catches: a reply that is sent beside the message in which it was streamed.
+pub async fn the_first_part_edits_what_was_streamed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, stream) = streaming(&ledger).await;
+    let known = Part { target: Some(MessageRef("50".into())), ..stream.clone() };
+    ledger.save_part(&lease, &known).await.unwrap();
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().stream, Some(known.clone()));
+
+    let begun = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a", "b"]))).await.unwrap().unwrap();
+    assert_eq!((begun.id, begun.target.clone(), text_of(&begun)), (stream.id, known.target, "a"));
+    assert_eq!((begun.state.clone(), begun.attempts), (PartState::Sending, 2));
+    assert_eq!(begun.first_attempt_at, stream.first_attempt_at);
+    let second = settle(&ledger, &lease, &sent(&begun, "50")).await.next.unwrap();
+    assert_eq!((text_of(&second), second.target.clone()), ("b", None));
+    assert_eq!(ledger.turn(stream.turn).await.unwrap().unwrap().parts.len(), 2);
+}
+
+/// Catches: a message that may have arrived and is sent again as if it certainly had not.
+pub async fn a_streamed_message_in_doubt_stays_in_doubt(fixture: &impl LedgerFixture) {
+    let doubt = PartState::InDoubt { until: Timestamp(5), reason: "reset".into() };
+    for state in [None, Some(doubt.clone())] {
+        let ledger = fixture.open().await;
+        let key = format!("{state:?}");
+        let mut own = message(&key, "hello");
+        own.conversation = super::conversation(if state.is_some() { "console:a" } else { "console:b" });
+        let (lease, turn) = receive(&ledger, &own).await;
+        let stream = ledger.begin_stream(&lease, turn, None).await.unwrap().unwrap();
+        if let Some(state) = state.clone() {
+            ledger.save_part(&lease, &Part { state, ..stream.clone() }).await.unwrap();
+        }
+        assert_eq!(ledger.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap(), None);
+        let part = ledger.next_part(&lease).await.unwrap().unwrap();
+        assert_eq!((part.id, part.attempts, text_of(&part)), (stream.id, 1, "a"));
+        assert_eq!(part.first_attempt_at, stream.first_attempt_at, "its key's window counts from there");
+        match state {
+            Some(doubt) => assert_eq!(part.state, doubt),
+            None => assert!(matches!(part.state, PartState::InDoubt { .. }), "{:?}", part.state),
+        }
+    }
+}
+
+/// Catches: a message that certainly did not arrive and is edited, probed or waited for.
+pub async fn a_streamed_message_that_did_not_arrive_is_sent_anew(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, stream) = streaming(&ledger).await;
+    let until = ledger.now().plus(std::time::Duration::from_secs(60));
+    let refused = Part { state: PartState::Waiting { until, reason: "429".into() }, ..stream.clone() };
+    ledger.save_part(&lease, &refused).await.unwrap();
+    let begun = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a"]))).await.unwrap().unwrap();
+    assert_eq!((begun.id, begun.state.clone(), begun.attempts), (stream.id, PartState::Sending, 1));
+    assert_eq!((begun.target, begun.labelled), (None, false));
+}

@@ -1,0 +1,159 @@
+//! Promises about turns, their journal and the history.
+
+use satchel_domain::{
+    CallId, Ending, Message, OutgoingResponse, PartId, ToolCall, ToolOutcome,
+    part::{FailureReason, PlannedPart},
+};
+use satchel_ports::ledger::{Claim, HistoryChange, JournalEntry, LedgerError, OutboxQuery};
+
+use super::{LedgerFixture, attachment, completed, file_part, message, receive, sent, settle, texts};
+
+/// Catches: turns in the order of readiness or of ids, and one that is skipped after it was read.
+pub async fn turns_come_in_order_and_stay_until_complete(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, _) = receive(&ledger, &message("0", "0")).await;
+    for key in 1..5 {
+        ledger.receive(&message(&key.to_string(), &key.to_string()), Claim::IfFree).await.unwrap();
+    }
+    for key in 0..5 {
+        let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
+        assert_eq!(turn, ledger.next_turn(&lease).await.unwrap().unwrap());
+        assert_eq!(turn.messages[0].message, message(&key.to_string(), &key.to_string()));
+        assert!(turn.ready_at <= ledger.now() && turn.crashes == 0 && turn.journal.is_empty());
+        ledger.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
+    }
+    assert_eq!(ledger.next_turn(&lease).await.unwrap(), None);
+}
+
+/// Catches: a verb that answers before its commit, or keeps something in memory only.
+pub async fn what_is_committed_survives_the_process(fixture: &impl LedgerFixture) {
+    let one = fixture.open().await;
+    let (lease, turn) = receive(&one, &message("1", "hello")).await;
+    let part = one.complete_turn(&lease, &completed(turn, texts(&["reply", "more"]))).await.unwrap().unwrap();
+    let next = settle(&one, &lease, &sent(&part, "9")).await.next.unwrap();
+    drop(one);
+    let two = fixture.open().await;
+    let record = two.turn(turn).await.unwrap().unwrap();
+    assert_eq!(record.ending, Some(Ending::Done));
+    assert_eq!(record.response, Some(OutgoingResponse::of_text("reply")));
+    assert_eq!(record.parts[1], next);
+    assert_eq!(record.parts[0], sent(&part, "9").part);
+    let taken = two.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    assert_eq!(two.next_part(&taken).await.unwrap(), Some(next));
+}
+
+/// Catches: a journal that is sorted by anything but the order of recording, or that loses a field.
+pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let call = |ordinal| ToolCall {
+        id: CallId { turn, ordinal },
+        name: "attachment.list".into(),
+        arguments: serde_json::json!({ "n": ordinal }),
+    };
+    let asked = |ordinals: [u32; 2], text: &str| JournalEntry::Model {
+        steered: Vec::new(),
+        text: text.into(),
+        calls: ordinals.into_iter().map(call).collect(),
+    };
+    let mut expected = vec![asked([0, 1], "one")];
+    ledger.journal_message(&lease, turn, &expected[0]).await.unwrap();
+    for ordinal in [1, 0] {
+        let file = attachment(&ledger, &lease.conversation, "made.txt");
+        let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::of_text("made") };
+        let outcome = ledger.journal_outcome(&lease, turn, ordinal, &outcome).await.unwrap();
+        expected.push(JournalEntry::Outcome { ordinal, outcome });
+    }
+    expected.push(asked([2, 3], "two"));
+    ledger.journal_message(&lease, turn, &expected[3]).await.unwrap();
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().journal, expected);
+}
+
+/// Catches: a second completion after a retry, which would say everything twice; half of a completion that failed.
+pub async fn complete_turn_is_all_or_nothing_and_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let foreign = attachment(&ledger, &super::conversation("console:other"), "a.txt");
+    let broken = completed(turn, vec![texts(&["reply"]).remove(0), file_part(&foreign)]);
+    assert!(ledger.complete_turn(&lease, &broken).await.is_err());
+    assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap(), []);
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, turn, "nothing was consumed");
+    assert_eq!(ledger.next_part(&lease).await.unwrap(), None);
+
+    ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap();
+    let again = ledger.complete_turn(&lease, &completed(turn, texts(&["again"]))).await;
+    assert!(matches!(again, Err(LedgerError::Unknown { .. })), "{again:?}");
+    assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap().len(), 2);
+    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts.len(), 1);
+    assert_eq!(ledger.next_turn(&lease).await.unwrap(), None);
+}
+
+/// Catches: an injected message that is answered once more in a turn of its own, or one that is dropped.
+pub async fn steered_messages_are_consumed_with_the_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "first")).await;
+    let merged = ledger.receive(&message("2", "steer"), Claim::Leave).await.unwrap();
+    let kept = ledger.receive(&message("3", "later"), Claim::Leave).await.unwrap();
+    let steered = ledger.waiting_behind(&lease, turn).await.unwrap()[0].id;
+    let mut done = completed(turn, Vec::new());
+    done.steered = vec![steered];
+    ledger.complete_turn(&lease, &done).await.unwrap();
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, kept.turn);
+    let record = ledger.turn(merged.turn).await.unwrap().unwrap();
+    assert_eq!((record.id, record.ending), (turn, Some(Ending::Done)), "it is answered by the turn that took it in");
+    assert_eq!(ledger.receive(&message("2", "steer"), Claim::Leave).await.unwrap().turn, merged.turn);
+}
+
+/// Catches: a history that is cut at its beginning's end, in reverse, shared between conversations, or not reset.
+pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let said = |text: &str| Message::Note { text: text.into() };
+    let (lease, _) = receive(&ledger, &message("0", "0")).await;
+    for (key, change) in [
+        HistoryChange::Append(vec![said("a"), said("b")]),
+        HistoryChange::Append(vec![said("c")]),
+        HistoryChange::Reset,
+        HistoryChange::Append(vec![said("d")]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        ledger.receive(&message(&(key + 1).to_string(), ""), Claim::Leave).await.unwrap();
+        let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+        let mut done = completed(turn, Vec::new());
+        done.history = change;
+        ledger.complete_turn(&lease, &done).await.unwrap();
+        let (limit, expected): (u32, &[Message]) = match key {
+            0 => (10, &[said("a"), said("b")]),
+            1 => (2, &[said("b"), said("c")]),
+            2 => (10, &[]),
+            _ => (10, &[said("d")]),
+        };
+        assert_eq!(ledger.history(&lease.conversation, limit).await.unwrap(), expected, "after {key}");
+    }
+    assert_eq!(ledger.history(&super::conversation("console:other"), 10).await.unwrap(), []);
+}
+
+/// Catches: a receipt that the model never gets, or gets again and again.
+pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let reason = FailureReason::TooLarge { limit: 50 };
+    let refused = PlannedPart { refused: Some(reason.clone()), ..texts(&["big"]).remove(0) };
+    ledger.complete_turn(&lease, &completed(turn, vec![refused])).await.unwrap();
+    ledger.receive(&message("2", "and?"), Claim::Leave).await.unwrap();
+    let next = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let record = ledger.turn(turn).await.unwrap().unwrap();
+    assert_eq!(next.untold, record.routing_errors());
+    assert_eq!((next.untold.len(), next.untold[0].reason.clone()), (1, reason));
+
+    let mut done = completed(next.id, Vec::new());
+    done.told = next.untold.iter().map(|error| error.part).collect::<Vec<PartId>>();
+    ledger.complete_turn(&lease, &done).await.unwrap();
+    ledger.receive(&message("3", "thanks"), Claim::Leave).await.unwrap();
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().untold, []);
+    assert_eq!(ledger.outbox(&OutboxQuery::default()).await.unwrap(), record.parts, "the operator sees it still");
+}

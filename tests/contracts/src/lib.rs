@@ -1,0 +1,8 @@
+//! The promises of the ports, one function each, run against every adapter of the port.
+
+#![expect(clippy::missing_panics_doc, clippy::unwrap_used, clippy::panic, reason = "a broken promise ends the test")]
+
+pub mod blobs;
+pub mod channel;
+pub mod ledger;
+pub mod workspace;

@@ -1,0 +1,443 @@
+//! The promises of [`Workspace`], one function each; [`workspace_contract!`](crate::workspace_contract) runs them all.
+
+use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, future::join_all, stream};
+use satchel_domain::{ConversationId, WorkspacePath};
+use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode, workspace::EntryKind};
+
+/// The room of each conversation in a fixture, in bytes.
+pub const QUOTA: u64 = 4_000_000;
+
+/// Workspaces that are made for one test, each conversation with a `/shared` of its own and [`QUOTA`] bytes of room.
+#[async_trait]
+pub trait WorkspaceFixture: Send + Sync + Sized {
+    /// Makes workspaces without a file.
+    async fn new() -> Self;
+
+    /// The workspaces.
+    fn workspace(&self) -> Arc<dyn Workspace>;
+
+    /// Where a path lies on the disk, so that a test can plant what no tool can make.
+    fn on_disk(&self, conversation: &ConversationId, path: &WorkspacePath) -> PathBuf;
+
+    /// Counts the temporary files of all conversations.
+    async fn leftovers(&self) -> usize;
+}
+
+/// Runs every promise of [`Workspace`] against a [`WorkspaceFixture`].
+#[macro_export]
+macro_rules! workspace_contract {
+    ($fixture:ty) => {
+        $crate::workspace_contract!(@each $fixture:
+            what_is_written_is_read
+            missing_parents_are_created
+            create_new_keeps_what_is_there
+            replace_replaces
+            of_two_new_files_one_succeeds
+            a_write_that_breaks_off_leaves_the_old_file
+            a_write_that_is_dropped_leaves_the_old_file
+            the_first_byte_too_many_ends_the_write
+            the_quota_ends_a_write
+            the_quota_counts_what_is_replaced_and_removed_once
+            nothing_outside_is_read
+            nothing_outside_is_written
+            links_inside_are_followed
+            only_regular_files_are_opened
+            directories_are_not_files
+            conversations_dont_see_each_other
+            a_list_is_sorted_and_shows_no_links
+            an_unused_mount_is_empty
+            what_is_missing_is_told
+            files_and_empty_directories_are_removed
+            the_vault_is_read_only
+            a_mount_stays
+            names_are_kept_as_given
+        );
+    };
+    (@each $fixture:ty: $($promise:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $promise() {
+                $crate::workspace::$promise(<$fixture as $crate::workspace::WorkspaceFixture>::new().await).await;
+            }
+        )*
+    };
+}
+
+/// Mutation: buffers are lost or swapped in a file that is longer than one.
+pub async fn what_is_written_is_read(fixture: impl WorkspaceFixture) {
+    for (name, length) in [("/shared/empty", 0), ("/shared/small", 5), ("/tmp/large", 1_000_000)] {
+        let content: Vec<u8> = (0..length).map(|i: usize| (i ^ (i >> 8)) as u8).collect();
+        assert_eq!(create(&fixture, name, &content).await.unwrap(), length as u64);
+        assert_eq!(read(&fixture, name).await.unwrap(), content, "{name}");
+        assert_eq!(fixture.workspace().read(&here(), &path(name)).await.unwrap().bytes, length as u64);
+    }
+    assert_eq!(fixture.leftovers().await, 0);
+}
+
+/// Mutation: only the last parent is made.
+pub async fn missing_parents_are_created(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/a/b/c/d.txt", b"deep").await.unwrap();
+    assert_eq!(read(&fixture, "/shared/a/b/c/d.txt").await.unwrap(), b"deep");
+}
+
+/// Mutation: `CreateNew` is `Replace`.
+pub async fn create_new_keeps_what_is_there(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/a", b"old").await.unwrap();
+    let refused = create(&fixture, "/shared/a", b"new").await;
+    assert!(matches!(&refused, Err(WorkspaceError::Exists(there)) if *there == path("/shared/a")), "{refused:?}");
+    assert_eq!(read(&fixture, "/shared/a").await.unwrap(), b"old");
+    assert_eq!(fixture.leftovers().await, 0);
+}
+
+/// Mutation: the old file is written over from its start, so that its end stays.
+pub async fn replace_replaces(fixture: impl WorkspaceFixture) {
+    replace(&fixture, "/shared/a", b"first and long").await.unwrap();
+    replace(&fixture, "/shared/a", b"second").await.unwrap();
+    assert_eq!(read(&fixture, "/shared/a").await.unwrap(), b"second");
+    assert_eq!(fixture.leftovers().await, 0);
+}
+
+/// Mutation: whether the file exists is looked up before the write, not decided by the disk.
+pub async fn of_two_new_files_one_succeeds(fixture: impl WorkspaceFixture) {
+    let fixture = &fixture;
+    for round in 0..20 {
+        let name = &format!("/shared/{round}");
+        let contents: Vec<[u8; 1]> = (0..6).map(|writer| [writer]).collect();
+        let writes = join_all(contents.iter().map(|content| create(fixture, name, content))).await;
+        let winners: Vec<usize> = (0..writes.len()).filter(|writer| writes[*writer].is_ok()).collect();
+        assert_eq!(winners.len(), 1, "round {round}: {writes:?}");
+        let others = writes.iter().filter(|write| matches!(write, Err(WorkspaceError::Exists(_))));
+        assert_eq!(others.count(), 5, "round {round}: {writes:?}");
+        assert_eq!(read(fixture, name).await.unwrap(), [winners[0] as u8]);
+    }
+}
+
+/// Mutation: the file is opened for writing in its place.
+pub async fn a_write_that_breaks_off_leaves_the_old_file(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/old", b"old").await.unwrap();
+    for (name, mode) in [("/shared/old", WriteMode::Replace), ("/shared/new", WriteMode::CreateNew)] {
+        let broken = many(600_000).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
+        let failed = fixture.workspace().write(&here(), &path(name), broken, mode, QUOTA).await;
+        assert!(
+            matches!(&failed, Err(WorkspaceError::Failed { reason, .. }) if reason.contains("reset")),
+            "{failed:?}"
+        );
+    }
+    assert_eq!(read(&fixture, "/shared/old").await.unwrap(), b"old");
+    assert_eq!(names(&fixture, "/shared").await, ["/shared/old"]);
+    assert_eq!(fixture.leftovers().await, 0);
+}
+
+/// Mutation: a dropped write goes on in the background, or its temporary file is shown.
+pub async fn a_write_that_is_dropped_leaves_the_old_file(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/old", b"old").await.unwrap();
+    for (name, mode) in [("/shared/old", WriteMode::Replace), ("/shared/new", WriteMode::CreateNew)] {
+        let endless = many(600_000).chain(stream::pending()).boxed();
+        let workspace = fixture.workspace();
+        let (here, path) = (here(), path(name));
+        let write = workspace.write(&here, &path, endless, mode, QUOTA);
+        assert!(tokio::time::timeout(Duration::from_millis(60), write).await.is_err());
+    }
+    assert_eq!(read(&fixture, "/shared/old").await.unwrap(), b"old");
+    assert_eq!(names(&fixture, "/shared").await, ["/shared/old"]);
+    // What a dropped write has in hand is finished first.
+    for _ in 0..100 {
+        if fixture.leftovers().await == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("a temporary file stays");
+}
+
+/// Mutation: the limit is checked at the end, or counts one byte less.
+pub async fn the_first_byte_too_many_ends_the_write(fixture: impl WorkspaceFixture) {
+    let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[1; 1000]))).boxed();
+    let refused = fixture.workspace().write(&here(), &path("/tmp/a"), endless, WriteMode::Replace, 5_999).await;
+    assert!(matches!(refused, Err(WorkspaceError::TooLarge { limit: 5_999, .. })), "{refused:?}");
+    assert_eq!(names(&fixture, "/tmp").await, [""; 0]);
+    let fits = fixture.workspace().write(&here(), &path("/tmp/a"), many(6_000), WriteMode::CreateNew, 6_000).await;
+    assert_eq!(fits.unwrap(), 6_000);
+}
+
+/// Mutation: the quota is looked at before a write only, or for each mount alone.
+pub async fn the_quota_ends_a_write(fixture: impl WorkspaceFixture) {
+    let workspace = fixture.workspace();
+    let half = QUOTA as usize / 2;
+    workspace.write(&here(), &path("/shared/a"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[1; 10_000]))).boxed();
+    let refused = workspace.write(&here(), &path("/tmp/b"), endless, WriteMode::CreateNew, u64::MAX).await;
+    assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: QUOTA })), "{refused:?}");
+    assert_eq!(names(&fixture, "/tmp").await, [""; 0]);
+    workspace.write(&here(), &path("/tmp/b"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    let other = conversation("web:other");
+    workspace.write(&other, &path("/tmp/b"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
+}
+
+/// Mutation: a replaced or removed file goes on counting, or one that broke off does.
+pub async fn the_quota_counts_what_is_replaced_and_removed_once(fixture: impl WorkspaceFixture) {
+    let workspace = fixture.workspace();
+    let most = QUOTA as usize / 10 * 9;
+    for _ in 0..3 {
+        workspace.write(&here(), &path("/shared/a"), many(most), WriteMode::Replace, u64::MAX).await.unwrap();
+    }
+    workspace.remove(&here(), &path("/shared/a")).await.unwrap();
+    let broken = many(most).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
+    workspace.write(&here(), &path("/tmp/b"), broken, WriteMode::CreateNew, u64::MAX).await.unwrap_err();
+    workspace.write(&here(), &path("/tmp/b"), many(most), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    // By hand, behind our back.
+    fs::remove_file(fixture.on_disk(&here(), &path("/tmp/b"))).unwrap();
+    workspace.write(&here(), &path("/shared/c"), many(most), WriteMode::CreateNew, u64::MAX).await.unwrap();
+}
+
+/// Mutation: links are followed wherever they lead.
+pub async fn nothing_outside_is_read(fixture: impl WorkspaceFixture) {
+    let shared = plant_links(&fixture).await;
+    for name in ["file-out", "dir-out/secret", "up-out/secret", "other/secret"] {
+        let target = path(&format!("/shared/{name}"));
+        let refused = fixture.workspace().read(&here(), &target).await.err();
+        assert!(
+            matches!(&refused, Some(WorkspaceError::Escapes(escaped)) if *escaped == target),
+            "{name}: {refused:?}"
+        );
+    }
+    let refused = fixture.workspace().list(&here(), &path("/shared/dir-out")).await;
+    assert!(matches!(refused, Err(WorkspaceError::Escapes(_))), "{refused:?}");
+    drop(shared);
+}
+
+/// Mutation: parents are resolved by their path and not beneath a handle.
+pub async fn nothing_outside_is_written(fixture: impl WorkspaceFixture) {
+    let outside = plant_links(&fixture).await;
+    let before = fs::read_dir(outside.join("outside")).unwrap().count();
+    for name in ["file-out", "dir-out/new", "dir-out/secret", "up-out/new", "dir-out/deep/new"] {
+        let target = format!("/shared/{name}");
+        for write in [replace(&fixture, &target, b"evil").await, create(&fixture, &target, b"evil").await] {
+            assert!(matches!(write, Err(WorkspaceError::Escapes(_) | WorkspaceError::Exists(_))), "{name}: {write:?}");
+        }
+        let removed = fixture.workspace().remove(&here(), &path(&target)).await;
+        assert!(name == "file-out" || matches!(removed, Err(WorkspaceError::Escapes(_))), "{name}: {removed:?}");
+    }
+    assert_eq!(fs::read(outside.join("outside/secret")).unwrap(), b"secret");
+    assert_eq!(fs::read_dir(outside.join("outside")).unwrap().count(), before);
+}
+
+/// Mutation: every link is refused, though people keep some.
+pub async fn links_inside_are_followed(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/real/a", b"inside").await.unwrap();
+    let shared = fixture.on_disk(&here(), &path("/shared"));
+    link("real", &shared.join("link"));
+    assert_eq!(read(&fixture, "/shared/link/a").await.unwrap(), b"inside");
+    create(&fixture, "/shared/link/b", b"too").await.unwrap();
+    assert_eq!(read(&fixture, "/shared/real/b").await.unwrap(), b"too");
+    link("real/a", &shared.join("file-link"));
+    replace(&fixture, "/shared/file-link", b"own").await.unwrap();
+    assert_eq!(read(&fixture, "/shared/real/a").await.unwrap(), b"inside", "the link is replaced, not its target");
+}
+
+/// Mutation: a pipe is opened, and the open waits for a writer for ever.
+pub async fn only_regular_files_are_opened(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/a", b"").await.unwrap();
+    let pipe = fixture.on_disk(&here(), &path("/shared/pipe"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let workspace = fixture.workspace();
+    let (here, path) = (here(), path("/shared/pipe"));
+    let opened = tokio::time::timeout(Duration::from_secs(5), workspace.read(&here, &path)).await.unwrap();
+    assert!(matches!(opened.err(), Some(WorkspaceError::NotAFile(_))));
+    let written = tokio::time::timeout(Duration::from_secs(5), replace(&fixture, "/shared/pipe", b"x")).await.unwrap();
+    assert!(matches!(written, Err(WorkspaceError::NotAFile(_))), "{written:?}");
+}
+
+/// Mutation: a directory is replaced by a file, or read as one.
+pub async fn directories_are_not_files(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/dir/a", b"a").await.unwrap();
+    for name in ["/shared/dir", "/shared"] {
+        assert!(matches!(read(&fixture, name).await, Err(WorkspaceError::NotAFile(_))), "{name}");
+        let written = replace(&fixture, name, b"x").await;
+        assert!(matches!(written, Err(WorkspaceError::NotAFile(_))), "{name}: {written:?}");
+    }
+    let listed = fixture.workspace().list(&here(), &path("/shared/dir/a")).await;
+    assert!(matches!(&listed, Err(WorkspaceError::NotADirectory(at)) if *at == path("/shared/dir/a")), "{listed:?}");
+    let beneath = create(&fixture, "/shared/dir/a/b", b"x").await;
+    assert!(matches!(&beneath, Err(WorkspaceError::NotADirectory(at)) if *at == path("/shared/dir/a")), "{beneath:?}");
+}
+
+/// Mutation: two conversations are given one directory because their names are made plain.
+pub async fn conversations_dont_see_each_other(fixture: impl WorkspaceFixture) {
+    let ids = ["web:a", "web:A", "web:a/b", "web:a.b", "web:a_b", "x:a", "web:.", "web:.."].map(conversation);
+    for id in &ids {
+        let content = stream::iter([Ok(Bytes::from(id.to_string()))]).boxed();
+        let write = fixture.workspace().write(id, &path("/shared/who"), content, WriteMode::CreateNew, QUOTA).await;
+        write.unwrap();
+    }
+    for id in &ids {
+        let read = fixture.workspace().read(id, &path("/shared/who")).await.unwrap();
+        assert_eq!(collect(read.content).await, id.to_string().as_bytes());
+    }
+}
+
+/// Mutation: the order of the directory is given out, or a link is listed as what it points at.
+pub async fn a_list_is_sorted_and_shows_no_links(fixture: impl WorkspaceFixture) {
+    for name in ["/shared/b", "/shared/c/x", "/shared/a", "/shared/B"] {
+        create(&fixture, name, b"12345").await.unwrap();
+    }
+    link("a", &fixture.on_disk(&here(), &path("/shared")).join("link"));
+    let entries = fixture.workspace().list(&here(), &path("/shared")).await.unwrap();
+    let shown: Vec<(String, EntryKind, u64)> =
+        entries.iter().map(|entry| (entry.path.to_string(), entry.kind, entry.bytes)).collect();
+    let file = |name: &str| (name.to_owned(), EntryKind::File, 5);
+    let directory = ("/shared/c".to_owned(), EntryKind::Directory, 0);
+    assert_eq!(shown, [file("/shared/B"), file("/shared/a"), file("/shared/b"), directory]);
+    assert!(entries.iter().all(|entry| entry.modified_at.0 > 1_600_000_000_000), "{entries:?}");
+}
+
+/// Mutation: a conversation that has written nothing yet gets an error for its own mount.
+pub async fn an_unused_mount_is_empty(fixture: impl WorkspaceFixture) {
+    for mount in ["/shared", "/tmp", "/vault"] {
+        assert_eq!(names(&fixture, mount).await, [""; 0], "{mount}");
+    }
+}
+
+/// Mutation: a missing file reads as an empty one.
+pub async fn what_is_missing_is_told(fixture: impl WorkspaceFixture) {
+    for written in [false, true] {
+        if written {
+            create(&fixture, "/shared/other", b"").await.unwrap();
+        }
+        let target = path("/shared/missing/file");
+        let workspace = fixture.workspace();
+        for error in [
+            workspace.read(&here(), &target).await.err(),
+            workspace.list(&here(), &target).await.err(),
+            workspace.remove(&here(), &target).await.err(),
+        ] {
+            assert!(matches!(&error, Some(WorkspaceError::NotFound(at)) if *at == target), "{error:?}");
+        }
+    }
+}
+
+/// Mutation: a directory is removed with all that lies in it.
+pub async fn files_and_empty_directories_are_removed(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/dir/a", b"a").await.unwrap();
+    let workspace = fixture.workspace();
+    assert!(matches!(workspace.remove(&here(), &path("/shared/dir")).await, Err(WorkspaceError::Failed { .. })));
+    workspace.remove(&here(), &path("/shared/dir/a")).await.unwrap();
+    workspace.remove(&here(), &path("/shared/dir")).await.unwrap();
+    assert_eq!(names(&fixture, "/shared").await, [""; 0]);
+}
+
+/// Mutation: only the tools are told that the vault is read-only.
+pub async fn the_vault_is_read_only(fixture: impl WorkspaceFixture) {
+    let key = fixture.on_disk(&here(), &path("/vault/key"));
+    fs::create_dir_all(key.parent().unwrap()).unwrap();
+    fs::write(&key, "secret").unwrap();
+    assert_eq!(read(&fixture, "/vault/key").await.unwrap(), b"secret");
+    for error in [
+        create(&fixture, "/vault/new", b"x").await.err(),
+        replace(&fixture, "/vault/key", b"x").await.err(),
+        fixture.workspace().remove(&here(), &path("/vault/key")).await.err(),
+    ] {
+        assert!(matches!(error, Some(WorkspaceError::ReadOnly(..))), "{error:?}");
+    }
+    assert_eq!(fs::read(&key).unwrap(), b"secret");
+}
+
+/// Mutation: the mount's own directory is removed when it is empty.
+pub async fn a_mount_stays(fixture: impl WorkspaceFixture) {
+    create(&fixture, "/shared/a", b"").await.unwrap();
+    fixture.workspace().remove(&here(), &path("/shared/a")).await.unwrap();
+    assert!(fixture.workspace().remove(&here(), &path("/shared")).await.is_err());
+    assert!(fixture.on_disk(&here(), &path("/shared")).is_dir());
+}
+
+/// Mutation: names are normalised, cut or lowered, so that what was written isn't found under its name.
+pub async fn names_are_kept_as_given(fixture: impl WorkspaceFixture) {
+    let longest = format!("/shared/{}", "n".repeat(255));
+    let given =
+        ["/shared/e\u{301}", "/shared/é", "/shared/ имя с пробелом.txt", "/shared/-rf", "/shared/.hidden", &longest];
+    for name in given {
+        create(&fixture, name, name.as_bytes()).await.unwrap();
+    }
+    for name in given {
+        assert_eq!(read(&fixture, name).await.unwrap(), name.as_bytes(), "{name}");
+    }
+    assert_eq!(names(&fixture, "/shared").await.len(), given.len());
+}
+
+/// Plants a file outside and links that lead to it; returns the directory above the mount.
+async fn plant_links(fixture: &impl WorkspaceFixture) -> PathBuf {
+    create(fixture, "/shared/a", b"").await.unwrap();
+    let other = conversation("web:other");
+    let secret = stream::iter([Ok(Bytes::from_static(b"secret"))]).boxed();
+    fixture.workspace().write(&other, &path("/shared/secret"), secret, WriteMode::CreateNew, QUOTA).await.unwrap();
+    let shared = fixture.on_disk(&here(), &path("/shared"));
+    let above = shared.parent().unwrap().to_owned();
+    fs::create_dir(above.join("outside")).unwrap();
+    fs::write(above.join("outside/secret"), "secret").unwrap();
+    link(above.join("outside/secret").to_str().unwrap(), &shared.join("file-out"));
+    link(above.join("outside").to_str().unwrap(), &shared.join("dir-out"));
+    link("../outside", &shared.join("up-out"));
+    link(fixture.on_disk(&other, &path("/shared")).to_str().unwrap(), &shared.join("other"));
+    above
+}
+
+fn link(target: &str, at: &std::path::Path) {
+    std::os::unix::fs::symlink(target, at).unwrap();
+}
+
+async fn create(fixture: &impl WorkspaceFixture, name: &str, content: &[u8]) -> Result<u64, WorkspaceError> {
+    write(fixture, name, content, WriteMode::CreateNew).await
+}
+
+async fn replace(fixture: &impl WorkspaceFixture, name: &str, content: &[u8]) -> Result<u64, WorkspaceError> {
+    write(fixture, name, content, WriteMode::Replace).await
+}
+
+async fn write(
+    fixture: &impl WorkspaceFixture,
+    name: &str,
+    content: &[u8],
+    mode: WriteMode,
+) -> Result<u64, WorkspaceError> {
+    let pieces: Vec<io::Result<Bytes>> =
+        content.chunks(70_001).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    fixture.workspace().write(&here(), &path(name), stream::iter(pieces).boxed(), mode, QUOTA).await
+}
+
+async fn read(fixture: &impl WorkspaceFixture, name: &str) -> Result<Vec<u8>, WorkspaceError> {
+    Ok(collect(fixture.workspace().read(&here(), &path(name)).await?.content).await)
+}
+
+async fn collect(mut stream: ByteStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(bytes) = stream.next().await {
+        all.extend_from_slice(&bytes.unwrap());
+    }
+    all
+}
+
+async fn names(fixture: &impl WorkspaceFixture, directory: &str) -> Vec<String> {
+    let entries = fixture.workspace().list(&here(), &path(directory)).await.unwrap();
+    entries.into_iter().map(|entry| entry.path.to_string()).collect()
+}
+
+fn many(length: usize) -> ByteStream {
+    let pieces = (0..length).step_by(100_000).map(move |at| Ok(Bytes::from(vec![1; (length - at).min(100_000)])));
+    stream::iter(pieces).boxed()
+}
+
+fn here() -> ConversationId {
+    conversation("console:main")
+}
+
+fn conversation(id: &str) -> ConversationId {
+    id.parse().unwrap()
+}
+
+fn path(text: &str) -> WorkspacePath {
+    text.parse().unwrap()
+}

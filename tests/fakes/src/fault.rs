@@ -1,0 +1,123 @@
+//! What can go wrong between a client and the platform, as data that a table can list.
+
+use serde::{Deserialize, Serialize};
+
+/// What a request asks of the platform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// A new message.
+    Send,
+    /// A change of a message.
+    Edit,
+    /// The end of a message.
+    Delete,
+    /// A look into a conversation's past.
+    History,
+    /// A harmless call.
+    Probe,
+    /// A poll for what people wrote.
+    Updates,
+    /// A download of a person's file.
+    Fetch,
+}
+
+/// Which requests of an operation a fault meets. They are counted from 1 since the platform was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// The one with this number.
+    Nth(u64),
+    /// The first so many.
+    First(u64),
+    /// All with a number from here on.
+    From(u64),
+    /// All.
+    Every,
+}
+
+impl When {
+    /// Whether the request with this number is met.
+    #[must_use]
+    pub fn meets(self, number: u64) -> bool {
+        match self {
+            Self::Nth(nth) => number == nth,
+            Self::First(count) => number <= count,
+            Self::From(first) => number >= first,
+            Self::Every => true,
+        }
+    }
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum Fault {
+    /// Nothing listens when the client comes with the request: it certainly did not arrive.
+    RefuseConnection {
+        /// How long, in milliseconds.
+        for_ms: u64,
+    },
+    /// The request is cut off unread, and nothing listens for a while.
+    Outage {
+        /// How long, in milliseconds.
+        for_ms: u64,
+    },
+    /// 429 with the platform's own wait.
+    RateLimit {
+        /// The wait in milliseconds.
+        retry_after_ms: u64,
+    },
+    /// 500 with a readable body: the platform says that it did nothing.
+    ServerError,
+    /// 502 with an HTML body, as a proxy in front of the platform answers.
+    BadGateway {
+        /// Whether the platform behind the proxy performed the request.
+        performed: bool,
+    },
+    /// The connection is dropped before the request is read; of a download, after half of the bytes.
+    ResetMidTransfer,
+    /// The request is performed, and the connection is cut without an answer.
+    AcceptAndDrop,
+    /// No answer ever comes.
+    Hang {
+        /// Whether the request is performed first.
+        performed: bool,
+    },
+    /// 400: the markup can't be read. Meets rich texts only, since plain ones have none.
+    BadMarkup,
+    /// 400 that names one item of an album.
+    BadItem {
+        /// Its place, from 0.
+        index: usize,
+    },
+    /// 413.
+    TooLarge,
+    /// 403.
+    Forbidden,
+    /// The conversation does not exist any more.
+    ChatGone,
+    /// 400: voice messages are forbidden here. Meets voices only.
+    VoiceForbidden,
+}
+
+/// One line of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScriptedFault {
+    /// Of which operation.
+    pub operation: Operation,
+    /// Which of its requests.
+    pub when: When,
+    /// What goes wrong.
+    pub fault: Fault,
+}
+
+/// A moment in the life of a request that a test can wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// Its head was read; nothing has been done yet.
+    Arrived,
+    /// It was performed, and its answer is not written yet.
+    Performed,
+}

@@ -1,0 +1,187 @@
+//! The platform's door: a listener that can be shut for a while, and connections that can be cut.
+
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    time::Instant,
+};
+
+/// The listener, shared with whoever shuts it.
+#[derive(Debug)]
+pub(crate) struct Door {
+    address: SocketAddr,
+    state: Mutex<State>,
+    opened: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    listener: Option<TcpListener>,
+    shut_until: Option<Instant>,
+}
+
+impl Door {
+    pub(crate) async fn open() -> io::Result<Arc<Self>> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let state = Mutex::new(State { listener: Some(listener), shut_until: None });
+        Ok(Arc::new(Self { address, state, opened: Notify::new() }))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_shut(&self) -> bool {
+        self.state().shut_until.is_some()
+    }
+
+    /// Shuts the door at once: when this returns, connections are refused. A task opens it again on the same port.
+    pub(crate) fn shut(self: &Arc<Self>, duration: Duration) {
+        let until = Instant::now() + duration;
+        let mut state = self.state();
+        state.listener = None;
+        if let Some(already) = state.shut_until {
+            state.shut_until = Some(already.max(until));
+            return;
+        }
+        state.shut_until = Some(until);
+        drop(state);
+        let door = Arc::clone(self);
+        tokio::spawn(async move { door.reopen().await });
+    }
+
+    async fn reopen(&self) {
+        loop {
+            let until = self.state().shut_until;
+            match until.filter(|until| *until > Instant::now()) {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => break,
+            }
+        }
+        // Another process may hold the port for a moment; it is ours again as soon as that one is done.
+        let listener = loop {
+            match TcpListener::bind(self.address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        *self.state() = State { listener: Some(listener), shut_until: None };
+        self.opened.notify_waiters();
+    }
+
+    /// The next connection, or `None` while the door is shut.
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<Option<TcpStream>> {
+        let state = self.state();
+        let Some(listener) = &state.listener else { return Poll::Ready(None) };
+        match ready!(listener.poll_accept(context)) {
+            Ok((stream, _)) => Poll::Ready(Some(stream)),
+            // The client is gone before it was served; the next one is waited for.
+            Err(_) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What axum serves from.
+pub(crate) struct Doorway(pub(crate) Arc<Door>);
+
+impl Listener for Doorway {
+    type Io = Wire;
+    type Addr = Cut;
+
+    async fn accept(&mut self) -> (Wire, Cut) {
+        loop {
+            let opened = self.0.opened.notified();
+            tokio::pin!(opened);
+            opened.as_mut().enable();
+            let accepted = tokio::select! {
+                () = &mut opened => continue,
+                accepted = poll_fn(|context| self.0.poll_accept(context)) => accepted,
+            };
+            let Some(stream) = accepted else {
+                opened.await;
+                continue;
+            };
+            let cut = Cut::default();
+            return (Wire { stream, cut: cut.clone() }, cut);
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Cut> {
+        Ok(Cut::default())
+    }
+}
+
+/// Cuts one connection: what is written after it never leaves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cut(Arc<AtomicBool>);
+
+impl Cut {
+    pub(crate) fn cut(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.0.load(Ordering::SeqCst) { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+    }
+}
+
+impl Connected<IncomingStream<'_, Doorway>> for Cut {
+    fn connect_info(stream: IncomingStream<'_, Doorway>) -> Self {
+        stream.remote_addr().clone()
+    }
+}
+
+/// A connection that can be cut.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    cut: Cut,
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.cut.check()?;
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.cut.check()?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.cut.check()?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
