@@ -1,0 +1,170 @@
+//! The contract suite of the port, on a screen that is recorded and a directory of its own.
+
+use std::{collections::HashMap, ops::Range, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_domain::Media;
+use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
+use sha2::Digest;
+use std::sync::Mutex;
+use tempfile::TempDir;
+
+use super::{tests::capabilities, *};
+use crate::screen::{Look, tests::Recorded};
+
+/// Bytes in memory.
+#[derive(Default)]
+struct Kept(Mutex<HashMap<Sha256, Bytes>>);
+
+#[async_trait]
+impl Blobs for Kept {
+    async fn put(&self, content: ByteStream, _: &BlobHint, _: u64) -> Result<StoredBlob, BlobError> {
+        let chunks: Vec<Bytes> = content.map(Result::unwrap).collect().await;
+        let whole = Bytes::from(chunks.concat());
+        let (sha256, bytes) = (address_of(&whole), whole.len() as u64);
+        self.0.lock().unwrap().insert(sha256, whole);
+        Ok(StoredBlob { sha256, bytes, mime: "application/octet-stream".to_owned(), media: Media::default() })
+    }
+
+    async fn open(&self, sha256: &Sha256, _: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        let whole = self.0.lock().unwrap().get(sha256).cloned().ok_or(BlobError::Missing(*sha256))?;
+        let chunks: Vec<_> = whole.chunks(10_000).map(Bytes::copy_from_slice).map(Ok).collect();
+        Ok(stream::iter(chunks).boxed())
+    }
+
+    async fn stale(&self, _: Duration) -> Result<Vec<Sha256>, BlobError> {
+        Ok(Vec::new())
+    }
+
+    async fn mark(&self, _: &[Sha256]) -> Result<(), BlobError> {
+        Ok(())
+    }
+
+    async fn sweep(&self) -> Result<u64, BlobError> {
+        Ok(0)
+    }
+}
+
+fn address_of(bytes: &[u8]) -> Sha256 {
+    Sha256(sha2::Sha256::digest(bytes).into())
+}
+
+/// The channel, with a note of what each answer put on the screen: lines there have no ids.
+struct Noted {
+    channel: ConsoleChannel,
+    printed: Recorded,
+    arrived: Mutex<Vec<(Vec<MessageRef>, String)>>,
+}
+
+impl Noted {
+    fn note(&self, before: usize, answer: &Result<Vec<MessageRef>, SendError>) {
+        let words = self.printed.text()[before..].to_owned();
+        if !words.is_empty() {
+            self.arrived.lock().unwrap().push((answer.clone().unwrap_or_default(), words));
+        }
+    }
+}
+
+#[async_trait]
+impl Channel for Noted {
+    fn name(&self) -> ChannelName {
+        self.channel.name()
+    }
+
+    fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
+        self.channel.capabilities(conversation)
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let before = self.printed.text().len();
+        let answer = self.channel.send(part).await;
+        self.note(before, &answer);
+        answer
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let before = self.printed.text().len();
+        let answer = self.channel.edit(message, part).await;
+        self.note(before, &answer);
+        answer
+    }
+
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
+        self.channel.delete(conversation, message).await
+    }
+
+    async fn find_sent(
+        &self,
+        part: &PartToSend,
+        after: Option<MessageRef>,
+    ) -> Result<Option<Vec<MessageRef>>, SendError> {
+        self.channel.find_sent(part, after).await
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        self.channel.probe().await
+    }
+
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        self.channel.fetch(reference).await
+    }
+}
+
+struct Fixture {
+    noted: Arc<Noted>,
+    blobs: Arc<Kept>,
+    dir: TempDir,
+}
+
+fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let (printed, blobs) = (Recorded::default(), Arc::new(Kept::default()));
+    let screen = Arc::new(Screen::new(printed.clone(), Look::default()));
+    let settings = ConsoleSettings { files_dir: dir.path().join("files"), capabilities: capabilities() };
+    let channel = ConsoleChannel::new(settings, Arc::clone(&blobs) as Arc<dyn Blobs>, screen);
+    Fixture { noted: Arc::new(Noted { channel, printed, arrived: Mutex::default() }), blobs, dir }
+}
+
+#[async_trait]
+impl ChannelFixture for Fixture {
+    fn channel(&self) -> Arc<dyn Channel> {
+        Arc::clone(&self.noted) as Arc<dyn Channel>
+    }
+
+    fn conversation(&self) -> ConversationId {
+        "console:main".parse().unwrap()
+    }
+
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::clone(&self.blobs) as Arc<dyn Blobs>
+    }
+
+    async fn arrived(&self) -> Vec<Arrived> {
+        let file = |message: &MessageRef| {
+            let name = Path::new(&message.0).file_name()?.to_str()?.to_owned();
+            Some((name, address_of(&std::fs::read(&message.0).ok()?)))
+        };
+        let arrived = |(messages, text): &(Vec<MessageRef>, String)| Arrived {
+            message: messages.first().cloned().unwrap_or_else(|| MessageRef(String::new())),
+            text: text.clone(),
+            files: messages.iter().filter_map(file).collect(),
+        };
+        self.noted.arrived.lock().unwrap().iter().map(arrived).collect()
+    }
+
+    async fn trouble(&self, _: Trouble) -> bool {
+        false
+    }
+
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
+        let path = self.dir.path().join(filename);
+        std::fs::write(&path, content).unwrap();
+        crate::attach::reference(&path)
+    }
+}
+
+mod promises {
+    satchel_contracts::channel_contract!(super::fixture());
+}

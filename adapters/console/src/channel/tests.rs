@@ -1,0 +1,322 @@
+//! The promises of the channel: what is written where, once, whole, and what each failure is called.
+
+use std::{fs, io};
+
+use bytes::Bytes;
+use futures::stream;
+use satchel_domain::{
+    AttachmentId, Source, Timestamp, TurnId, Visibility,
+    capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
+    part::{FileForm, PreparedVoice},
+};
+use satchel_ports::{BlobError, ByteStream, MockBlobs};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::screen::{Look, tests::Recorded};
+
+pub(super) fn capabilities() -> ChannelCapabilities {
+    ChannelCapabilities {
+        text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+        caption: CaptionRule::Hidden,
+        photo: None,
+        native_media: false,
+        file_bytes: 2_000_000_000,
+        request_bytes: None,
+        together: Together::Never,
+        voice: VoiceRule::AudioFile,
+        idempotency: Idempotency::None,
+        can_look_up: false,
+        stream: StreamRule::Deltas,
+        pace: None,
+    }
+}
+
+fn address() -> Sha256 {
+    "ab".repeat(32).parse().unwrap()
+}
+
+fn chunks(chunks: Vec<io::Result<&'static [u8]>>) -> ByteStream {
+    stream::iter(chunks.into_iter().map(|chunk| chunk.map(Bytes::from_static))).boxed()
+}
+
+/// Blobs that open as told, every time.
+fn blobs(open: impl Fn() -> Result<ByteStream, BlobError> + Send + Sync + 'static) -> Arc<dyn Blobs> {
+    let mut blobs = MockBlobs::new();
+    blobs.expect_open().returning(move |_, _| open());
+    Arc::new(blobs)
+}
+
+struct Desk {
+    channel: ConsoleChannel,
+    printed: Recorded,
+    dir: TempDir,
+}
+
+fn desk(look: Look, room: Option<usize>, blobs: Arc<dyn Blobs>) -> Desk {
+    let dir = tempfile::tempdir().unwrap();
+    let printed = Recorded { room, ..Recorded::default() };
+    let screen = Arc::new(Screen::new(printed.clone(), look));
+    let settings = ConsoleSettings { files_dir: dir.path().join("files"), capabilities: capabilities() };
+    Desk { channel: ConsoleChannel::new(settings, blobs, screen), printed, dir }
+}
+
+fn photo() -> Desk {
+    desk(Look::default(), None, blobs(|| Ok(chunks(vec![Ok(b"first "), Ok(b"second")]))))
+}
+
+fn file(number: u64, name: &str) -> FileItem {
+    let attachment = Attachment {
+        id: AttachmentId(Uuid::from_u128(number.into())),
+        number,
+        conversation: "console:main".parse().unwrap(),
+        source: Source::Tool,
+        filename: Filename::from_untrusted(name),
+        mime: "image/jpeg".to_owned(),
+        bytes: 12,
+        sha256: address(),
+        media: Default::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    };
+    FileItem { attachment, form: FileForm::Document, caption: String::new() }
+}
+
+fn part(number: u128, content: PartContent) -> PartToSend {
+    PartToSend {
+        part: PartId(Uuid::from_u128(number)),
+        turn: TurnId(Uuid::from_u128(1)),
+        conversation: "console:main".parse().unwrap(),
+        content,
+        reply_to: None,
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_file_is_written_as_its_number_and_name_and_a_repeat_overwrites_itself() {
+    let desk = photo();
+    let files = desk.dir.path().join("files");
+    for number in [1, 2] {
+        let sent = desk.channel.send(&part(number, PartContent::File(file(17, "photo.jpg")))).await.unwrap();
+        assert_eq!(sent, [MessageRef(files.join("17-photo.jpg").to_str().unwrap().to_owned())]);
+    }
+    assert_eq!(names(&files), ["17-photo.jpg"]);
+    assert_eq!(fs::read(files.join("17-photo.jpg")).unwrap(), b"first second");
+    assert!(desk.printed.text().contains("#17 photo.jpg (12 B): "));
+}
+
+#[tokio::test]
+async fn files_of_other_conversations_do_not_overwrite_those_of_main() {
+    let desk = photo();
+    let keys = [("main", ""), ("work", "work"), ("..", "_.."), ("../../up", "_..%2F..%2Fup")];
+    for (number, (key, directory)) in (1..).zip(keys) {
+        let mut part = part(number, PartContent::File(file(1, "a.txt")));
+        part.conversation = format!("console:{key}").parse().unwrap();
+        let sent = desk.channel.send(&part).await.unwrap();
+        let expected = desk.dir.path().join("files").join(directory).join("1-a.txt");
+        assert_eq!(sent[0].0, expected.to_str().unwrap(), "{key}");
+        assert!(expected.exists(), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn an_album_and_a_text_with_files_name_all_their_messages_in_order() {
+    let desk = photo();
+    let items = vec![file(1, "a.jpg"), file(2, "a.jpg")];
+    let album = part(1, PartContent::Album { items: items.clone() });
+    let sent = desk.channel.send(&album).await.unwrap();
+    let ends: Vec<_> = sent.iter().map(|message| message.0.rsplit('/').next().unwrap()).collect();
+    assert_eq!(ends, ["1-a.jpg", "2-a.jpg"]);
+    let text = part(2, PartContent::Text { text: "See **these**.".to_owned(), markup: Markup::Rich, files: items });
+    let sent = desk.channel.send(&text).await.unwrap();
+    assert_eq!((sent.len(), sent[0].0.as_str()), (3, text.part.to_string().as_str()));
+    assert_eq!(desk.channel.send(&text).await.unwrap(), sent);
+}
+
+#[tokio::test]
+async fn the_same_part_is_printed_once_and_with_a_label_again() {
+    let desk = photo();
+    let text = part(1, PartContent::of_text("The answer."));
+    let first = desk.channel.send(&text).await.unwrap();
+    assert_eq!(desk.channel.send(&text).await.unwrap(), first);
+    assert!(desk.channel.edit(&first[0], &text).await.is_err());
+    assert_eq!(desk.printed.text(), "The answer.\n");
+    desk.channel.send(&part(1, PartContent::of_text("(possible duplicate) The answer."))).await.unwrap();
+    assert_eq!(desk.printed.text(), "The answer.\n(possible duplicate) The answer.\n");
+}
+
+#[tokio::test]
+async fn plain_text_is_not_rendered_and_nothing_is_left_of_escapes() {
+    let desk = photo();
+    let text = PartContent::Text { text: "**x** \x1b[2J".to_owned(), markup: Markup::Plain, files: Vec::new() };
+    desk.channel.send(&part(1, text)).await.unwrap();
+    let mut caption = file(3, "a\x1b]0;t\x07.jpg");
+    caption.caption = "cat \x1b[31m".to_owned();
+    desk.channel.send(&part(2, PartContent::File(caption))).await.unwrap();
+    let printed = desk.printed.text();
+    assert!(printed.starts_with("**x** ␛[2J\n"), "{printed}");
+    assert!(!printed.contains('\x1b') && !printed.contains('\x07'), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_voice_is_a_file_with_a_player_hint() {
+    let look = Look { terminal: true, colour: false, width: None };
+    let desk = desk(look, None, blobs(|| Ok(chunks(vec![Ok(b"OggS")]))));
+    let voice = PreparedVoice { sha256: address(), bytes: 4, duration_ms: 1500, waveform: Vec::new() };
+    let content =
+        PartContent::Voice { words: "Hello.".to_owned(), in_text: true, prepared: Some(voice), as_file: false, caption: String::new() };
+    let sent = desk.channel.send(&part(1, content)).await.unwrap();
+    assert_eq!(fs::read(&sent[0].0).unwrap(), b"OggS");
+    assert!(desk.printed.text().contains("2 s") && desk.printed.text().contains("play it with"));
+}
+
+#[tokio::test]
+async fn what_was_printed_stays_when_it_is_taken_back() {
+    let desk = photo();
+    assert_eq!(desk.channel.send(&part(1, PartContent::Withdraw)).await.unwrap(), []);
+    let conversation = "console:main".parse().unwrap();
+    desk.channel.delete(&conversation, &MessageRef("gone".to_owned())).await.unwrap();
+    assert_eq!(desk.channel.find_sent(&part(1, PartContent::Withdraw), None).await.unwrap(), None);
+    assert_eq!(desk.printed.text(), "");
+}
+
+#[tokio::test]
+async fn bytes_that_cannot_be_read_leave_nothing_behind() {
+    let broken = || Ok(chunks(vec![Ok(b"half"), Err(io::Error::other("the bytes are damaged"))]));
+    let missing = || Err(BlobError::Missing(address()));
+    for desk in [desk(Look::default(), None, blobs(broken)), desk(Look::default(), None, blobs(missing))] {
+        let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
+        assert!(matches!(error, SendError::Unreadable { .. }), "{error:?}");
+        let files = desk.dir.path().join("files");
+        assert!(!files.exists() || names(&files).is_empty());
+        assert_eq!(desk.printed.text(), "");
+    }
+}
+
+#[tokio::test]
+async fn a_send_that_is_dropped_leaves_nothing_behind() {
+    let endless = || Ok(stream::iter([Ok(Bytes::from_static(b"x"))]).chain(stream::pending()).boxed());
+    let desk = desk(Look::default(), None, blobs(endless));
+    let file = part(1, PartContent::File(file(17, "photo.jpg")));
+    let files = desk.dir.path().join("files");
+    {
+        let mut send = desk.channel.send(&file);
+        while !files.exists() || names(&files).is_empty() {
+            tokio::select! { biased; _ = &mut send => {}, () = tokio::task::yield_now() => {} }
+        }
+        assert_eq!(names(&files), [format!(".{}-0.part", file.part)]);
+    }
+    assert_eq!(names(&files), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_directory_in_the_way_is_refused_and_told() {
+    let desk = photo();
+    let files = desk.dir.path().join("files");
+    fs::create_dir_all(files.join("17-photo.jpg").join("inside")).unwrap();
+    let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
+    assert!(matches!(&error, SendError::Refused { reason, .. } if reason.contains("17-photo.jpg")), "{error:?}");
+    assert_eq!(names(&files), ["17-photo.jpg"]);
+}
+
+#[tokio::test]
+async fn a_link_in_the_way_is_replaced_and_not_followed() {
+    let desk = photo();
+    let files = desk.dir.path().join("files");
+    let secret = desk.dir.path().join("secret");
+    fs::create_dir(&files).unwrap();
+    fs::write(&secret, b"mine").unwrap();
+    let file = part(1, PartContent::File(file(17, "photo.jpg")));
+    std::os::unix::fs::symlink(&secret, files.join("17-photo.jpg")).unwrap();
+    std::os::unix::fs::symlink(&secret, files.join(format!(".{}-0.part", file.part))).unwrap();
+    desk.channel.send(&file).await.unwrap();
+    assert_eq!(fs::read(&secret).unwrap(), b"mine");
+    assert_eq!(names(&files), ["17-photo.jpg"]);
+}
+
+#[test]
+fn each_failure_to_write_has_its_meaning() {
+    for (kind, meaning) in [
+        (io::ErrorKind::StorageFull, "not sent"),
+        (io::ErrorKind::QuotaExceeded, "not sent"),
+        (io::ErrorKind::PermissionDenied, "not allowed"),
+        (io::ErrorKind::ReadOnlyFilesystem, "not allowed"),
+        (io::ErrorKind::InvalidFilename, "refused"),
+        (io::ErrorKind::FileTooLarge, "refused"),
+        (io::ErrorKind::Other, "not sent"),
+    ] {
+        let error = refused(&kind.into(), "write", Path::new("/files/1-a")).to_string();
+        assert!(error.starts_with(meaning) && error.contains("/files/1-a"), "{kind:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_where_the_directory_should_be_is_told() {
+    let desk = photo();
+    fs::write(desk.dir.path().join("files"), b"").unwrap();
+    let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
+    assert!(matches!(error, SendError::Forbidden { .. }), "{error:?}");
+    assert!(desk.channel.probe().await.is_err());
+}
+
+#[tokio::test]
+async fn a_terminal_that_is_gone_is_no_loss() {
+    let text = part(1, PartContent::of_text("The answer."));
+    for (room, certain) in [(0, true), (4, false)] {
+        let desk = desk(Look::default(), Some(room), blobs(|| Ok(chunks(vec![Ok(b"x")]))));
+        desk.channel.probe().await.unwrap();
+        let error = desk.channel.send(&text).await.unwrap_err();
+        assert_eq!(matches!(error, SendError::NotSent { .. }), certain, "{error:?}");
+        assert_eq!(matches!(error, SendError::InDoubt { .. }), !certain, "{error:?}");
+        assert!(matches!(desk.channel.probe().await, Err(SendError::NotSent { .. })));
+        // A file arrives all the same.
+        let sent = desk.channel.send(&part(2, PartContent::File(file(17, "photo.jpg")))).await.unwrap();
+        assert!(Path::new(&sent[0].0).exists());
+    }
+}
+
+#[tokio::test]
+async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason() {
+    let desk = photo();
+    let (path, empty) = (desk.dir.path().join("in.bin"), desk.dir.path().join("empty"));
+    let content: Vec<u8> = (0..200_000_u32).map(|n| n as u8).collect();
+    fs::write(&path, &content).unwrap();
+    fs::write(&empty, b"").unwrap();
+    let refer = |path: &Path| crate::attach::reference(path).unwrap();
+    for (path, expected) in [(&path, &content), (&empty, &Vec::new())] {
+        let fetched = desk.channel.fetch(&refer(path)).await.unwrap();
+        assert_eq!(fetched.bytes, Some(expected.len() as u64));
+        let chunks: Vec<Bytes> = fetched.content.map(Result::unwrap).collect().await;
+        assert!(chunks.iter().all(|chunk| chunk.len() <= 64 * 1024));
+        assert_eq!(&chunks.concat(), expected);
+    }
+    for (path, words) in [(desk.dir.path().join("gone"), "no such file"), (desk.dir.path().to_owned(), "directory")] {
+        let error = desk.channel.fetch(&refer(&path)).await.unwrap_err();
+        assert!(matches!(&error, FetchError::Refused { reason } if reason.contains(words)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn long_files_have_a_bar_on_terminals_and_only_there() {
+    const CHUNK: usize = 1024 * 1024;
+    for (terminal, bytes, has_bar) in [(true, 20 * CHUNK, true), (false, 20 * CHUNK, false), (true, CHUNK, false)] {
+        let look = Look { terminal, colour: false, width: Some(80) };
+        let desk = desk(look, None, blobs(|| Ok(chunks(vec![]))));
+        let content = stream::iter(vec![Bytes::from(vec![0; CHUNK]); bytes / CHUNK]).map(Ok).boxed();
+        let name = Filename::from_untrusted("film.mov");
+        let screen = Arc::clone(&desk.channel.screen);
+        let watched = progress::watched(content, &screen, &name, Some(bytes as u64));
+        assert_eq!(watched.count().await, bytes / CHUNK);
+        assert_eq!(desk.printed.text().contains("film.mov"), has_bar, "{terminal} {bytes}");
+        assert_eq!(desk.printed.seen().len(), 0, "the bar is gone when the file is there");
+    }
+}

@@ -1,0 +1,78 @@
+//! What the person's side of the terminal works with.
+
+use std::{fmt, io, sync::Arc};
+
+use satchel_domain::{ConversationId, FileReference, InboundMessage, Sender, TurnId};
+use satchel_ports::{BusError, EventBus, Inbound, InboundError, Ledger, LedgerError};
+use tokio_util::sync::CancellationToken;
+
+use crate::Screen;
+
+/// The person at this terminal, and the doors that they use.
+#[derive(Clone)]
+pub struct ConsoleClient {
+    /// Takes their messages.
+    pub inbound: Arc<dyn Inbound>,
+    /// Tells how their turns stand.
+    pub ledger: Arc<dyn Ledger>,
+    /// Wakes whoever waits.
+    pub bus: Arc<dyn EventBus>,
+    /// What they see.
+    pub screen: Arc<Screen>,
+    /// Where they talk: `console:main`.
+    pub conversation: ConversationId,
+    /// What they are called.
+    pub name: String,
+    /// Ends everything here in good order.
+    pub shutdown: CancellationToken,
+}
+
+/// Why the terminal could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleError {
+    /// The process is stopping; what was sent stays in the ledger.
+    #[error("stopped before the turn was complete; it goes on at the next start")]
+    Stopped,
+    /// The message was not taken.
+    #[error("the message was not taken")]
+    NotTaken(#[source] InboundError),
+    /// The turn can't be read.
+    #[error("the turn can't be read")]
+    Ledger(#[source] LedgerError),
+    /// Nothing would be heard of what happens.
+    #[error("the events can't be followed")]
+    Bus(#[source] BusError),
+    /// The terminal can't be used.
+    #[error("failed to {doing}")]
+    Terminal {
+        /// What was being done, and to what.
+        doing: String,
+        /// What went wrong.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ConsoleClient {
+    /// Hands a message over; it is durable when this returns.
+    pub(crate) async fn submit(&self, text: &str, files: Vec<FileReference>) -> Result<TurnId, ConsoleError> {
+        let message = InboundMessage {
+            conversation: self.conversation.clone(),
+            key: self.ledger.new_id().to_string(),
+            edit_of: None,
+            sender: Sender { id: "owner".to_owned(), name: self.name.clone() },
+            text: text.to_owned(),
+            files,
+            album: None,
+            message: None,
+            raw: serde_json::Value::Null,
+        };
+        self.inbound.accept(message).await.map_err(ConsoleError::NotTaken)
+    }
+}
+
+impl fmt::Debug for ConsoleClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleClient").field("conversation", &self.conversation).finish_non_exhaustive()
+    }
+}

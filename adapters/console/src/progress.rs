@@ -1,0 +1,108 @@
+//! Progress of long copies: a bar on the line that is drawn over, on terminals only.
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::StreamExt;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use satchel_domain::Filename;
+use satchel_ports::ByteStream;
+
+use crate::Screen;
+
+/// Files below this size are there before anyone could read a bar.
+const WORTH_A_BAR: u64 = 8 * 1024 * 1024;
+
+/// Shows how far a stream has come, if it is long and somebody watches.
+pub(crate) fn watched(
+    content: ByteStream,
+    screen: &Arc<Screen>,
+    filename: &Filename,
+    bytes: Option<u64>,
+) -> ByteStream {
+    let Some(bytes) = bytes.filter(|bytes| *bytes >= WORTH_A_BAR && screen.look().terminal) else { return content };
+    let line = Line { screen: Arc::clone(screen), text: Mutex::default() };
+    let style = ProgressStyle::with_template(
+        "  {msg} {bar:24} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}",
+    )
+    .expect("the template is a constant and well formed");
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::term_like_with_hz(Box::new(line), 10))
+        .with_style(style)
+        .with_message(filename.to_string());
+    let bar = Cleared(bar);
+    Box::pin(content.inspect(move |chunk| {
+        if let Ok(chunk) = chunk {
+            bar.0.inc(chunk.len() as u64);
+        }
+    }))
+}
+
+/// Takes the bar off the screen when the stream is done or dropped.
+struct Cleared(ProgressBar);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The one line that indicatif may draw on. It never moves the cursor: the screen knows what is above it.
+struct Line {
+    screen: Arc<Screen>,
+    text: Mutex<String>,
+}
+
+impl Line {
+    fn change(&self, change: impl FnOnce(&mut String)) -> io::Result<()> {
+        change(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
+
+impl TermLike for Line {
+    fn width(&self) -> u16 {
+        u16::try_from(self.screen.look().width.unwrap_or(80)).unwrap_or(u16::MAX)
+    }
+
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.change(|text| line.clone_into(text))
+    }
+
+    fn write_str(&self, more: &str) -> io::Result<()> {
+        self.change(|text| text.push_str(more))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.change(String::clear)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner).trim_end().to_owned();
+        self.screen.draw_over(Some(text.as_str()).filter(|text| !text.is_empty()));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").finish_non_exhaustive()
+    }
+}

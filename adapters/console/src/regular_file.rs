@@ -1,0 +1,93 @@
+//! Opens files that the person named: regular ones only, and never so that opening waits for somebody else.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use tokio::fs::{File, OpenOptions};
+
+/// Why a named file can't be taken, in words for the person.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotAFile {
+    #[error("there is no such file")]
+    Vanished,
+    #[error("it is a directory; only files can be attached")]
+    Directory,
+    #[error("it is a pipe, a device or the like; only regular files can be attached")]
+    Special,
+    #[error("you have no permission to read it")]
+    Forbidden,
+    #[error("it can't be read: {0}")]
+    Unreadable(String),
+}
+
+impl From<io::Error> for NotAFile {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Vanished,
+            io::ErrorKind::PermissionDenied => Self::Forbidden,
+            io::ErrorKind::IsADirectory => Self::Directory,
+            _ => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// Opens a regular file and tells its size.
+pub(crate) async fn open(path: &Path) -> Result<(File, u64), NotAFile> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // A pipe without a writer would hold the open for ever; what it is can be asked only once it is open, since
+    // anything asked before may be another file by then.
+    #[cfg(unix)]
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path).await.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => NotAFile::Special,
+        _ => error.into(),
+    })?;
+    let known = file.metadata().await?;
+    match known.file_type() {
+        kind if kind.is_dir() => Err(NotAFile::Directory),
+        kind if !kind.is_file() => Err(NotAFile::Special),
+        _ => Ok((file, known.len())),
+    }
+}
+
+/// The path from the root, against the current directory where it needs one.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{process::Command, time::Duration};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_regular_files_open_and_nothing_hangs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, empty, pipe) = (dir.path().join("a.txt"), dir.path().join("empty"), dir.path().join("pipe"));
+        std::fs::write(&file, b"12345").unwrap();
+        std::fs::write(&empty, b"").unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let cases = [
+            (file.clone(), Ok(5)),
+            (empty, Ok(0)),
+            (dir.path().to_owned(), Err(NotAFile::Directory)),
+            (pipe, Err(NotAFile::Special)),
+            ("/dev/zero".into(), Err(NotAFile::Special)),
+            (dir.path().join("gone"), Err(NotAFile::Vanished)),
+            (file.join("below"), Err(NotAFile::Vanished)),
+        ];
+        for (path, expected) in cases {
+            let opened = tokio::time::timeout(Duration::from_secs(5), open(&path)).await;
+            let opened = opened.unwrap_or_else(|_| hung(&path));
+            assert_eq!(opened.map(|(_, bytes)| bytes), expected, "{}", path.display());
+        }
+    }
+
+    fn hung(path: &Path) -> Result<(File, u64), NotAFile> {
+        Err(NotAFile::Unreadable(format!("opening {} hung", path.display())))
+    }
+}

@@ -1,0 +1,93 @@
+//! Writes a delivered file into the person's directory: whole or not at all.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use futures::StreamExt;
+use satchel_domain::{
+    Sha256,
+    delivery::{Refusal, SendError},
+};
+use satchel_ports::{BlobError, Blobs, ByteStream};
+use tokio::{
+    fs::{self, File, OpenOptions},
+    io::AsyncWriteExt,
+};
+
+/// Opens a file's bytes.
+pub(crate) async fn open_blob(blobs: &dyn Blobs, sha256: &Sha256) -> Result<ByteStream, SendError> {
+    blobs.open(sha256, None).await.map_err(|error| match error {
+        BlobError::Missing(_) | BlobError::Damaged(_) => SendError::Unreadable { reason: error.to_string() },
+        // The store itself is in trouble, not these bytes: that may pass.
+        other => SendError::NotSent { retry_after_ms: None, reason: chain(&other) },
+    })
+}
+
+/// Writes `content` as `directory/name`, replacing what is there, through a temporary file that `key` names.
+pub(crate) async fn save(
+    content: &mut ByteStream,
+    directory: &Path,
+    name: &str,
+    key: &str,
+) -> Result<PathBuf, SendError> {
+    let (path, temporary) = (directory.join(name), directory.join(format!(".{key}.part")));
+    fs::create_dir_all(directory).await.map_err(|error| refused(&error, "create the directory", directory))?;
+    // What an earlier, killed attempt left; `create_new` then follows no link that somebody put there.
+    let _ = fs::remove_file(&temporary).await;
+    let remains = Remains(temporary.clone());
+    let file = OpenOptions::new().write(true).create_new(true).open(&temporary).await;
+    let mut file = file.map_err(|error| refused(&error, "create", &path))?;
+    copy(content, &mut file, &path).await?;
+    file.sync_all().await.map_err(|error| refused(&error, "write", &path))?;
+    drop(file);
+    fs::rename(&temporary, &path).await.map_err(|error| refused(&error, "put in place", &path))?;
+    std::mem::forget(remains);
+    let entries = File::open(directory).await.map_err(|error| refused(&error, "open", directory))?;
+    entries.sync_all().await.map_err(|error| refused(&error, "store the entries of", directory))?;
+    Ok(path)
+}
+
+async fn copy(content: &mut ByteStream, file: &mut File, path: &Path) -> Result<(), SendError> {
+    while let Some(chunk) = content.next().await {
+        let chunk = chunk.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
+        file.write_all(&chunk).await.map_err(|error| refused(&error, "write", path))?;
+    }
+    file.flush().await.map_err(|error| refused(&error, "write", path))
+}
+
+/// Tells what a failed write means: a full disk may empty, a forbidden directory needs the person.
+pub(crate) fn refused(error: &io::Error, doing: &str, path: &Path) -> SendError {
+    let reason = format!("can't {doing} {}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied
+        | io::ErrorKind::ReadOnlyFilesystem
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::AlreadyExists => SendError::Forbidden { reason },
+        io::ErrorKind::InvalidFilename | io::ErrorKind::IsADirectory => {
+            SendError::Refused { refusal: Refusal::Other, reason }
+        }
+        io::ErrorKind::FileTooLarge => SendError::Refused { refusal: Refusal::TooLarge { limit: None }, reason },
+        _ => SendError::NotSent { retry_after_ms: None, reason },
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
+}
+
+/// Removes the temporary file of a write that failed or was dropped.
+struct Remains(PathBuf);
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,174 @@
+//! The one place that writes to the terminal, so that stream, answers, progress and prompt don't write over each other.
+//!
+//! At most one line is drawn over: the last one, while a text grows or a file is copied. That is done by going up one
+//! line, which works above a live prompt as well, where cursor positions can't be known.
+
+mod stage;
+
+use std::{
+    fmt,
+    io::{self, IsTerminal, Write},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use anstyle::{AnsiColor, Style};
+use satchel_domain::{PartId, TurnId};
+
+use crate::{clean::clean_line, markdown};
+use stage::Stage;
+
+/// How the screen may be written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// Whether somebody watches: growing text, tools and progress are shown only then.
+    pub terminal: bool,
+    /// Whether styles and colours are written.
+    pub colour: bool,
+    /// How many columns there are; lines are broken only where this is known.
+    pub width: Option<usize>,
+}
+
+/// Why something was not printed.
+#[derive(Debug)]
+pub(crate) enum PrintError {
+    /// Nothing of it was.
+    Nothing(io::Error),
+    /// Some of it may have been.
+    Partly(io::Error),
+}
+
+/// What the person sees. Shared by everything in this crate.
+pub struct Screen {
+    stage: Mutex<Stage>,
+}
+
+impl Screen {
+    /// Writes to `out`.
+    #[must_use]
+    pub fn new(out: impl Write + Send + 'static, look: Look) -> Self {
+        Self { stage: Mutex::new(Stage::new(Box::new(out), look)) }
+    }
+
+    /// Writes to standard output; plainly unless that is a terminal, and without colours if `no_color` says so
+    /// (the environment's `NO_COLOR`, set and not empty, or `TERM=dumb`).
+    #[must_use]
+    pub fn stdout(no_color: bool) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let look = Look { terminal, colour: terminal && !no_color, width: terminal.then(width).flatten() };
+        Self::new(io::stdout(), look)
+    }
+
+    /// Shows nothing: for `--json`, whose output is the record of the turn.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self::new(io::sink(), Look::default())
+    }
+
+    /// Prints the two lines that greet: what this is and which model answers, where the data lies and how to get help.
+    pub fn banner(&self, model: &str, data: &str) {
+        let look = self.look();
+        let first = format!("{} · {}", markdown::paint("Satchel", Style::new().bold(), look), clean_line(model));
+        let second = format!("data in {} · /attach FILE, /help, Ctrl-D to leave", clean_line(data));
+        self.say(&[first, markdown::paint(&second, Style::new().dimmed(), look)]);
+    }
+
+    /// How it may be written to.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        self.stage().look
+    }
+
+    /// Whether nobody reads what is written any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.stage().gone
+    }
+
+    /// Prints lines that tell about the terminal itself; nothing is lost when they can't be printed.
+    pub(crate) fn say(&self, lines: &[String]) {
+        let _ = self.stage().print(lines);
+    }
+
+    /// Prints a dim remark, made harmless.
+    pub(crate) fn remark(&self, text: &str) {
+        let line = markdown::paint(&clean_line(text), Style::new().dimmed(), self.look());
+        self.say(&[line]);
+    }
+
+    /// Prints what went wrong, made harmless.
+    pub(crate) fn complain(&self, text: &str) {
+        let style = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
+        let line = markdown::paint(&format!("! {}", clean_line(text)), style, self.look());
+        self.say(&[line]);
+    }
+
+    /// Shows a line that the next one is written over; `None` takes it away.
+    pub(crate) fn draw_over(&self, line: Option<&str>) {
+        self.stage().draw_over(line);
+    }
+
+    /// Shows a little more of what the model writes.
+    pub(crate) fn grow(&self, turn: TurnId, message: u32, deltas: &str) {
+        self.stage().grow(turn, message, deltas);
+    }
+
+    /// Shows that a tool runs.
+    pub(crate) fn tool_started(&self, tool: &str) {
+        self.stage().tool_started(&clean_line(tool));
+    }
+
+    /// Shows how a tool ended.
+    pub(crate) fn tool_finished(&self, tool: &str, failed: bool) {
+        self.stage().tool_finished(&clean_line(tool), failed);
+    }
+
+    /// Prints a text of a turn, less what was shown of it while it grew.
+    pub(crate) fn text(&self, turn: TurnId, lines: &[String]) -> Result<(), PrintError> {
+        self.stage().text(turn, lines)
+    }
+
+    /// Prints lines of a part.
+    pub(crate) fn lines(&self, lines: &[String]) -> Result<(), PrintError> {
+        self.stage().print(lines)
+    }
+
+    /// Whether a part with this content has been printed already.
+    pub(crate) fn knows(&self, part: PartId, content: u64) -> bool {
+        self.stage().known_parts.contains(&(part, content))
+    }
+
+    /// Remembers that a part was printed.
+    pub(crate) fn remember(&self, part: PartId, content: u64) {
+        self.stage().remember(part, content);
+    }
+
+    /// Writes elsewhere from now on, such as above a prompt.
+    pub(crate) fn redirect(&self, out: Box<dyn Write + Send>) {
+        self.stage().out = out;
+    }
+
+    /// Takes note that the person has ended a line: what stands above the cursor is theirs, not ours.
+    pub(crate) fn line_was_entered(&self) {
+        let mut stage = self.stage();
+        stage.drawn_over = None;
+        stage.look.width = stage.look.width.and_then(|known| width().or(Some(known)));
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Screen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screen").finish_non_exhaustive()
+    }
+}
+
+fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns >= 20)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,165 @@
+//! What stands on the screen after streams, answers and progress, seen through a tiny terminal.
+
+use std::sync::{Arc, Mutex};
+
+use uuid::Uuid;
+
+use super::*;
+use crate::markdown::render;
+
+const LOOK: Look = Look { terminal: true, colour: false, width: Some(40) };
+
+const WIPE: &str = "\x1b[1A\r\x1b[2K";
+
+/// Keeps what is written, and fails as it is told.
+#[derive(Clone, Default)]
+pub(crate) struct Recorded {
+    pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
+    /// How many bytes are taken before the pipe breaks.
+    pub(crate) room: Option<usize>,
+}
+
+impl Recorded {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines that are seen: the screen's own "up one line and wipe" is obeyed, and nothing else is an escape.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for line in self.text().lines() {
+            let (wipes, mut rest) = (line.matches(WIPE).count(), line.replace(WIPE, ""));
+            lines.truncate(lines.len() - wipes);
+            if rest.ends_with("\x1b[1A") {
+                rest.truncate(rest.len() - "\x1b[1A".len());
+                assert_eq!(rest, "", "only a frame that wipes goes up again");
+                continue;
+            }
+            assert!(!rest.contains('\x1b'), "{line:?}");
+            lines.push(rest);
+        }
+        lines
+    }
+}
+
+impl Write for Recorded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut kept = self.bytes.lock().unwrap();
+        let taken = self.room.map_or(bytes.len(), |room| room.saturating_sub(kept.len()).min(bytes.len()));
+        if taken == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        kept.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn screen(look: Look) -> (Screen, Recorded) {
+    let recorded = Recorded::default();
+    (Screen::new(recorded.clone(), look), recorded)
+}
+
+fn turn(number: u128) -> TurnId {
+    TurnId(Uuid::from_u128(number))
+}
+
+fn grow(screen: &Screen, number: u128, message: u32, text: &str) {
+    for delta in text.chars().collect::<Vec<_>>().chunks(3) {
+        screen.grow(turn(number), message, &delta.iter().collect::<String>());
+    }
+}
+
+const TEXT: &str = "Hello, this is a **long** answer that fills more than one line.\n\nAnd it goes on.";
+
+#[test]
+fn a_streamed_text_is_seen_once() {
+    let (screen, recorded) = screen(LOOK);
+    grow(&screen, 1, 0, TEXT);
+    assert!(recorded.seen().join("\n").contains("And it goes on."), "it is seen while it grows");
+    screen.text(turn(1), &render(TEXT, LOOK)).unwrap();
+    let mut expected = vec!["satchel ›".to_owned()];
+    expected.extend(render(TEXT, LOOK));
+    expected.push(String::new());
+    assert_eq!(recorded.seen(), expected);
+}
+
+#[test]
+fn a_text_that_is_another_than_the_streamed_one_is_seen_whole() {
+    let (screen, recorded) = screen(LOOK);
+    grow(&screen, 1, 0, TEXT);
+    let labelled = render(&format!("(possible duplicate)\n\n{TEXT}"), LOOK);
+    screen.text(turn(1), &labelled).unwrap();
+    let seen = recorded.seen();
+    assert!(seen.windows(labelled.len()).any(|window| window == labelled), "{seen:#?}");
+}
+
+#[test]
+fn a_second_text_of_the_turn_is_seen_whole() {
+    let (screen, recorded) = screen(LOOK);
+    grow(&screen, 1, 0, TEXT);
+    let lines = render(TEXT, LOOK);
+    screen.text(turn(1), &lines).unwrap();
+    screen.text(turn(1), &lines).unwrap();
+    let seen = recorded.seen();
+    assert_eq!(seen.iter().filter(|line| *line == lines.last().unwrap()).count(), 2, "{seen:#?}");
+}
+
+#[test]
+fn late_and_foreign_deltas_change_nothing() {
+    let (screen, recorded) = screen(LOOK);
+    grow(&screen, 1, 1, "Second message.\n\nDone.");
+    screen.grow(turn(1), 0, "late words of the first message");
+    screen.text(turn(1), &render("Second message.\n\nDone.", LOOK)).unwrap();
+    let before = recorded.seen();
+    screen.grow(turn(1), 1, "after the end");
+    assert_eq!(recorded.seen(), before);
+    assert!(!before.join("\n").contains("late"));
+}
+
+#[test]
+fn progress_between_tools_stays_and_tools_are_told() {
+    let (screen, recorded) = screen(LOOK);
+    grow(&screen, 1, 0, "I'll save it.");
+    screen.tool_started("attachment_save\x1b[2J");
+    assert_eq!(recorded.seen().last().unwrap(), "  · attachment_save␛[2J …");
+    screen.tool_finished("attachment_save", false);
+    grow(&screen, 1, 1, "Saved.");
+    screen.text(turn(1), &render("Saved.", LOOK)).unwrap();
+    assert_eq!(recorded.seen(), ["satchel ›", "I'll save it.", "  · attachment_save done", "satchel ›", "Saved.", ""]);
+}
+
+#[test]
+fn off_a_terminal_only_final_texts_are_written() {
+    let (screen, recorded) = screen(Look::default());
+    grow(&screen, 1, 0, TEXT);
+    screen.tool_started("x");
+    screen.tool_finished("x", true);
+    screen.draw_over(Some("50 %"));
+    assert_eq!(recorded.text(), "");
+    screen.text(turn(1), &["Hi.".to_owned()]).unwrap();
+    assert_eq!(recorded.text(), "Hi.\n");
+}
+
+#[test]
+fn a_broken_pipe_tells_whether_anything_was_written() {
+    for (room, nothing) in [(0, true), (2, false)] {
+        let screen = Screen::new(Recorded { room: Some(room), ..Recorded::default() }, Look::default());
+        let error = screen.text(turn(1), &["Hello".to_owned()]).unwrap_err();
+        assert_eq!(matches!(error, PrintError::Nothing(_)), nothing, "{room}: {error:?}");
+        assert!(screen.is_gone());
+    }
+}
+
+#[test]
+fn the_banner_has_two_harmless_lines() {
+    let (screen, recorded) = screen(LOOK);
+    screen.banner("offline\x1b[2J", "/data/\nsatchel");
+    assert_eq!(
+        recorded.seen(),
+        ["Satchel · offline␛[2J", "data in /data/ satchel · /attach FILE, /help, Ctrl-D to leave"]
+    );
+}

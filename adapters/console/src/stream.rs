@@ -1,0 +1,218 @@
+//! The text that a model is writing, as lines that may be shown before it is done.
+//!
+//! Deltas are lossy, may come twice and out of turn, so what was shown is only compared with what is sent at the end,
+//! never trusted: when it isn't the beginning of that, the whole text is printed.
+
+use satchel_domain::TurnId;
+
+use crate::{markdown::render, screen::Look};
+
+/// The longest text that is shown while it grows; the rest comes at the end, in one piece.
+const LONGEST: usize = 64 * 1024;
+
+/// One model message on the screen.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    /// The turn that it belongs to.
+    pub(crate) turn: TurnId,
+    /// Which of the turn's model messages.
+    pub(crate) message: u32,
+    text: String,
+    printed: Vec<String>,
+    frozen: bool,
+}
+
+/// What is to be drawn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grown {
+    /// Lines that are finished.
+    pub(crate) lines: Vec<String>,
+    /// The line that still grows; drawn over at the next step.
+    pub(crate) last: Option<String>,
+}
+
+impl Growing {
+    pub(crate) fn new(turn: TurnId, message: u32) -> Self {
+        Self { turn, message, text: String::new(), printed: Vec::new(), frozen: false }
+    }
+
+    /// Adds what the model wrote.
+    pub(crate) fn push(&mut self, delta: &str) {
+        if self.text.len() + delta.len() > LONGEST {
+            self.frozen = true;
+        } else if !self.frozen {
+            self.text.push_str(delta);
+        }
+    }
+
+    /// Whether anything of it stands on the screen for good.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.printed.is_empty()
+    }
+
+    /// Says what has become certain since the last call.
+    pub(crate) fn grow(&mut self, look: Look) -> Grown {
+        let mut lines = if self.frozen { Vec::new() } else { render(settled(&self.text), look) };
+        let last = lines.pop();
+        match lines.strip_prefix(&*self.printed) {
+            Some(fresh) => {
+                let fresh = fresh.to_vec();
+                self.printed = lines;
+                Grown { lines: fresh, last }
+            }
+            None => {
+                // Something later changed what stands above, such as an underline that makes a heading.
+                self.frozen = self.has_begun();
+                Grown::default()
+            }
+        }
+    }
+
+    /// The message is complete and isn't the reply: says what of it is not on the screen yet.
+    pub(crate) fn finish(&mut self, look: Look) -> Vec<String> {
+        let lines = render(&self.text, look);
+        let rest = self.rest_of(&lines).to_vec();
+        self.printed = lines;
+        rest
+    }
+
+    /// Of a final text, the lines that are not on the screen yet: all of them when it isn't what was shown.
+    pub(crate) fn rest_of<'a>(&self, lines: &'a [String]) -> &'a [String] {
+        lines.strip_prefix(&*self.printed).unwrap_or(lines)
+    }
+}
+
+/// The beginning of a growing text that more words can't change: an open mark or an unfinished line of code waits.
+fn settled(text: &str) -> &str {
+    let mut fence: Option<&str> = None;
+    let mut paragraph = 0;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let words = line.trim();
+        match fence {
+            Some(mark) if words.starts_with(mark) => fence = None,
+            Some(_) => {}
+            None if words.starts_with("```") => fence = Some("```"),
+            None if words.starts_with("~~~") => fence = Some("~~~"),
+            None => {}
+        }
+        at += line.len();
+        if words.is_empty() || (fence.is_none() && (words.starts_with("```") || words.starts_with("~~~"))) {
+            paragraph = at;
+        }
+    }
+    if fence.is_some() {
+        return text.rfind('\n').map_or("", |end| &text[..=end]);
+    }
+    &text[..first_open_mark(text, paragraph)]
+}
+
+/// Where, from `from` on, the first emphasis, code or link begins that has no end yet; the text's end when none does.
+fn first_open_mark(text: &str, from: usize) -> usize {
+    let mut open: Vec<(&str, usize)> = Vec::new();
+    let mut before = ' ';
+    let mut at = from;
+    while let Some(mark) = text[at..].chars().next() {
+        let length = if "`*_~".contains(mark) {
+            text[at..].len() - text[at..].trim_start_matches(mark).len()
+        } else {
+            mark.len_utf8()
+        };
+        let run = &text[at..at + length];
+        let next = text[at + length..].chars().next();
+        let in_code = open.last().is_some_and(|(open, _)| open.starts_with('`'));
+        match mark {
+            '`' | '*' | '_' | '~' if !in_code || mark == '`' => {
+                let known = open.iter().rposition(|(open, _)| *open == run);
+                if let Some(place) = known.filter(|_| !before.is_whitespace() || in_code) {
+                    open.truncate(place);
+                } else if next.is_none_or(|next| !next.is_whitespace()) && !(mark == '_' && before.is_alphanumeric()) {
+                    open.push((run, at));
+                }
+            }
+            '[' if !in_code => open.push(("[", at)),
+            ']' if next.is_some_and(|next| next != '(') => open.retain(|(open, _)| *open != "["),
+            ')' => open.retain(|(open, _)| *open != "["),
+            _ => {}
+        }
+        before = mark;
+        at += length;
+    }
+    open.first().map_or(text.len(), |(_, at)| *at)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const LOOK: Look = Look { terminal: true, colour: true, width: Some(40) };
+
+    /// Streams `text` in pieces of `size` characters; returns the lines that were shown for good.
+    fn stream(text: &str, size: usize) -> (Growing, Vec<String>) {
+        let mut growing = Growing::new(TurnId(Uuid::nil()), 0);
+        let mut shown = Vec::new();
+        let characters: Vec<char> = text.chars().collect();
+        for piece in characters.chunks(size) {
+            growing.push(&piece.iter().collect::<String>());
+            shown.extend(growing.grow(LOOK).lines);
+        }
+        (growing, shown)
+    }
+
+    #[test]
+    fn what_was_streamed_and_the_rest_are_the_whole_text_once() {
+        let texts = [
+            "One line.",
+            "# Title\n\nA **bold\nstatement** and `some code`, then a [link](https://example.org/x) in a long line.\n\nEnd",
+            "List:\n\n- one *thing*\n- two\n  1. inner\n  2. more\n\n> a quote\n> of two lines\n\n```rust\nfn main() {\n\n    a_b();\n\n\n}\n```\n\nDone * 2.",
+            "1 * 2 * 3 and snake_case_word, [not a link] after all, and so on and on until the line is full.",
+        ];
+        for text in texts {
+            for size in [1, 2, 3, 7, 50, 1000] {
+                let (growing, mut shown) = stream(text, size);
+                let whole = render(text, LOOK);
+                assert!(whole.starts_with(&shown), "{size}: {shown:#?}");
+                shown.extend_from_slice(growing.rest_of(&whole));
+                assert_eq!(shown, whole, "{text:?} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_answer_is_shown_before_it_ends() {
+        let (_, shown) = stream("The first line.\n\nThe second one.\n\nThe third", 4);
+        assert_eq!(shown, ["The first line.", "", "The second one.", ""]);
+    }
+
+    #[test]
+    fn another_text_than_the_streamed_one_is_printed_whole() {
+        let (growing, shown) = stream("Hello.\n\nWorld.\n\nMore", 5);
+        assert!(!shown.is_empty());
+        let other = render("(possible duplicate)\nHello.\n\nWorld.\n\nMore", LOOK);
+        assert_eq!(growing.rest_of(&other), other);
+    }
+
+    #[test]
+    fn marks_that_are_still_open_wait() {
+        for (text, sure) in [
+            ("a **bo", "a "),
+            ("a **bold** b", "a **bold** b"),
+            ("a `co", "a "),
+            ("see [here](htt", "see "),
+            ("see [here](x) now", "see [here](x) now"),
+            ("```\na\nb", "```\na\n"),
+            ("* item\n* two", "* item\n* two"),
+            ("2 * 3", "2 * 3"),
+        ] {
+            assert_eq!(settled(text), sure, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_end_stops_growing_on_the_screen() {
+        let (growing, _) = stream(&"word ".repeat(30_000), 10_000);
+        assert!(growing.text.len() <= LONGEST && growing.frozen);
+    }
+}
