@@ -1,0 +1,131 @@
+//! Puts the ports together: what comes out takes messages in, runs their turns and delivers their replies.
+
+use std::{collections::HashMap, sync::Arc};
+
+use satchel_agent::{AgentSettings, Services, SteeringMode, Toolbox};
+use satchel_domain::{ChannelName, delivery::DeliveryRules};
+use satchel_intake::{Reception, prepare::InboundLimits, steering::steering};
+use satchel_ports::{Blobs, Channel, EventBus, Inbound, LanguageModel, Ledger, Speech, Tool, Workspace};
+use satchel_tools::{ToolLimits, ToolServices, built_in, path_fields::PathFields};
+use tokio::sync::mpsc;
+
+use crate::{
+    config::{Config, turn::Steering},
+    lanes::{Hosting, Lanes},
+};
+
+/// How many lanes this process works on at once; further ones wait in the ledger.
+const LANES: usize = 256;
+
+/// Everything that touches the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// Where everything is recorded.
+    pub ledger: Arc<dyn Ledger>,
+    /// Where bytes lie.
+    pub blobs: Arc<dyn Blobs>,
+    /// Where tools work on files.
+    pub workspace: Arc<dyn Workspace>,
+    /// Who hears of what happens.
+    pub bus: Arc<dyn EventBus>,
+    /// Who answers.
+    pub model: Arc<dyn LanguageModel>,
+    /// Who speaks; `None` where no voice is configured.
+    pub speech: Option<Arc<dyn Speech>>,
+    /// Where people are. Only lanes of these channels are worked on.
+    pub channels: Vec<Arc<dyn Channel>>,
+    /// What the model may ask for besides the tools that Satchel brings along.
+    pub tools: Vec<ExtraTool>,
+}
+
+/// A tool of a program that embeds Satchel.
+#[derive(Clone)]
+pub struct ExtraTool {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// Which of its arguments hold paths, so that the path policy can hold them.
+    pub paths: PathFields,
+}
+
+/// How all of it behaves.
+#[derive(Debug, Clone, Default)]
+pub struct Behaviour {
+    /// How turns run.
+    pub agent: AgentSettings,
+    /// How parts are retried and given up.
+    pub delivery: DeliveryRules,
+    /// What may come in.
+    pub inbound: InboundLimits,
+    /// What tools may do.
+    pub tools: ToolLimits,
+}
+
+impl Behaviour {
+    /// What the configuration asks for.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let tools = &config.tools;
+        Self {
+            agent: AgentSettings {
+                model_calls: config.turn.model_calls,
+                tool_calls: config.turn.tool_calls,
+                steering: match config.turn.steering {
+                    Steering::Inject => SteeringMode::Inject,
+                    Steering::Wait => SteeringMode::Wait,
+                },
+                tool_time: tools.timeout,
+                ..AgentSettings::default()
+            },
+            delivery: config.delivery.rules(),
+            inbound: InboundLimits {
+                file_bytes: config.attachments.max_inbound_file_bytes,
+                files_per_turn: usize::try_from(config.attachments.max_inbound_files_per_turn).unwrap_or(usize::MAX),
+                ..InboundLimits::default()
+            },
+            tools: ToolLimits {
+                save_bytes: tools.save_max_file_bytes,
+                add_files: usize::try_from(tools.add.max_files).unwrap_or(usize::MAX),
+                add_file_bytes: tools.add.max_file_bytes,
+                add_call_bytes: tools.add.max_call_bytes,
+                add_turn_bytes: tools.add.max_turn_bytes,
+                ..ToolLimits::default()
+            },
+        }
+    }
+}
+
+/// Satchel, put together.
+pub struct Satchel {
+    /// The way in, for the channels' inbound sides.
+    pub inbound: Arc<dyn Inbound>,
+    /// The work; nothing happens until it runs.
+    pub lanes: Lanes,
+}
+
+/// Puts the ports together.
+#[must_use]
+pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
+    let Ports { ledger, blobs, workspace, bus, model, speech, channels, tools: extra_tools } = ports;
+    let tool_services =
+        ToolServices { ledger: Arc::clone(&ledger), blobs: Arc::clone(&blobs), workspace, limits: behaviour.tools };
+    let mut tools = built_in(tool_services.clone());
+    for ExtraTool { tool, paths } in extra_tools {
+        if let Err(error) = tools.register_with(tool, paths) {
+            tracing::error!(error = &error as &dyn std::error::Error, "a tool is left out");
+        }
+    }
+    let tools = tools.for_model(&tool_services);
+    let services = Services {
+        ledger: Arc::clone(&ledger),
+        bus: Arc::clone(&bus),
+        model,
+        tools: Toolbox::new(tools),
+        steer: steering,
+        settings: behaviour.agent,
+    };
+    let channels: HashMap<ChannelName, Arc<dyn Channel>> =
+        channels.into_iter().map(|channel| (channel.name(), channel)).collect();
+    let (claim, claimed) = mpsc::channel(LANES);
+    let hosting = Hosting { services, blobs, speech, channels, rules: behaviour.delivery, inbound: behaviour.inbound };
+    Satchel { inbound: Arc::new(Reception::new(ledger, bus, claim)), lanes: Lanes::new(hosting, claimed) }
+}

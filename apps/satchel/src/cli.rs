@@ -1,0 +1,317 @@
+//! What can be said on the command line.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use satchel_domain::{AttachmentId, ConversationId, PartId};
+
+/// A self-hosted assistant that loses no file.
+#[derive(Debug, Parser)]
+#[command(
+    name = "satchel",
+    version,
+    about = "A self-hosted assistant that loses no file",
+    long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nNo file that reaches it \
+                  is lost, every reply arrives once and in order, and what can't be delivered is told.\nWithout a \
+                  command it runs: `satchel` is `satchel run`.",
+    after_help = "Examples:\n  satchel chat                               talk in the terminal\n  satchel chat --once \
+                  \"save this\" --attach a.pdf  one turn, then exit\n  satchel run                                serve \
+                  all channels that are configured\n  satchel config show                        every setting and \
+                  where it comes from\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."
+)]
+pub struct Cli {
+    /// What applies to every command.
+    #[command(flatten)]
+    pub global: GlobalOptions,
+    /// What to do; nothing is `run`.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What applies to every command.
+#[derive(Debug, Args)]
+pub struct GlobalOptions {
+    /// Configuration file [default: SATCHEL_CONFIG, ./satchel.yaml, satchel/satchel.yaml in the XDG config directory]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Change one setting for this call, such as `--set delivery.max_age=12h`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", global = true)]
+    pub set: Vec<String>,
+    /// What is logged, such as `info` or `satchel=debug` [default: the setting `log`]
+    #[arg(long, value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve all channels that are configured, until SIGINT or SIGTERM
+    Run,
+    /// Talk to Satchel in the terminal
+    #[command(after_help = "Examples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
+                            \"save these\" --attach a.jpg --attach b.pdf --json")]
+    Chat(ChatOptions),
+    /// Show how a response would be sent on a channel, without sending it
+    #[command(after_help = "Examples:\n  satchel plan response.json --channel telegram\n  echo \
+                            '{\"text\":\"Hello\"}' | satchel plan - --channel discord --json")]
+    Plan(PlanOptions),
+    /// Look at the files that Satchel keeps
+    #[command(subcommand)]
+    Attachments(AttachmentsCommand),
+    /// Look at replies that are under way or failed
+    #[command(subcommand)]
+    Outbox(OutboxCommand),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Ask for tokens and write a satchel.yaml
+    #[command(hide = true)]
+    Init(Later),
+    /// Check what Satchel needs from this machine
+    #[command(hide = true)]
+    Doctor(Later),
+    /// Run a script
+    #[command(hide = true)]
+    Script(Later),
+    /// Run a declared task
+    #[command(hide = true)]
+    Task(Later),
+    /// Decide who may talk to Satchel
+    #[command(hide = true)]
+    Pair(Later),
+    /// Bring the database up to date
+    #[command(hide = true)]
+    Migrate(Later),
+}
+
+/// A command that comes later; whatever follows it is taken, so that the answer is "not built yet".
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct Later {
+    /// Not read.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub rest: Vec<OsString>,
+}
+
+/// What `chat` takes.
+#[derive(Debug, Args)]
+pub struct ChatOptions {
+    /// Say this, wait for the whole reply, exit
+    #[arg(long, value_name = "TEXT")]
+    pub once: Option<String>,
+    /// Send this file with it; may be repeated
+    #[arg(long, value_name = "FILE", requires = "once")]
+    pub attach: Vec<PathBuf>,
+    /// Print the turn's response and what became of each part as JSON
+    #[arg(long, requires = "once")]
+    pub json: bool,
+    /// The conversation's name; it is `console:NAME` everywhere else
+    #[arg(long, value_name = "NAME", default_value = "main", value_parser = console_conversation)]
+    pub conversation: ConversationId,
+}
+
+/// What `plan` takes.
+#[derive(Debug, Args)]
+pub struct PlanOptions {
+    /// An OutgoingResponse as JSON; `-` reads standard input
+    #[arg(value_name = "FILE.json")]
+    pub file: PathBuf,
+    /// Whose rules apply
+    #[arg(long, value_enum)]
+    pub channel: PlanChannel,
+    /// Print the plan itself as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A channel whose rules are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlanChannel {
+    /// Telegram.
+    Telegram,
+    /// Discord.
+    Discord,
+    /// The web page.
+    Web,
+    /// The terminal.
+    Console,
+}
+
+/// What can be done with files.
+#[derive(Debug, Subcommand)]
+pub enum AttachmentsCommand {
+    /// List files, the newest first
+    List {
+        /// Only those of this conversation, such as console:main
+        #[arg(long, value_name = "CONVERSATION")]
+        conversation: Option<ConversationId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show everything that is known of one file
+    Show {
+        /// Which file.
+        #[command(flatten)]
+        file: AttachmentChoice,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy a file out of Satchel
+    #[command(after_help = "Example:\n  satchel attachments export 17 --conversation console:main --to ~/Downloads")]
+    Export {
+        /// Which file.
+        #[command(flatten)]
+        file: AttachmentChoice,
+        /// The new file, or a directory for it; nothing is overwritten
+        #[arg(long, value_name = "PATH")]
+        to: PathBuf,
+    },
+    /// Remove the bytes that nothing has referred to for an hour
+    Gc,
+    /// Resolve declared attachments
+    #[command(hide = true)]
+    Resolve(Later),
+}
+
+/// One file.
+#[derive(Debug, Args)]
+pub struct AttachmentChoice {
+    /// Its id, or its number such as 17 or #17
+    #[arg(value_name = "ID|N", value_parser = file_name_of)]
+    pub file: FileKey,
+    /// Where the number counts, when several conversations have it
+    #[arg(long, value_name = "CONVERSATION")]
+    pub conversation: Option<ConversationId>,
+}
+
+/// How a file is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKey {
+    /// By its id.
+    Id(AttachmentId),
+    /// By its number in its conversation.
+    Number(u64),
+}
+
+/// What can be done with replies under way.
+#[derive(Debug, Subcommand)]
+pub enum OutboxCommand {
+    /// List parts that are under way or failed, the newest first
+    List {
+        /// Only those of this conversation
+        #[arg(long, value_name = "CONVERSATION")]
+        conversation: Option<ConversationId>,
+        /// Delivered ones too
+        #[arg(long)]
+        all: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one part
+    Show {
+        /// Its id
+        part: PartId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send the files of a part again, after whatever its conversation still waits for
+    Resend {
+        /// The part's id
+        part: PartId,
+    },
+    /// Give up a part that is not being sent
+    Discard {
+        /// Its id
+        part: PartId,
+    },
+}
+
+/// What can be asked about the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print every setting, its value and where it comes from; secrets are masked
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell whether the configuration is right
+    Check,
+    /// Print the schema of the configuration
+    #[command(hide = true)]
+    Schema(Later),
+}
+
+fn console_conversation(name: &str) -> Result<ConversationId, String> {
+    format!("console:{name}").parse().map_err(|_| "a name is made of letters, digits and any of - _ . / @".to_owned())
+}
+
+fn file_name_of(text: &str) -> Result<FileKey, String> {
+    if let Ok(number) = text.strip_prefix('#').unwrap_or(text).parse() {
+        return Ok(FileKey::Number(number));
+    }
+    text.parse().map(FileKey::Id).map_err(|_| {
+        "a file is named by its number, such as 17, or by an id such as 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_can_be_said_is_understood() {
+        for line in [
+            "",
+            "run",
+            "--config a.yaml run --set a=b --set c=d --log debug",
+            "chat",
+            "chat --once hello --attach a.jpg --attach b.pdf --json --conversation holiday",
+            "plan - --channel web --json",
+            "attachments list --conversation telegram:-100123/42 --json",
+            "attachments show #17",
+            "attachments export 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e --to out",
+            "attachments gc",
+            "outbox list --all",
+            "outbox discard 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e",
+            "config show --json",
+            "init --whatever",
+            "task run NAME --input k=v",
+            "attachments resolve a b",
+        ] {
+            let words = std::iter::once("satchel").chain(line.split_whitespace());
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "walk",
+            "chat --json",
+            "chat --attach a.jpg",
+            "chat --conversation a:b",
+            "plan a.json",
+            "plan a.json --channel fax",
+            "attachments show seventeen",
+            "attachments export 17",
+            "outbox show 17",
+            "config",
+        ] {
+            let words = std::iter::once("satchel").chain(line.split_whitespace());
+            let error = Cli::try_parse_from(words).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `satchel attachments …`: the files that Satchel keeps.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use futures::StreamExt;
+use satchel_domain::{Attachment, ConversationId, size};
+use satchel_ports::{
+    Blobs, Ledger,
+    ledger::{AttachmentKey, AttachmentQuery},
+};
+use tokio::io::AsyncWriteExt;
+
+use super::{WrongUsage, one_line, write_json, write_table, written_at};
+use crate::{
+    cli::{AttachmentChoice, FileKey},
+    upkeep::{self, Collected},
+};
+
+/// Lists files, the newest first.
+///
+/// # Errors
+/// When the ledger fails or the output can't be written.
+pub async fn list(
+    ledger: &dyn Ledger,
+    conversation: Option<ConversationId>,
+    json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let files = ledger.attachments(&AttachmentQuery { conversation, ..AttachmentQuery::default() }).await?;
+    if json {
+        return Ok(write_json(out, &files)?);
+    }
+    if files.is_empty() {
+        writeln!(out, "no files")?;
+        return Ok(());
+    }
+    let row = |file: &Attachment| {
+        vec![
+            format!("#{}", file.number),
+            one_line(file.filename.as_str(), 60),
+            file.mime.clone(),
+            size::human(file.bytes),
+            file.conversation.to_string(),
+            written_at(file.created_at),
+            file.id.to_string(),
+        ]
+    };
+    write_table(out, &files.iter().map(row).collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// Shows everything that is known of one file.
+///
+/// # Errors
+/// When there is no such file, its number is ambiguous, the ledger fails, or the output can't be written.
+pub async fn show(
+    ledger: &dyn Ledger,
+    choice: &AttachmentChoice,
+    json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let file = find(ledger, choice).await?;
+    if json {
+        return Ok(write_json(out, &file)?);
+    }
+    let mut rows = vec![
+        ("id", file.id.to_string()),
+        ("number", format!("#{}", file.number)),
+        ("conversation", file.conversation.to_string()),
+        ("name", one_line(file.filename.as_str(), 255)),
+        ("type", file.mime.clone()),
+        ("size", format!("{} ({} bytes)", size::human(file.bytes), file.bytes)),
+        ("sha256", file.sha256.to_string()),
+        ("source", word(&file.source)),
+        ("visibility", word(&file.visibility)),
+        ("stored", written_at(file.created_at)),
+    ];
+    if let (Some(width), Some(height)) = (file.media.width, file.media.height) {
+        rows.push(("pixels", format!("{width} x {height}")));
+    }
+    if let Some(duration) = file.media.duration_ms {
+        rows.push(("duration", format!("{}.{:03} s", duration / 1000, duration % 1000)));
+    }
+    if !file.description.is_empty() {
+        rows.push(("description", one_line(&file.description, 500)));
+    }
+    let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    write_table(out, &rows)?;
+    Ok(())
+}
+
+/// Copies a file out of Satchel; nothing is overwritten, and a copy that fails leaves nothing behind.
+///
+/// # Errors
+/// When there is no such file, the target exists, or the bytes can't be read or written.
+pub async fn export(
+    ledger: &dyn Ledger,
+    blobs: &dyn Blobs,
+    choice: &AttachmentChoice,
+    to: &Path,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let file = find(ledger, choice).await?;
+    let target = match tokio::fs::metadata(to).await {
+        Ok(found) if found.is_dir() => to.join(file.filename.as_str()),
+        _ => to.to_owned(),
+    };
+    let unfinished = Unfinished(Some(target.clone()));
+    let opened = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&target).await;
+    let mut new = match opened {
+        Ok(new) => new,
+        Err(error) => {
+            unfinished.keep();
+            return Err(error).with_context(|| format!("failed to create `{}`", target.display()));
+        }
+    };
+    let mut content = blobs.open(&file.sha256, None).await?;
+    while let Some(piece) = content.next().await {
+        let piece = piece.with_context(|| format!("failed to read #{} {}", file.number, file.filename))?;
+        new.write_all(&piece).await.with_context(|| format!("failed to write `{}`", target.display()))?;
+    }
+    new.sync_all().await.with_context(|| format!("failed to write `{}`", target.display()))?;
+    unfinished.keep();
+    writeln!(out, "{} ({})", target.display(), size::human(file.bytes))?;
+    Ok(())
+}
+
+/// Removes the bytes that nothing has referred to for an hour.
+///
+/// # Errors
+/// When the stores fail or the output can't be written.
+pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Collected { looked_at, unreferenced, freed } = upkeep::collect(ledger, blobs).await?;
+    writeln!(out, "{unreferenced} unreferenced of {looked_at} old, {} freed", size::human(freed))?;
+    Ok(())
+}
+
+/// Removes the new file when it is dropped before it is complete, cancellation included.
+struct Unfinished(Option<PathBuf>);
+
+impl Unfinished {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0
+            && let Err(error) = std::fs::remove_file(path)
+        {
+            tracing::warn!(path = %path.display(), %error, "an unfinished copy could not be removed");
+        }
+    }
+}
+
+/// A number counts within its conversation; without one it must be the only file of that number.
+async fn find(ledger: &dyn Ledger, choice: &AttachmentChoice) -> anyhow::Result<Attachment> {
+    let key = match choice.file {
+        FileKey::Id(id) => AttachmentKey::Id(id),
+        FileKey::Number(number) => AttachmentKey::Number(number),
+    };
+    if let Some(conversation) = &choice.conversation {
+        let found = ledger.attachment(conversation, key).await?;
+        return found.with_context(|| format!("{conversation} has no file {}", written(choice.file)));
+    }
+    let mut files = ledger.attachments(&AttachmentQuery::default()).await?;
+    files.retain(|file| match choice.file {
+        FileKey::Id(id) => file.id == id,
+        FileKey::Number(number) => file.number == number,
+    });
+    if files.len() > 1 {
+        let conversations: Vec<String> = files.iter().map(|file| file.conversation.to_string()).collect();
+        let written = written(choice.file);
+        let message = format!(
+            "{written} is a file in several conversations: add --conversation with one of {}",
+            conversations.join(", ")
+        );
+        return Err(WrongUsage(message).into());
+    }
+    files.pop().with_context(|| format!("there is no file {}", written(choice.file)))
+}
+
+fn written(file: FileKey) -> String {
+    match file {
+        FileKey::Id(id) => id.to_string(),
+        FileKey::Number(number) => format!("#{number}"),
+    }
+}
+
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

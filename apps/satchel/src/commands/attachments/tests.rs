@@ -1,0 +1,126 @@
+//! What operators see of files, on mocks of the ledger and the blob store.
+
+use bytes::Bytes;
+use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+use satchel_ports::{BlobError, ByteStream, MockBlobs, MockLedger};
+use uuid::Uuid;
+
+use super::*;
+
+fn file(id: u128, number: u64, conversation: &str) -> Attachment {
+    Attachment {
+        id: AttachmentId(Uuid::from_u128(id)),
+        number,
+        conversation: conversation.parse().unwrap(),
+        source: Source::User,
+        filename: Filename::from_untrusted("скан.pdf"),
+        mime: "application/pdf".to_owned(),
+        bytes: 6,
+        sha256: Sha256([7; 32]),
+        media: Media { width: Some(2), height: Some(3), duration_ms: Some(1500), animated: false },
+        description: "a scan\u{1b}[31m".to_owned(),
+        created_at: Timestamp(1_700_000_000_000),
+        visibility: Visibility::Deliver,
+    }
+}
+
+fn ledger() -> MockLedger {
+    let mut ledger = MockLedger::new();
+    let files = vec![file(3, 1, "web:b"), file(2, 2, "console:main"), file(1, 1, "console:main")];
+    let of_one = files.clone();
+    ledger.expect_attachments().returning(move |_| Ok(files.clone()));
+    ledger.expect_attachment().returning(move |conversation, key| {
+        let fits = |file: &&Attachment| {
+            file.conversation == *conversation
+                && match key {
+                    AttachmentKey::Id(id) => file.id == id,
+                    AttachmentKey::Number(number) => file.number == number,
+                }
+        };
+        Ok(of_one.iter().find(fits).cloned())
+    });
+    ledger
+}
+
+fn blobs(pieces: Vec<std::io::Result<Bytes>>) -> MockBlobs {
+    let mut blobs = MockBlobs::new();
+    let pieces = std::sync::Mutex::new(Some(pieces));
+    blobs.expect_open().returning(move |_, _| {
+        let pieces = pieces.lock().unwrap().take().unwrap_or_default();
+        Ok(Box::pin(futures::stream::iter(pieces)) as ByteStream)
+    });
+    blobs
+}
+
+fn choice(file: FileKey, conversation: Option<&str>) -> AttachmentChoice {
+    AttachmentChoice { file, conversation: conversation.map(|text| text.parse().unwrap()) }
+}
+
+#[tokio::test]
+async fn files_are_listed_and_shown() {
+    let mut out = Vec::new();
+    list(&ledger(), None, false, &mut out).await.unwrap();
+    writeln!(out).unwrap();
+    show(&ledger(), &choice(FileKey::Number(2), None), false, &mut out).await.unwrap();
+    insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    let mut out = Vec::new();
+    list(&ledger(), None, true, &mut out).await.unwrap();
+    assert_eq!(serde_json::from_slice::<Vec<Attachment>>(&out).unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_number_that_several_conversations_have_needs_one_of_them() {
+    let ledger = ledger();
+    let error = find(&ledger, &choice(FileKey::Number(1), None)).await.unwrap_err();
+    assert!(error.is::<WrongUsage>());
+    assert!(error.to_string().ends_with("--conversation with one of web:b, console:main"), "{error}");
+    let found = find(&ledger, &choice(FileKey::Number(1), Some("web:b"))).await.unwrap();
+    assert_eq!(found.id, AttachmentId(Uuid::from_u128(3)));
+    let by_id = find(&ledger, &choice(FileKey::Id(AttachmentId(Uuid::from_u128(1))), None)).await.unwrap();
+    assert_eq!(by_id.conversation.to_string(), "console:main");
+    for missing in [choice(FileKey::Number(9), None), choice(FileKey::Number(2), Some("web:b"))] {
+        let error = find(&ledger, &missing).await.unwrap_err();
+        assert!(!error.is::<WrongUsage>() && error.to_string().contains("no file #"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_is_whole_or_not_there_and_overwrites_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let which = choice(FileKey::Number(2), None);
+    let whole = || vec![Ok(Bytes::from_static(b"abc")), Ok(Bytes::from_static(b"def"))];
+    let mut out = Vec::new();
+    export(&ledger(), &blobs(whole()), &which, dir.path(), &mut out).await.unwrap();
+    assert_eq!(std::fs::read(dir.path().join("скан.pdf")).unwrap(), b"abcdef");
+    assert!(String::from_utf8(out).unwrap().ends_with("скан.pdf (6 B)\n"));
+
+    let error = export(&ledger(), &blobs(whole()), &which, dir.path(), &mut Vec::new()).await.unwrap_err();
+    assert!(error.to_string().starts_with("failed to create"), "{error}");
+    assert_eq!(std::fs::read(dir.path().join("скан.pdf")).unwrap(), b"abcdef");
+
+    let broken = vec![Ok(Bytes::from_static(b"abc")), Err(std::io::Error::other("damaged"))];
+    let target = dir.path().join("copy");
+    export(&ledger(), &blobs(broken), &which, &target, &mut Vec::new()).await.unwrap_err();
+    assert!(!target.exists());
+
+    let mut gone = MockBlobs::new();
+    gone.expect_open().returning(|sha256, _| Err(BlobError::Missing(*sha256)));
+    export(&ledger(), &gone, &which, &target, &mut Vec::new()).await.unwrap_err();
+    assert!(!target.exists());
+}
+
+#[tokio::test]
+async fn only_what_nothing_refers_to_is_marked() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_unreferenced().returning(|blobs| Ok(blobs[1..].to_vec()));
+    let mut blobs = MockBlobs::new();
+    blobs
+        .expect_stale()
+        .withf(|grace| *grace == upkeep::GRACE)
+        .returning(|_| Ok(vec![Sha256([1; 32]), Sha256([2; 32])]));
+    blobs.expect_mark().withf(|marked| marked == [Sha256([2; 32])]).times(1).returning(|_| Ok(()));
+    blobs.expect_sweep().times(1).returning(|| Ok(1_250));
+    let mut out = Vec::new();
+    gc(&ledger, &blobs, &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "1 unreferenced of 2 old, 1.2 KB freed\n");
+}

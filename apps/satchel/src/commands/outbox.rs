@@ -1,0 +1,136 @@
+//! `satchel outbox …`: replies that are under way or failed.
+
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use satchel_domain::{ConversationId, InboundMessage, Part, PartId, PartState, Sender};
+use satchel_ports::{
+    Ledger,
+    ledger::{Claim, OutboxQuery},
+};
+
+use super::{summary, write_json, write_table, written_at};
+
+/// The sender under whose name the operator's commands are stored.
+pub const OPERATOR: &str = "operator";
+
+/// Lists parts, the newest first.
+///
+/// # Errors
+/// When the ledger fails or the output can't be written.
+pub async fn list(
+    ledger: &dyn Ledger,
+    conversation: Option<ConversationId>,
+    with_delivered: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let query = OutboxQuery { conversation, with_delivered, ..OutboxQuery::default() };
+    let parts = ledger.outbox(&query).await?;
+    if json {
+        return Ok(write_json(out, &parts)?);
+    }
+    if parts.is_empty() {
+        writeln!(out, "nothing is under way and nothing has failed")?;
+        return Ok(());
+    }
+    let row = |part: &Part| {
+        vec![
+            part.id.to_string(),
+            part.conversation.to_string(),
+            part.content.kind().to_owned(),
+            standing(&part.state),
+            summary(&part.content),
+        ]
+    };
+    write_table(out, &parts.iter().map(row).collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// Shows one part.
+///
+/// # Errors
+/// When there is no such part, the ledger fails, or the output can't be written.
+pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let part = find(ledger, part).await?;
+    if json {
+        return Ok(write_json(out, &part)?);
+    }
+    let mut rows = vec![
+        ("id", part.id.to_string()),
+        ("conversation", part.conversation.to_string()),
+        ("turn", part.turn.to_string()),
+        ("kind", part.content.kind().to_owned()),
+        ("content", summary(&part.content)),
+        ("state", standing(&part.state)),
+        ("attempts", part.attempts.to_string()),
+        ("planned", written_at(part.created_at)),
+    ];
+    if let Some(first) = part.first_attempt_at {
+        rows.push(("first attempt", written_at(first)));
+    }
+    if part.labelled {
+        rows.push(("label", "possible duplicate".to_owned()));
+    }
+    let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    write_table(out, &rows)?;
+    Ok(())
+}
+
+/// Has the files of a part sent again: stores `/resend N` for each in the part's conversation, so that the process that
+/// serves it does it in the lane's order.
+///
+/// # Errors
+/// When there is no such part, it has no files, or the ledger fails.
+pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
+    let part = find(ledger, part).await?;
+    let files = part.content.files();
+    if files.is_empty() {
+        bail!("part {} is a {} without files: only files can be sent again", part.id, part.content.kind());
+    }
+    for item in files {
+        let text = format!("/resend {}", item.attachment.number);
+        let message = InboundMessage {
+            conversation: part.conversation.clone(),
+            key: format!("{OPERATOR}:{}", ledger.new_id()),
+            edit_of: None,
+            sender: Sender { id: OPERATOR.to_owned(), name: OPERATOR.to_owned() },
+            text,
+            files: Vec::new(),
+            album: None,
+            message: None,
+            raw: serde_json::Value::Null,
+        };
+        ledger.receive(&message, Claim::Leave).await?;
+        writeln!(out, "queued: {} in {}", message.text, message.conversation)?;
+    }
+    Ok(())
+}
+
+/// Gives up a part that is not being sent.
+///
+/// # Errors
+/// When the part is unknown, settled or being sent, or the ledger fails.
+pub async fn discard(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
+    ledger.discard_part(part).await?;
+    writeln!(out, "discarded: {part}")?;
+    Ok(())
+}
+
+async fn find(ledger: &dyn Ledger, part: PartId) -> anyhow::Result<Part> {
+    let query = OutboxQuery { part: Some(part), with_delivered: true, ..OutboxQuery::default() };
+    ledger.outbox(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
+}
+
+fn standing(state: &PartState) -> String {
+    match state {
+        PartState::Failed { reason } => format!("failed: {}", super::one_line(&reason.to_string(), 120)),
+        PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => {
+            format!("{}: {}", state.name().replace('_', " "), super::one_line(reason, 120))
+        }
+        state => state.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! The configuration: one file, the environment and `--set`, read into one [`Config`] in which every value is checked.
+//!
+//! Each part of Satchel has its own section in a file of its own; [`load`] puts them together. Precedence, weakest
+//! first: default, file, environment, `--set`. A value that wins replaces the other whole, lists too.
+
+pub mod attachments;
+pub mod channels;
+pub mod delivery;
+mod later;
+mod locate;
+mod masking;
+pub mod models;
+pub mod origin;
+mod overlay;
+mod reader;
+pub mod storage;
+pub mod tools;
+mod tree;
+pub mod turn;
+mod units;
+mod unknown;
+pub mod web;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    ffi::OsString,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use self::{
+    origin::{Origin, Problem, Problems},
+    reader::Reader,
+    tree::Node,
+};
+
+/// The variable that names the configuration file; every other `SATCHEL_` variable is a setting.
+pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
+
+/// The longest configuration file that is read.
+const LONGEST_FILE: u64 = 4_000_000;
+
+/// Everything that can be configured, checked and with its defaults.
+#[derive(Debug)]
+pub struct Config {
+    /// What is logged: a filter such as `info` or `satchel=debug`.
+    pub log: Option<String>,
+    /// Which model answers.
+    pub models: models::Models,
+    /// Where the ledger and the files are kept.
+    pub storage: storage::Storage,
+    /// The directories that tools work in.
+    pub workspace: storage::WorkspaceSettings,
+    /// What carries events.
+    pub bus: storage::Bus,
+    /// How replies go out.
+    pub delivery: delivery::Delivery,
+    /// How far one turn may go.
+    pub turn: turn::TurnSettings,
+    /// What tools may do.
+    pub tools: tools::ToolSettings,
+    /// How files come in.
+    pub attachments: attachments::AttachmentSettings,
+    /// Telegram.
+    pub telegram: channels::Telegram,
+    /// Discord.
+    pub discord: channels::Discord,
+    /// The web page.
+    pub web: web::Web,
+    /// The figures.
+    pub metrics: web::Metrics,
+}
+
+/// What the configuration is read from. Nothing else is looked at.
+#[derive(Debug)]
+pub struct Sources<'a> {
+    /// The file that `--config` names.
+    pub file: Option<&'a Path>,
+    /// The `KEY=VALUE` pairs of `--set`.
+    pub set: &'a [String],
+    /// The environment.
+    pub environment: &'a [(OsString, OsString)],
+    /// The working directory.
+    pub cwd: &'a Path,
+}
+
+/// One setting as `config show` prints it. A secret is masked here already.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The dotted key.
+    pub key: String,
+    /// The effective value; null when there is none.
+    pub value: serde_json::Value,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A configuration without mistakes.
+#[derive(Debug)]
+pub struct Loaded {
+    config: Config,
+    not_built: Vec<Problem>,
+    /// Every setting, by its key.
+    pub settings: Vec<Setting>,
+    /// The file that was read, as it was found.
+    pub file: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// The configuration to run with.
+    ///
+    /// # Errors
+    /// When it switches on something that isn't built yet.
+    pub fn ready(self) -> Result<Config, Problems> {
+        match self.not_built.is_empty() {
+            true => Ok(self.config),
+            false => Err(Problems(self.not_built)),
+        }
+    }
+
+    /// What the configuration switches on and isn't built yet.
+    #[must_use]
+    pub fn not_built(&self) -> &[Problem] {
+        &self.not_built
+    }
+}
+
+/// Reads the configuration.
+///
+/// # Errors
+/// With everything that is wrong, as far as it could be read.
+pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
+    let file = locate::config_file(sources.file, sources.environment, sources.cwd);
+    let mut root = match &file {
+        Some(path) => read_file(path, sources.cwd).map_err(|problem| Problems(vec![problem]))?,
+        None => Node::empty_section(),
+    };
+    let mut problems = Vec::new();
+    overlay::lay_environment(&mut root, sources.environment, &mut problems);
+    overlay::lay_command_line(&mut root, sources.set, &mut problems);
+    let mut reader = Reader::new(root, sources.cwd, problems);
+    let default_data_dir = locate::data_dir(sources.environment, sources.cwd);
+    let config = Config {
+        log: reader.text("log"),
+        models: models::read(&mut reader),
+        storage: storage::read(&mut reader, &default_data_dir),
+        workspace: storage::read_workspace(&mut reader),
+        bus: storage::read_bus(&mut reader),
+        delivery: delivery::read(&mut reader),
+        turn: turn::read(&mut reader),
+        tools: tools::read(&mut reader),
+        attachments: attachments::read(&mut reader),
+        telegram: channels::read_telegram(&mut reader),
+        discord: channels::read_discord(&mut reader),
+        web: web::read(&mut reader),
+        metrics: web::read_metrics(&mut reader),
+    };
+    later::read(&mut reader);
+    let mut findings = reader.finish();
+    findings.problems.sort_by_key(|problem| problem.origin.place());
+    if !findings.problems.is_empty() {
+        return Err(Problems(findings.problems));
+    }
+    Ok(Loaded { config, not_built: findings.not_built, settings: findings.settings, file })
+}
+
+fn read_file(path: &Path, cwd: &Path) -> Result<Node, Problem> {
+    let problem = |reason: String| {
+        let message = format!("the configuration file {} {reason}", path.display());
+        Problem { origin: Origin::Default, message }
+    };
+    let failed = |error: std::io::Error| problem(format!("can't be read: {error}"));
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(cwd.join(path)).map_err(failed)?;
+    file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        return Err(problem(format!("is larger than {}", satchel_domain::size::human(LONGEST_FILE))));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|error| problem(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to())))?;
+    tree::parse(&Arc::from(path), &text)
+}

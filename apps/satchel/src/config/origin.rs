@@ -1,0 +1,102 @@
+//! Where a setting comes from, and what is wrong with it.
+
+use std::{fmt, path::Path, path::PathBuf, sync::Arc};
+
+/// Where a value was given. The later variants win over the earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere: it is what Satchel does unasked.
+    Default,
+    /// In the configuration file.
+    File {
+        /// The file, as it was found.
+        path: Arc<Path>,
+        /// The line, from 1.
+        line: u64,
+        /// The column, from 1.
+        column: u64,
+    },
+    /// In this environment variable.
+    Environment(String),
+    /// On the command line, with `--set`.
+    CommandLine,
+    /// In a file of its own, which a `…_file` key names.
+    SecretFile {
+        /// The file that was read.
+        path: PathBuf,
+        /// Where the `…_file` key was given.
+        named_by: Box<Origin>,
+    },
+}
+
+impl Origin {
+    /// How strongly it counts: a value of a higher rank replaces one of a lower.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File { .. } => 1,
+            Self::Environment(_) => 2,
+            Self::CommandLine => 3,
+            Self::SecretFile { named_by, .. } => named_by.rank(),
+        }
+    }
+
+    /// What mistakes are sorted by: the file from top to bottom, then the rest.
+    pub(crate) fn place(&self) -> (u8, u64, u64) {
+        match self {
+            Self::File { line, column, .. } => (self.rank(), *line, *column),
+            _ => (self.rank(), 0, 0),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line, .. } => write!(f, "{}:{line}", path.display()),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::CommandLine => f.write_str("--set"),
+            Self::SecretFile { path, named_by } => write!(f, "{} ({named_by})", path.display()),
+        }
+    }
+}
+
+/// One mistake in the configuration, or one part that is switched on and isn't built yet. Never holds a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where the mistake was made.
+    pub origin: Origin,
+    /// What is wrong and what is allowed.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::Default => f.write_str(&self.message),
+            Origin::File { path, line, column } => write!(f, "{}:{line}:{column}: {}", path.display(), self.message),
+            Origin::Environment(name) => write!(f, "{name}: {}", self.message),
+            Origin::CommandLine => write!(f, "--set: {}", self.message),
+            Origin::SecretFile { named_by, .. } => {
+                Self { origin: (**named_by).clone(), message: self.message.clone() }.fmt(f)
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with the configuration, as far as it could be read; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\nerror: ")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}

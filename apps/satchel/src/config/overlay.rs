@@ -1,0 +1,91 @@
+//! The environment and the command line, laid over the configuration file.
+//!
+//! `SATCHEL_TELEGRAM__TOKEN` is `telegram.token`: two underscores between levels, any case after `SATCHEL_`.
+//! A name that the file has already is found without regard to case, and with `_` for the `-` that environment
+//! variables can't hold; a new name (`SATCHEL_MODELS__FAST__PROVIDER`) is taken in lower case.
+//! A variable that is set to nothing counts as not set, because container files pass on what they don't have.
+
+use std::ffi::OsString;
+
+use super::{
+    CONFIG_VARIABLE,
+    origin::{Origin, Problem},
+    tree::{Node, Value},
+};
+
+/// What every variable of ours begins with.
+pub(crate) const PREFIX: &str = "SATCHEL_";
+
+/// Lays all `SATCHEL_` variables over the tree.
+pub(crate) fn lay_environment(root: &mut Node, environment: &[(OsString, OsString)], problems: &mut Vec<Problem>) {
+    let mut variables: Vec<_> = environment
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?, value)))
+        .filter(|(name, _)| name.starts_with(PREFIX) && *name != CONFIG_VARIABLE)
+        .collect();
+    // A section before what stands in it, whatever order the system has them in.
+    variables.sort_unstable();
+    for (name, value) in variables {
+        if value.is_empty() {
+            continue;
+        }
+        let origin = Origin::Environment(name.to_owned());
+        let Some(value) = value.to_str() else {
+            problems.push(Problem { origin, message: "the value is not UTF-8".to_owned() });
+            continue;
+        };
+        let segments: Vec<&str> = name[PREFIX.len()..].split("__").collect();
+        lay(root, &segments, value, origin, problems);
+    }
+}
+
+/// Lays the `key=value` pairs of `--set` over the tree, later ones over earlier ones.
+pub(crate) fn lay_command_line(root: &mut Node, pairs: &[String], problems: &mut Vec<Problem>) {
+    for pair in pairs {
+        // The pair itself is not repeated: it may be a secret without its key.
+        let Some((key, value)) = pair.split_once('=') else {
+            let message = "expected KEY=VALUE, such as `--set delivery.max_age=12h`".to_owned();
+            problems.push(Problem { origin: Origin::CommandLine, message });
+            continue;
+        };
+        let segments: Vec<&str> = key.trim().split('.').collect();
+        lay(root, &segments, value, Origin::CommandLine, problems);
+    }
+}
+
+/// The environment variable that sets a key.
+pub(crate) fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").replace('-', "_").to_uppercase())
+}
+
+fn lay(root: &mut Node, segments: &[&str], value: &str, origin: Origin, problems: &mut Vec<Problem>) {
+    if segments.iter().any(|segment| segment.is_empty()) {
+        let message = "names no setting: a part of the name is empty".to_owned();
+        problems.push(Problem { origin, message });
+        return;
+    }
+    let mut node = root;
+    for (depth, segment) in segments.iter().enumerate() {
+        if node.value == Value::Null {
+            node.value = Value::Section(Vec::new());
+        }
+        let Value::Section(entries) = &mut node.value else {
+            let message = format!("`{}` is a value and no section", segments[..depth].join(".").to_lowercase());
+            problems.push(Problem { origin, message });
+            return;
+        };
+        let index = match entries.iter().position(|(name, _)| same_name(name, segment)) {
+            Some(index) => index,
+            None => {
+                entries.push((segment.to_lowercase(), Node { value: Value::Null, origin: origin.clone() }));
+                entries.len() - 1
+            }
+        };
+        node = &mut entries[index].1;
+    }
+    *node = Node { value: Value::Given(value.to_owned()), origin };
+}
+
+fn same_name(name: &str, segment: &str) -> bool {
+    name == segment || name.replace('-', "_").eq_ignore_ascii_case(&segment.replace('-', "_"))
+}

@@ -1,0 +1,425 @@
+//! What the configuration promises, through the one door that everybody uses: [`load`].
+
+use std::{ffi::OsString, fs, path::Path};
+
+use secrecy::ExposeSecret;
+
+use super::*;
+use crate::commands;
+
+const CANARY: &str = "canary-5f1d0e";
+
+/// A directory with a configuration in it, the environment and the command line beside it.
+struct Place {
+    dir: tempfile::TempDir,
+    environment: Vec<(OsString, OsString)>,
+    set: Vec<String>,
+}
+
+impl Place {
+    fn empty() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), environment: Vec::new(), set: Vec::new() }
+    }
+
+    fn with(yaml: &str) -> Self {
+        let place = Self::empty();
+        fs::write(place.dir.path().join("satchel.yaml"), yaml).unwrap();
+        place
+    }
+
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    fn set(mut self, pair: &str) -> Self {
+        self.set.push(pair.to_owned());
+        self
+    }
+
+    fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        fs::write(self.dir.path().join(name), content).unwrap();
+        self
+    }
+
+    fn load(&self) -> Result<Loaded, Problems> {
+        let cwd = self.dir.path();
+        load(&Sources { file: None, set: &self.set, environment: &self.environment, cwd })
+    }
+
+    fn config(&self) -> Config {
+        self.load().unwrap().ready().unwrap()
+    }
+
+    /// All that is wrong, with the directory's own name taken out.
+    fn complaint(&self) -> String {
+        let problems = match self.load() {
+            Err(problems) => problems,
+            Ok(loaded) => match loaded.ready() {
+                Err(problems) => problems,
+                Ok(_) => return "accepted".to_owned(),
+            },
+        };
+        problems.to_string().replace(&self.dir.path().display().to_string(), "<dir>")
+    }
+
+    fn setting(&self, key: &str) -> Setting {
+        self.load().unwrap().settings.into_iter().find(|setting| setting.key == key).unwrap()
+    }
+}
+
+#[test]
+fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
+    let cases = [
+        ("unknown key", "telegram:\n  tokn: x\n"),
+        ("unknown section", "telgram:\n  token: x\n"),
+        ("key of another section", "data_dir: here\n"),
+        ("nothing like it", "storage:\n  zzzzzzzzzz: 1\n"),
+        ("section as a value", "storage: here\n"),
+        ("value as a section", "model:\n  name: x\n"),
+        ("list instead of text", "log: [a]\n"),
+        ("number instead of text", "model: 4\n"),
+        ("truth value instead of text", "model: true\n"),
+        ("text instead of number", "turn:\n  model_calls: lots\n"),
+        ("number out of range", "turn:\n  model_calls: 0\n  tool_calls: -1\n"),
+        ("fraction instead of number", "turn:\n  model_calls: 2.5\n"),
+        ("bare duration", "delivery:\n  max_age: 24\n"),
+        ("bad duration", "delivery:\n  max_age: soon\n"),
+        ("bad size", "workspace:\n  quota: 2 gigs\n"),
+        ("size of nothing", "workspace:\n  quota: 0\n"),
+        ("bad choice", "delivery:\n  pace: fast\n  on_doubt: 3\n"),
+        ("bad choice in a list", "tools:\n  confirm: [dangerous]\n"),
+        ("bad URL", "telegram:\n  api_url: telegram.org\n"),
+        ("bad database", "storage:\n  database_url: mysql://x\n  blobs_url: 'file:'\n"),
+        ("bad bus", "bus:\n  url: amqp://x\n"),
+        ("bad address", "web:\n  listen: localhost\n"),
+        ("bad MIME type", "attachments:\n  allowed_mime_types:\n    image: [png]\n"),
+        ("unknown provider", "models:\n  a:\n    provider: openia\n"),
+        ("no provider", "models:\n  a:\n    model: x\n"),
+        ("unknown key of a model", "models:\n  a:\n    provider: offline\n    apikey: x\n"),
+        ("unknown model", "model: fast\nmodels:\n  slow:\n    provider: offline\n"),
+        ("models as a list", "models: [a]\n"),
+        ("two at once", "turn:\n  model_calls: x\ndelivery:\n  max_age: y\nfoo: 1\n"),
+        ("duplicate key", "log: a\nlog: b\n"),
+        ("duplicate key below", "turn:\n  model_calls: 1\n  model_calls: 2\n"),
+        ("unclosed list", "tools:\n  confirm: [privileged\nlog: a\n"),
+        ("unclosed quote", "log: \"info\nmodel: a\n"),
+        ("unquoted template", "log: {{ .level }}\n"),
+        ("unquoted template in a list", "tools:\n  confirm:\n    - {{ tier }}\n"),
+        ("tab", "turn:\n\tmodel_calls: 3\n"),
+        ("wrong indentation", "turn:\n  model_calls: 3\n model: x\n"),
+        ("no such anchor", "log: *level\n"),
+        ("two documents", "log: a\n---\nlog: b\n"),
+        ("text alone", "hello\n"),
+        ("list alone", "- a\n- b\n"),
+        ("number as a key", "turn:\n  3: x\n"),
+        ("empty key", "'': x\n"),
+        ("a dot in a key", "turn.model_calls: 3\n"),
+        ("a dot in a name", "models:\n  a.b:\n    provider: offline\n"),
+    ];
+    let shown: Vec<String> =
+        cases.iter().map(|(name, yaml)| format!("## {name}\n{}", Place::with(yaml).complaint())).collect();
+    insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+#[test]
+fn what_is_not_built_yet_is_named_with_its_place() {
+    let cases = [
+        "telegram:\n  token: a\n",
+        "discord:\n  token: a\n",
+        "models:\n  a:\n    provider: openai\n",
+        "storage:\n  database_url: postgres://u:p@h/d\n  blobs_url: s3://bucket\n",
+        "bus:\n  url: nats://h\n",
+        "web:\n  listen: 0.0.0.0:80\n",
+        "metrics:\n  listen: 127.0.0.1:9\n",
+        "tools:\n  confirm: [side_effecting]\n",
+        "schedules:\n  - every: 1h\n",
+        "agents:\n  a: {}\ntasks:\n  b: {}\nmcp:\n  c: {}\n",
+    ];
+    let shown: Vec<String> = cases.iter().map(|yaml| Place::with(yaml).complaint()).collect();
+    insta::assert_snapshot!(shown.join("\n"));
+    for harmless in [
+        "web:\n  listen: off\n",
+        "web:\n  listen: 127.0.0.1:8787\n",
+        "agents: {}\n",
+        "tools:\n  confirm: []\n",
+        "telegram:\n",
+    ] {
+        assert_eq!(Place::with(harmless).complaint(), "accepted", "{harmless}");
+    }
+}
+
+#[test]
+fn the_environment_and_the_command_line_are_as_strict_as_the_file() {
+    let cases = [
+        Place::empty().env("SATCHEL_TELEGRAM__TOKN", "x"),
+        Place::empty().env("SATCHEL_TELEGRAM_TOKEN", "x"),
+        Place::empty().env("SATCHEL_NONSENSE", "x"),
+        Place::empty().env("SATCHEL_TURN__", "x"),
+        Place::empty().env("SATCHEL_TURN", "x"),
+        Place::empty().env("SATCHEL_TURN__MODEL_CALLS", "many"),
+        Place::empty().env("SATCHEL_LOG__LEVEL", "x"),
+        Place::empty().env("SATCHEL_FOO__A", "1").env("SATCHEL_FOO__B", "2"),
+        Place::with("model: offline\n").env("SATCHEL_MODEL__NAME", "x"),
+        Place::empty().set("delivery.max_ag=1h"),
+        Place::empty().set("delivery.max_age"),
+        Place::empty().set("=x"),
+        Place::empty().set("delivery.max_age=1"),
+        Place::empty().env("SATCHEL_CONFIG", "missing.yaml"),
+        Place::empty().env("SATCHEL_CONFIG", "."),
+        Place::empty().file("satchel.yaml", b"log: \xff\n"),
+        Place::empty().file("satchel.yaml", "# ".repeat(3 << 20)),
+    ];
+    let shown: Vec<String> = cases.iter().map(Place::complaint).collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_utf8_is_named_and_others_may_hold_anything() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let mut place = Place::empty();
+    place.environment.push(("OTHER".into(), OsString::from_vec(vec![0xff])));
+    assert_eq!(place.complaint(), "accepted");
+    place.environment.push(("SATCHEL_LOG".into(), OsString::from_vec(vec![0xff])));
+    assert_eq!(place.complaint(), "SATCHEL_LOG: the value is not UTF-8");
+}
+
+#[test]
+fn the_stronger_origin_wins_and_is_remembered() {
+    let file = || Place::with("delivery:\n  pace: off\n  max_age: 1h\n");
+    let origin = |place: &Place| {
+        let setting = place.setting("delivery.max_age");
+        format!("{} from {}", setting.value.as_str().unwrap(), setting.origin)
+    };
+    assert_eq!(origin(&Place::empty()), "24h from default");
+    assert_eq!(origin(&file()), "1h from satchel.yaml:3");
+    let environment = || file().env("SATCHEL_DELIVERY__MAX_AGE", "2h");
+    assert_eq!(origin(&environment()), "2h from environment SATCHEL_DELIVERY__MAX_AGE");
+    let all = environment().set("delivery.max_age=3h").set("delivery.max_age=4h");
+    assert_eq!(origin(&all), "4h from --set");
+    assert_eq!(all.config().delivery.max_age.as_secs(), 4 * 3600);
+    assert_eq!(all.config().delivery.pace, delivery::PaceChoice::Off);
+    assert_eq!(origin(&file().env("SATCHEL_DELIVERY__MAX_AGE", "")), "1h from satchel.yaml:3");
+    assert_eq!(origin(&file().env("SATCHEL_delivery__Max_Age", "5h")), "5h from environment SATCHEL_delivery__Max_Age");
+}
+
+#[test]
+fn a_wrong_value_that_a_stronger_one_replaces_does_no_harm() {
+    let place = Place::with("delivery:\n  max_age: soon\n").set("delivery.max_age=3h");
+    assert_eq!(place.config().delivery.max_age.as_secs(), 3 * 3600);
+}
+
+#[test]
+fn lists_and_names_can_be_given_outside_the_file() {
+    let place = Place::with("models:\n  My-Model:\n    provider: offline\n")
+        .env("SATCHEL_TELEGRAM__ALLOW_USERS", "1, 2,@three")
+        .env("SATCHEL_MODELS__MY_MODEL__MODEL", "m")
+        .env("SATCHEL_MODELS__NEW__PROVIDER", "offline")
+        .set("telegram.owners=[\"4\"]");
+    let config = place.config();
+    assert_eq!(config.telegram.allow_users, ["1", "2", "@three"]);
+    assert_eq!(config.telegram.owners, ["4"]);
+    let names: Vec<_> = config.models.declared.iter().map(|model| (&*model.name, model.model.as_deref())).collect();
+    assert_eq!(names, [("My-Model", Some("m")), ("new", None)]);
+    assert_eq!(config.models.default, "My-Model");
+}
+
+#[test]
+fn without_anything_there_are_defaults() {
+    let config = Place::empty().config();
+    assert_eq!(config.models.default, models::BUILT_IN);
+    assert!(config.models.chosen().is_none());
+    assert_eq!((config.turn.model_calls, config.turn.tool_calls), (25, 80));
+    assert_eq!(config.delivery.rules(), satchel_domain::delivery::DeliveryRules::default());
+    assert_eq!(config.workspace.quota, 2 << 30);
+}
+
+#[test]
+fn every_key_of_the_specification_can_be_given() {
+    let place = Place::with(include_str!("tests/every_key.yaml")).file("secret", "s\n");
+    let loaded = place.load().unwrap_or_else(|problems| panic!("{problems}"));
+    let unset: Vec<_> = loaded
+        .settings
+        .iter()
+        .filter(|setting| setting.origin == Origin::Default)
+        .map(|setting| setting.key.as_str())
+        .collect();
+    assert_eq!(unset, Vec::<&str>::new(), "the example leaves these out");
+    assert!(loaded.settings.len() > 55, "{}", loaded.settings.len());
+    insta::assert_snapshot!(shown(&place, false));
+}
+
+#[test]
+fn all_of_it_can_be_given_by_the_environment_too() {
+    let keys: Vec<_> = Place::empty().load().unwrap().settings;
+    for setting in keys {
+        let place = Place::empty().env(&overlay::variable_of(&setting.key), "\u{1}");
+        // Whatever becomes of the value, the name is known.
+        assert!(!place.complaint().contains("no setting has this name"), "{}", setting.key);
+    }
+}
+
+#[test]
+fn secrets_are_read_from_their_files() {
+    let place = Place::with("web:\n  token_file: secret\n").file("secret", "s3cret\r\n\n");
+    assert_eq!(place.config().web.token.unwrap().expose_secret(), "s3cret");
+    assert!(place.setting("web.token").origin.to_string().ends_with("secret (satchel.yaml:2)"));
+    let place = place.env("SATCHEL_WEB__TOKEN", "stronger");
+    assert_eq!(place.config().web.token.unwrap().expose_secret(), "stronger");
+
+    let cases = [
+        Place::with("web:\n  token_file: missing\n"),
+        Place::with("web:\n  token_file: .\n"),
+        Place::with("web:\n  token_file: empty\n").file("empty", "\n"),
+        Place::with("web:\n  token_file: long\n").file("long", "x".repeat(70_000)),
+        Place::with("web:\n  token_file: bytes\n").file("bytes", [0xff]),
+        Place::with("web:\n  token: a\n  token_file: b\n").file("b", "b"),
+        Place::with("web:\n  token: 12345\n"),
+        Place::with("web:\n  token: ' '\n"),
+        Place::with("log_file: a\n"),
+    ];
+    let shown: Vec<String> = cases.iter().map(Place::complaint).collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+/// What `config show` prints, with the directory's own name taken out.
+fn shown(place: &Place, json: bool) -> String {
+    let mut out = Vec::new();
+    commands::config::show(&place.load().unwrap(), json, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap().replace(&place.dir.path().display().to_string(), "<dir>");
+    // The directory's name has another length each time and pads the column behind it.
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn no_secret_is_ever_shown() {
+    let secret = |yaml: &str| yaml.replace("SECRET", CANARY);
+    let accepted = [
+        "telegram:\n  token: SECRET\n  webhook: https://h/x?k=SECRET\n  api_url: http://SECRET@h\n",
+        "discord:\n  token: SECRET\n",
+        "discord:\n  token: !SECRET x\n",
+        "models:\n  a:\n    provider: offline\n    api_key: SECRET\n    base_url: http://u:SECRET@h/\n",
+        "web:\n  token: SECRET\n",
+        "storage:\n  database_url: postgres://u:SECRET@h/d?password=SECRET\n  blobs_url: s3://k:SECRET@b\n",
+        "bus:\n  url: nats://u:SECRET@h\n",
+        "mcp:\n  a:\n    environment:\n      TOKEN: SECRET\n",
+    ];
+    for yaml in accepted {
+        let place = Place::with(&secret(yaml));
+        let loaded = place.load().unwrap();
+        let seen = format!("{}{}{:?}{}", shown(&place, false), shown(&place, true), loaded, place.complaint());
+        assert!(!seen.contains(CANARY), "{yaml}\n{seen}");
+    }
+    let refused = [
+        "telegram:\n  token: [SECRET]\n",
+        "telegram:\n  token: {a: SECRET}\n",
+        "telegram:\n  token: SECRET\n  token: SECRET\n",
+        "telegram:\n  token: \"SECRET\n",
+        "telegram:\n  token: SECRET\n bad: [\n",
+        "telegram:\n  tokn: SECRET\n",
+        "telegram:\n\ttoken: SECRET\n",
+        "telegram:\n  token: SECRET: x\n",
+        "telegram:\n  token: @SECRET\n",
+        "telegram:\n  token: *SECRET\n",
+        "telegram:\n  api_url: SECRET\n",
+        "storage:\n  database_url: mysql://SECRET\n",
+        "bus:\n  url: SECRET\n",
+        "models:\n  a: SECRET\n",
+    ];
+    for yaml in refused {
+        let place = Place::with(&secret(yaml));
+        let problems = place.load().expect_err(yaml);
+        assert!(!format!("{problems}{problems:?}").contains(CANARY), "{yaml}\n{problems}");
+    }
+    for place in [
+        Place::empty().env("SATCHEL_TELEGRAM__TOKN", CANARY),
+        Place::empty().env("SATCHEL_TELEGRAM", CANARY),
+        Place::empty().set(&format!("telegram.tokn={CANARY}")),
+        Place::empty().set(CANARY),
+    ] {
+        assert!(!place.load().unwrap_err().to_string().contains(CANARY));
+    }
+}
+
+#[test]
+fn aliases_can_not_multiply_without_end() {
+    let mut yaml = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    let mut before = 'a';
+    for name in 'b'..='j' {
+        let aliases = vec![format!("*{before}"); 9].join(",");
+        yaml.push_str(&format!("{name}: &{name} [{aliases}]\n"));
+        before = name;
+    }
+    let complaint = Place::with(&yaml).complaint();
+    assert!(complaint.contains("aliases"), "{complaint}");
+    let deep = Place::with(&format!("log: {}", "[".repeat(100_000))).complaint();
+    assert!(deep.starts_with("satchel.yaml:1:"), "{deep}");
+}
+
+#[test]
+fn anchors_and_merges_keep_working() {
+    let place = Place::with("telegram: &people\n  owners: [1]\ndiscord:\n  <<: *people\n  channels: ['*']\n");
+    assert_eq!(place.config().discord.owners, ["1"]);
+}
+
+#[test]
+fn the_file_is_looked_for_in_order() {
+    let place = Place::with("model: offline\n").file("other.yaml", "model: offline\n").file("third.yaml", "{}\n");
+    let home = place.dir.path().join("home/.config/satchel");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("satchel.yaml"), "{}\n").unwrap();
+    let cwd = place.dir.path();
+    let environment = [(OsString::from("SATCHEL_CONFIG"), OsString::from("other.yaml"))];
+    let found = |file: Option<&Path>, environment: &[(OsString, OsString)], cwd: &Path| {
+        let sources = Sources { file, set: &[], environment, cwd };
+        load(&sources).unwrap().file.map(|path| path.display().to_string())
+    };
+    assert_eq!(found(Some(Path::new("third.yaml")), &environment, cwd).as_deref(), Some("third.yaml"));
+    assert_eq!(found(None, &environment, cwd).as_deref(), Some("other.yaml"));
+    assert_eq!(found(None, &[], cwd).as_deref(), Some("satchel.yaml"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let with_home = [(OsString::from("HOME"), cwd.join("home").into_os_string())];
+    assert_eq!(found(None, &with_home, elsewhere.path()), Some(home.join("satchel.yaml").display().to_string()));
+    assert_eq!(found(None, &[], elsewhere.path()), None);
+}
+
+#[test]
+fn data_goes_where_the_configuration_is_or_home() {
+    let data_dir = |place: &Place| {
+        let dir = place.config().storage.data_dir.display().to_string();
+        dir.replace(&place.dir.path().display().to_string(), "<dir>")
+    };
+    assert_eq!(data_dir(&Place::with("{}\n").env("HOME", "/home/me")), "<dir>/satchel-data");
+    assert_eq!(data_dir(&Place::empty().env("HOME", "/home/me")), "/home/me/.local/share/satchel");
+    assert_eq!(data_dir(&Place::empty().env("XDG_DATA_HOME", "/data").env("HOME", "/h")), "/data/satchel");
+    assert_eq!(data_dir(&Place::empty().env("XDG_DATA_HOME", "data")), "<dir>/satchel-data");
+    let place = Place::empty().env("HOME", "/home/me");
+    fs::create_dir(place.dir.path().join("satchel-data")).unwrap();
+    assert_eq!(data_dir(&place), "<dir>/satchel-data");
+    assert_eq!(data_dir(&Place::with("storage:\n  data_dir: d\n")), "<dir>/d");
+}
+
+#[test]
+fn paths_in_a_file_count_from_the_file() {
+    let place = Place::empty();
+    fs::create_dir(place.dir.path().join("etc")).unwrap();
+    fs::write(place.dir.path().join("etc/s.yaml"), "storage:\n  data_dir: d\n  database_url: sqlite:l/satchel.db\n")
+        .unwrap();
+    let place = place.env("SATCHEL_CONFIG", "etc/s.yaml").env("SATCHEL_WORKSPACE__SHARED_DIR", "w");
+    let config = place.config();
+    assert_eq!(config.storage.data_dir, place.dir.path().join("etc/d"));
+    let storage::Database::Sqlite { directory } = config.storage.database else { panic!("a file was named") };
+    assert_eq!(directory, place.dir.path().join("etc/l/"));
+    assert_eq!(config.workspace.shared_dir, Some(place.dir.path().join("w")));
+}
+
+#[test]
+fn check_counts_what_was_given() {
+    let place = Place::with("log: info\n").env("SATCHEL_TURN__MODEL_CALLS", "3").set("delivery.pace=off");
+    let mut out = Vec::new();
+    commands::config::check(place.load().unwrap(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.ends_with("settings, 1 from satchel.yaml, 1 from the environment, 1 from --set\n"), "{text}");
+}

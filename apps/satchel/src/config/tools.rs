@@ -1,0 +1,75 @@
+//! What tools may do: `tools`.
+
+use std::time::Duration;
+
+use satchel_ports::SafetyTier;
+
+use super::reader::Reader;
+
+/// What tools may do.
+#[derive(Debug, Clone)]
+pub struct ToolSettings {
+    /// The tiers whose calls the person must confirm.
+    pub confirm: Vec<SafetyTier>,
+    /// How long a call may take, unless its tool has a limit of its own.
+    pub timeout: Duration,
+    /// The largest file that `attachment_save` writes.
+    pub save_max_file_bytes: u64,
+    /// What `attachment.add` takes.
+    pub add: AddLimits,
+    /// What `attachment.download` takes.
+    pub download: DownloadLimits,
+    /// How long a script may run.
+    pub script_timeout: Duration,
+}
+
+/// What `attachment.add` takes.
+#[derive(Debug, Clone, Copy)]
+pub struct AddLimits {
+    /// Files a call.
+    pub max_files: u32,
+    /// Bytes a file.
+    pub max_file_bytes: u64,
+    /// Bytes a call.
+    pub max_call_bytes: u64,
+    /// Bytes a turn.
+    pub max_turn_bytes: u64,
+}
+
+/// What `attachment.download` takes.
+#[derive(Debug, Clone, Copy)]
+pub struct DownloadLimits {
+    /// Bytes a file.
+    pub max_file_bytes: u64,
+    /// Bytes a call.
+    pub max_call_bytes: u64,
+}
+
+pub(super) fn read(reader: &mut Reader<'_>) -> ToolSettings {
+    let tiers = [
+        ("read_only", SafetyTier::ReadOnly),
+        ("side_effecting", SafetyTier::SideEffecting),
+        ("privileged", SafetyTier::Privileged),
+    ];
+    let confirm = reader.choices("tools.confirm", &tiers, &[SafetyTier::Privileged]);
+    // No tool is privileged yet. To accept the others and then not ask would be a promise that isn't kept.
+    if confirm.iter().any(|tier| *tier != SafetyTier::Privileged) {
+        reader.not_built("tools.confirm", "the confirmation of tools that aren't privileged");
+    }
+    ToolSettings {
+        confirm,
+        timeout: reader.duration("tools.timeout", Duration::from_secs(120)),
+        save_max_file_bytes: reader.size("tools.save.max_file_bytes", 50 << 20),
+        add: AddLimits {
+            max_files: reader.count("tools.add.max_files", 20, 1..=1_000),
+            max_file_bytes: reader.size("tools.add.max_file_bytes", 100 << 20),
+            max_call_bytes: reader.size("tools.add.max_call_bytes", 200 << 20),
+            max_turn_bytes: reader.size("tools.add.max_turn_bytes", 500 << 20),
+        },
+        download: DownloadLimits {
+            max_file_bytes: reader.size("tools.download.max_file_bytes", 50 << 20),
+            max_call_bytes: reader.size("tools.download.max_call_bytes", 200 << 20),
+        },
+        script_timeout: reader.duration("tools.script.timeout", Duration::from_secs(600)),
+    }
+}

@@ -1,0 +1,249 @@
+//! The configuration file as a tree in which every value knows its place.
+//!
+//! serde would stop at the first mistake and can't be asked later where a value stood, so the file is read into this
+//! tree, the environment and the command line are laid over it, and [`super::reader`] takes typed values out of it.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::{Error as YamlError, Spanned};
+
+use super::origin::{Origin, Problem};
+
+/// How many values a file may hold, aliases counted as often as they are used.
+const MOST_VALUES: usize = 20_000;
+/// How deep they may be nested.
+const DEEPEST: usize = 64;
+
+/// A value and where it was given.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    /// The value.
+    pub(crate) value: Value,
+    /// Where it was given; for an entry of a section the place of its key.
+    pub(crate) origin: Origin,
+}
+
+/// A value as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// Nothing, or `null`: as if the key weren't there.
+    Null,
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A number with a fraction.
+    Decimal(f64),
+    /// Text in the file.
+    Text(String),
+    /// Text from the environment or the command line, whose type the key decides.
+    Given(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A section.
+    Section(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// A section without entries.
+    pub(crate) fn empty_section() -> Self {
+        Self { value: Value::Section(Vec::new()), origin: Origin::Default }
+    }
+
+    /// The entry at the dotted `key`, if it is there and not empty.
+    pub(crate) fn find(&self, key: &str) -> Option<&Self> {
+        let found = key.split('.').try_fold(self, |node, name| match &node.value {
+            Value::Section(entries) => entries.iter().find(|(entry, _)| entry == name).map(|(_, node)| node),
+            _ => None,
+        })?;
+        (found.value != Value::Null).then_some(found)
+    }
+}
+
+/// Reads the text of a configuration file.
+pub(crate) fn parse(path: &Arc<Path>, text: &str) -> Result<Node, Problem> {
+    // Excerpts of the file would show secrets that stand near a mistake.
+    // Bare words such as `off` and `no`, and numbers such as 012, are what they look like: text.
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        budget: serde_saphyr::budget! { max_nodes: MOST_VALUES, max_depth: DEEPEST },
+    };
+    let raw: Option<Spanned<Raw>> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(path, text, &error))?;
+    let Some(raw) = raw else { return Ok(Node::empty_section()) };
+    let node = place(path, raw.value, at(path, raw.referenced.line(), raw.referenced.column()));
+    match node.value {
+        Value::Section(_) => Ok(node),
+        Value::Null => Ok(Node::empty_section()),
+        _ => Err(Problem { origin: node.origin, message: "expected sections such as `storage:`".to_owned() }),
+    }
+}
+
+fn at(path: &Arc<Path>, line: u64, column: u64) -> Origin {
+    Origin::File { path: Arc::clone(path), line: line.max(1), column: column.max(1) }
+}
+
+fn place(path: &Arc<Path>, raw: Raw, origin: Origin) -> Node {
+    let value = match raw {
+        Raw::Scalar(value) => value,
+        Raw::List(items) => {
+            let item = |item: Spanned<Raw>| {
+                let origin = at(path, item.referenced.line(), item.referenced.column());
+                place(path, item.value, origin)
+            };
+            Value::List(items.into_iter().map(item).collect())
+        }
+        Raw::Section(entries) => {
+            let entry = |(key, value): (Spanned<String>, Raw)| {
+                let origin = at(path, key.referenced.line(), key.referenced.column());
+                (key.value, place(path, value, origin))
+            };
+            Value::Section(entries.into_iter().map(entry).collect())
+        }
+    };
+    Node { value, origin }
+}
+
+/// What the YAML reader hands over, before places are attached.
+enum Raw {
+    Scalar(Value),
+    List(Vec<Spanned<Raw>>),
+    Section(Vec<(Spanned<String>, Raw)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Boolean(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Integer(value.into())))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Integer(value.into())))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Integer(value)))
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Raw, E> {
+        let value = i128::try_from(value).map_err(|_| E::custom("a number that is far too large"))?;
+        Ok(Raw::Scalar(Value::Integer(value)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Decimal(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::Scalar(Value::Text(value.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        let mut section = Vec::new();
+        while let Some(key) = entries.next_key::<Spanned<String>>()? {
+            if key.value.is_empty() {
+                return Err(A::Error::custom("a key is empty"));
+            }
+            section.push((key, entries.next_value()?));
+        }
+        Ok(Raw::Section(section))
+    }
+}
+
+/// Puts the YAML reader's complaint into words that say what to do.
+fn explain(path: &Arc<Path>, text: &str, error: &YamlError) -> Problem {
+    let error = error.without_snippet();
+    let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+    let line_text = |number: u64| {
+        usize::try_from(number).ok().and_then(|number| text.lines().nth(number.checked_sub(1)?)).unwrap_or_default()
+    };
+    // The reader often notices a mistake only on the line after it.
+    for suspect in [line, line.saturating_sub(1)] {
+        if let Some(column) = unquoted_template(line_text(suspect)) {
+            let message = r#"quote templates: write "{{ … }}" with quotation marks around it"#.to_owned();
+            return Problem { origin: at(path, suspect, column), message };
+        }
+        if let Some(column) = tab_in_indentation(line_text(suspect)) {
+            let message = "a tab stands in the indentation: indent with spaces".to_owned();
+            return Problem { origin: at(path, suspect, column), message };
+        }
+    }
+    Problem { origin: at(path, line, column), message: words(error) }
+}
+
+fn words(error: &YamlError) -> String {
+    match error {
+        YamlError::AliasError { error, .. } => words(error.without_snippet()),
+        YamlError::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` stands here twice: remove one"),
+        YamlError::DuplicateMappingKey { key: None, .. } => "a key stands here twice: remove one".to_owned(),
+        YamlError::Budget { .. }
+        | YamlError::AliasReplayCounterOverflow { .. }
+        | YamlError::AliasReplayLimitExceeded { .. }
+        | YamlError::AliasExpansionLimitExceeded { .. }
+        | YamlError::AliasReplayStackDepthExceeded { .. } => {
+            "the file holds too much: it is nested too deep, or its aliases (`*name`) multiply".to_owned()
+        }
+        YamlError::UnknownAnchor { .. } => {
+            "`*` begins an alias and there is no such anchor: quote the text if a star is meant".to_owned()
+        }
+        YamlError::MultipleDocuments { .. } => "`---` begins a second document: one file, one document".to_owned(),
+        other => format!("this is not readable as YAML: {}", first_line(&other.render())),
+    }
+}
+
+/// The reader's own words without the place, which is told in front of them already.
+fn first_line(rendered: &str) -> String {
+    let line = rendered.lines().next().unwrap_or_default();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let words = line.split_once(" at line ").map_or(line, |(words, _)| words);
+    words.trim_end_matches(['.', ' ']).to_owned()
+}
+
+/// The column of a `{{` that YAML takes for a mapping, because nothing but a separator stands before it.
+fn unquoted_template(line: &str) -> Option<u64> {
+    let start = line.find("{{")?;
+    let before = line[..start].trim_end();
+    let bare = before.is_empty() || before.ends_with([':', '-', ',', '[', '{']);
+    bare.then(|| line[..start].chars().count() as u64 + 1)
+}
+
+fn tab_in_indentation(line: &str) -> Option<u64> {
+    let indentation = &line[..line.len() - line.trim_start().len()];
+    indentation.chars().position(|c| c == '\t').map(|index| index as u64 + 1)
+}

@@ -1,0 +1,108 @@
+//! Keys that mean nothing, and the known ones that were probably meant.
+
+use super::{
+    origin::{Origin, Problem},
+    overlay::variable_of,
+    tree::{Node, Value},
+};
+
+/// Finds every key that is neither known nor stands below an open one.
+pub(crate) fn find(root: &Node, known: &[String], open: &[String]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    walk(root, "", known, open, &mut problems);
+    problems
+}
+
+fn walk(node: &Node, at: &str, known: &[String], open: &[String], problems: &mut Vec<Problem>) {
+    let Value::Section(entries) = &node.value else { return };
+    for (name, entry) in entries {
+        let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        if name.contains('.') {
+            let message = format!("`{name}` holds a dot: write sections, one beneath the other");
+            problems.push(Problem { origin: entry.origin.clone(), message });
+            continue;
+        }
+        if open.contains(&key) || known.contains(&key) {
+            continue;
+        }
+        let is_section = known.iter().any(|known| below(known, &key));
+        match (&entry.value, is_section) {
+            (Value::Section(_), true) => walk(entry, &key, known, open, problems),
+            (Value::Null, true) => {}
+            (_, true) => {
+                let message = format!("`{key}` must be a section with {}", names_below(known, &key).join(", "));
+                problems.push(Problem { origin: entry.origin.clone(), message });
+            }
+            // A section that only the environment or the command line made is reported by what they said.
+            (Value::Section(inner), false) if !matches!(entry.origin, Origin::File { .. }) => {
+                inner.iter().for_each(|(name, node)| report(node, &format!("{key}.{name}"), known, problems));
+            }
+            (_, false) => report(entry, &key, known, problems),
+        }
+    }
+}
+
+fn report(node: &Node, key: &str, known: &[String], problems: &mut Vec<Problem>) {
+    let message = match &node.origin {
+        Origin::Environment(name) => match nearest(name, known, variable_of) {
+            Some(near) => format!("no setting has this name: did you mean {near}?"),
+            None => format!("no setting has this name: {}", allowed_beside(key, known)),
+        },
+        _ => match nearest(key, known, str::to_owned) {
+            Some(near) => format!("unknown key `{key}`: did you mean `{near}`?"),
+            None => format!("unknown key `{key}`: {}", allowed_beside(key, known)),
+        },
+    };
+    problems.push(Problem { origin: node.origin.clone(), message });
+}
+
+/// The known key that differs least from `given`, in the spelling in which it was given.
+fn nearest(given: &str, known: &[String], spell: impl Fn(&str) -> String) -> Option<String> {
+    let close = |candidate: &String| {
+        let distance = strsim::damerau_levenshtein(&given.to_lowercase(), &candidate.to_lowercase());
+        (distance <= 1 + given.len() / 6).then_some(distance)
+    };
+    let own_section = |key: &String| !below(given, key);
+    let spelled = sections_and_keys(known).into_iter().filter(own_section).map(|key| spell(&key));
+    let typo = spelled.filter_map(|key| Some((close(&key)?, key))).min();
+    let misplaced = || {
+        let name = given.rsplit('.').next().unwrap_or(given);
+        known.iter().find(|key| key.rsplit('.').next() == Some(name)).map(|key| spell(key))
+    };
+    typo.map(|(_, key)| key).or_else(misplaced)
+}
+
+fn sections_and_keys(known: &[String]) -> Vec<String> {
+    let sections = known.iter().filter_map(|key| key.rsplit_once('.').map(|(section, _)| section.to_owned()));
+    let mut all: Vec<String> = sections.chain(known.iter().cloned()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// What may stand where an unknown key stands.
+fn allowed_beside(key: &str, known: &[String]) -> String {
+    let names = match key.rsplit_once('.') {
+        Some((section, _)) => names_below(known, section),
+        None => Vec::new(),
+    };
+    match names.is_empty() {
+        true => format!("known here are {}", names_below(known, "").join(", ")),
+        false => format!("known here are {}", names.join(", ")),
+    }
+}
+
+fn names_below(known: &[String], section: &str) -> Vec<String> {
+    let inner = |key: &String| match section {
+        "" => key.split('.').next().map(str::to_owned),
+        section => key.strip_prefix(section)?.strip_prefix('.')?.split('.').next().map(str::to_owned),
+    };
+    let mut names: Vec<String> = known.iter().filter_map(inner).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn below(key: &str, section: &str) -> bool {
+    key.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
+}

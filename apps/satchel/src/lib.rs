@@ -1,0 +1,153 @@
+//! The binary as a library: the command line, the configuration, and what each command does.
+//!
+//! [`start`] gets everything that comes from outside as arguments; nothing beneath it reads the environment.
+
+pub mod build;
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod lanes;
+pub mod logging;
+pub mod stores;
+pub mod upkeep;
+
+use std::{ffi::OsString, io::IsTerminal, path::Path, process::ExitCode};
+
+use anyhow::Context;
+use clap::Parser;
+
+use crate::{
+    cli::{AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PlanOptions},
+    commands::{chat::Surroundings, not_built::not_built},
+    config::{Config, Loaded, Sources},
+};
+
+/// Does what the command line says and answers with the process's exit code.
+pub fn start(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: &[(OsString, OsString)],
+    cwd: &Path,
+) -> ExitCode {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => commands::exit_code(perform(cli, environment, cwd)),
+        // Help and version are no errors to clap's exit code, and go to standard output.
+        Err(answer) => {
+            let printed = answer.print();
+            match printed {
+                Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {
+    let command = cli.command.unwrap_or(Command::Run);
+    let ready = |command: &Command| {
+        let config = load(&cli.global, environment, cwd)?.ready()?;
+        start_logging(&cli.global, &config, command)?;
+        anyhow::Ok(config)
+    };
+    match &command {
+        // The web page and the platforms that `run` would host aren't built yet; any that is configured said so already.
+        Command::Run => ready(&command).and_then(|_| {
+            let hint = "`satchel run` has no channel to serve yet; `satchel chat` opens the terminal";
+            Err(commands::WrongUsage(hint.to_owned()).into())
+        }),
+        Command::Chat(options) => {
+            let config = ready(&command)?;
+            in_runtime(async {
+                let stores = stores::open(&config).await?;
+                commands::chat::run(options, &config, stores, Surroundings::of(environment, cwd)).await
+            })
+        }
+        Command::Plan(options) => plan(options, cwd),
+        Command::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
+        Command::Attachments(asked) => in_runtime(about_files(asked, &ready(&command)?, cwd)),
+        Command::Outbox(asked) => in_runtime(about_parts(asked, &ready(&command)?)),
+        Command::Config(ConfigCommand::Schema(_)) => not_built("config schema"),
+        Command::Config(asked) => about_config(asked, load(&cli.global, environment, cwd)?),
+        Command::Init(_) => not_built("init"),
+        Command::Doctor(_) => not_built("doctor"),
+        Command::Script(_) => not_built("script"),
+        Command::Task(_) => not_built("task"),
+        Command::Pair(_) => not_built("pair"),
+        Command::Migrate(_) => not_built("migrate"),
+    }
+}
+
+fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    match asked {
+        ConfigCommand::Show { json } => {
+            commands::config::show(&loaded, *json, out)?;
+            loaded.not_built().iter().for_each(|problem| eprintln!("warning: {problem}"));
+            Ok(())
+        }
+        ConfigCommand::Check => commands::config::check(loaded, out).map(drop),
+        ConfigCommand::Schema(_) => not_built("config schema"),
+    }
+}
+
+async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) -> anyhow::Result<()> {
+    let stores = stores::open(config).await?;
+    let (ledger, blobs) = (&*stores.ledger, &*stores.blobs);
+    let out = &mut std::io::stdout().lock();
+    match asked {
+        AttachmentsCommand::List { conversation, json } => {
+            commands::attachments::list(ledger, conversation.clone(), *json, out).await
+        }
+        AttachmentsCommand::Show { file, json } => commands::attachments::show(ledger, file, *json, out).await,
+        AttachmentsCommand::Export { file, to } => {
+            commands::attachments::export(ledger, blobs, file, &cwd.join(to), out).await
+        }
+        AttachmentsCommand::Gc => commands::attachments::gc(ledger, blobs, out).await,
+        AttachmentsCommand::Resolve(_) => not_built("attachments resolve"),
+    }
+}
+
+async fn about_parts(asked: &OutboxCommand, config: &Config) -> anyhow::Result<()> {
+    let stores = stores::open(config).await?;
+    let ledger = &*stores.ledger;
+    let out = &mut std::io::stdout().lock();
+    match asked {
+        OutboxCommand::List { conversation, all, json } => {
+            commands::outbox::list(ledger, conversation.clone(), *all, *json, out).await
+        }
+        OutboxCommand::Show { part, json } => commands::outbox::show(ledger, *part, *json, out).await,
+        OutboxCommand::Resend { part } => commands::outbox::resend(ledger, *part, out).await,
+        OutboxCommand::Discard { part } => commands::outbox::discard(ledger, *part, out).await,
+    }
+}
+
+fn in_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?;
+    runtime.block_on(command)
+}
+
+fn plan(options: &PlanOptions, cwd: &Path) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    if options.file == Path::new("-") {
+        return commands::plan::run(&mut std::io::stdin().lock(), "-", options.channel, options.json, out);
+    }
+    let name = options.file.display().to_string();
+    let mut file = std::fs::File::open(cwd.join(&options.file)).with_context(|| format!("failed to open `{name}`"))?;
+    commands::plan::run(&mut file, &name, options.channel, options.json, out)
+}
+
+fn load(global: &GlobalOptions, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<Loaded> {
+    Ok(config::load(&Sources { file: global.config.as_deref(), set: &global.set, environment, cwd })?)
+}
+
+fn start_logging(global: &GlobalOptions, config: &Config, command: &Command) -> anyhow::Result<()> {
+    let usual = match command {
+        Command::Chat(_) => logging::QUIET,
+        _ => logging::USUAL,
+    };
+    let filter = global.log.as_deref().or(config.log.as_deref()).unwrap_or(usual);
+    let reader = match std::io::stderr().is_terminal() {
+        true => logging::Reader::Person,
+        false => logging::Reader::Program,
+    };
+    logging::start(filter, reader).map_err(|error| commands::WrongUsage(error.to_string()).into())
+}

@@ -1,0 +1,101 @@
+//! What is logged, and how: for people on a terminal, as JSON lines everywhere else.
+//!
+//! Logs go to standard error. They never hold the contents of messages, and secrets are of a type that can't be printed.
+
+use anyhow::Context;
+use tracing::Subscriber;
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+/// What is logged unless something else is asked.
+pub const USUAL: &str = "warn,satchel=info";
+/// What is logged while a person talks in the same terminal.
+pub const QUIET: &str = "error,satchel=warn";
+
+/// Who reads the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// A person at a terminal.
+    Person,
+    /// A program: one JSON object a line.
+    Program,
+}
+
+/// Starts to log to standard error for the rest of the process.
+///
+/// # Errors
+/// When the filter can't be read.
+pub fn start(filter: &str, reader: Reader) -> anyhow::Result<()> {
+    let subscriber = subscriber(filter, reader, std::io::stderr)?;
+    tracing::subscriber::set_global_default(subscriber).context("logging was started already")
+}
+
+fn subscriber<W>(filter: &str, reader: Reader, writer: W) -> anyhow::Result<Box<dyn Subscriber + Send + Sync>>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::try_new(filter).with_context(|| {
+        format!("the log filter {filter:?} can't be read; filters look like `info` or `satchel=debug`")
+    })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    Ok(match reader {
+        Reader::Person => Box::new(builder.compact().finish()),
+        Reader::Program => Box::new(builder.with_ansi(false).json().flatten_event(true).finish()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(filter: &str, reader: Reader) -> String {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let subscriber = subscriber(filter, reader, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(target: "satchel_ledger", duration_ms = 3, "opened the ledger");
+            tracing::info!(target: "hyper", "chatter");
+            tracing::warn!(target: "hyper", "trouble");
+        });
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn our_own_words_are_shown_and_those_of_others_only_in_trouble() {
+        let text = logged(USUAL, Reader::Person);
+        assert!(text.contains("opened the ledger") && text.contains("trouble") && !text.contains("chatter"), "{text}");
+        let quiet = logged(QUIET, Reader::Person);
+        assert_eq!(quiet, "");
+    }
+
+    #[test]
+    fn programs_get_one_object_a_line() {
+        let text = logged("info", Reader::Program);
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0]["message"], "opened the ledger");
+        assert_eq!(lines[0]["duration_ms"], 3);
+    }
+
+    #[test]
+    fn a_filter_that_can_not_be_read_is_named() {
+        let error = subscriber("satchel=loud=er", Reader::Person, std::io::sink).err().unwrap();
+        assert!(error.to_string().contains("satchel=loud=er"), "{error}");
+    }
+}

@@ -1,0 +1,14 @@
+//! The `satchel` binary: hands the outside world to the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let environment: Vec<_> = std::env::vars_os().collect();
+    match std::env::current_dir() {
+        Ok(cwd) => satchel::start(std::env::args_os(), &environment, &cwd),
+        Err(error) => {
+            eprintln!("error: the working directory can't be told: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

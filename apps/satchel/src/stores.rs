@@ -1,0 +1,62 @@
+//! Opens what a configuration names: the ledger, the bytes of files, the workspaces. The only place that knows which
+//! adapters stand behind them.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::Context;
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ports::{Blobs, Ledger, Workspace};
+
+use crate::config::{
+    Config,
+    storage::{BlobStore, Database},
+};
+
+/// What must outlive the process.
+#[derive(Clone)]
+pub struct Stores {
+    /// The one durable truth.
+    pub ledger: Arc<dyn Ledger>,
+    /// The bytes of files.
+    pub blobs: Arc<dyn Blobs>,
+    /// The directories of the tools.
+    pub workspace: Arc<dyn Workspace>,
+}
+
+/// Opens all stores; to be called within a Tokio runtime.
+///
+/// # Errors
+/// When a directory or the database can't be used.
+pub async fn open(config: &Config) -> anyhow::Result<Stores> {
+    let data_dir = &config.storage.data_dir;
+    let database_dir = match &config.storage.database {
+        Database::DataDirectory => data_dir.clone(),
+        Database::Sqlite { directory } => directory.clone(),
+        Database::Postgres(_) => anyhow::bail!("PostgreSQL is not built yet"),
+    };
+    let blobs_dir = match &config.storage.blobs {
+        BlobStore::DataDirectory => data_dir.join("blobs"),
+        BlobStore::Directory(directory) => directory.clone(),
+        BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
+    };
+    let ledger = SqliteLedger::open(&database_dir, Settings::default()).await.context("the ledger can't be used")?;
+    // The directories are opened with calls that block, once.
+    let workspaces_dir = data_dir.join("workspaces");
+    let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
+    let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
+    let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
+    Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace: Arc::new(workspace) })
+}
+
+fn open_directories(
+    blobs: PathBuf,
+    workspaces: PathBuf,
+    shared: Option<PathBuf>,
+    quota: u64,
+) -> anyhow::Result<(DirectoryBlobs, DirectoryWorkspace)> {
+    let blobs = DirectoryBlobs::open(&blobs).context("the file store can't be used")?;
+    let workspace =
+        DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota).context("the workspaces can't be used")?;
+    Ok((blobs, workspace))
+}

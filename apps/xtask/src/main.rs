@@ -1,0 +1,68 @@
+//! The project's own chores: `cargo xtask run`, `test`, `bench`.
+
+mod gate;
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Builds Satchel and opens the terminal chat: no account and no key needed
+    Run {
+        /// Arguments for `satchel chat`, after `--`
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Runs every check and every test
+    Test,
+    /// Measures a release build and prints one table; figures as JSON go to target/bench.json
+    Bench {
+        /// Only the rows whose name contains this
+        only: Option<String>,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().chore {
+        Chore::Run { arguments } => cargo(
+            "Satchel",
+            ["run", "--quiet", "--package", "satchel", "--", "chat"]
+                .into_iter()
+                .chain(arguments.iter().map(String::as_str)),
+        ),
+        Chore::Test => gate::run(),
+        Chore::Bench { only } => {
+            cargo(
+                "the build",
+                ["build", "--release", "--package", "satchel", "--package", "satchel-system", "--bins"],
+            )?;
+            let bench = ["run", "--release", "--quiet", "--package", "satchel-system", "--bin", "bench", "--"];
+            cargo("the benchmarks", bench.into_iter().chain(only.as_deref()))
+        }
+    }
+}
+
+/// Runs cargo from the workspace's root and fails when it does.
+fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    perform(what, &mut command)
+}
+
+fn perform(what: &str, command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{what} could not be started"))?;
+    if !status.success() {
+        bail!("{what} failed ({status})");
+    }
+    Ok(())
+}
