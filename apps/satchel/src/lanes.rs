@@ -15,7 +15,7 @@ use satchel_intake::prepare::InboundLimits;
 use satchel_ports::{Blobs, Channel, Event, Lease, Speech};
 use tokio::{
     sync::{Notify, mpsc},
-    task::JoinSet,
+    task::{self, JoinError, JoinSet},
     time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,7 @@ struct Held {
     lease: Lease,
     wake: Arc<Notify>,
     lost: CancellationToken,
+    task: task::Id,
 }
 
 impl Lanes {
@@ -71,7 +72,7 @@ impl Lanes {
         let channels: Vec<ChannelName> = self.hosting.channels.keys().cloned().collect();
         let most = self.claimed.max_capacity();
         let mut held: HashMap<ConversationId, Held> = HashMap::new();
-        let mut working: JoinSet<Lease> = JoinSet::new();
+        let mut working: JoinSet<()> = JoinSet::new();
         let mut events = self.listen().await;
         let mut look = interval(LOOK);
         let mut renew = interval(RENEW);
@@ -81,12 +82,7 @@ impl Lanes {
                 biased;
                 () = stop.cancelled() => break,
                 Some(lease) = self.claimed.recv() => self.begin(lease, &mut held, &mut working, &stop),
-                Some(ended) = working.join_next() => {
-                    let Ok(lease) = ended else { continue };
-                    if held.get(&lease.conversation).is_some_and(|current| current.lease == lease) {
-                        held.remove(&lease.conversation);
-                    }
-                }
+                Some(ended) = working.join_next_with_id() => forget(ended, &mut held),
                 Some(event) = events.next() => {
                     if let Event::MessageReceived { conversation, .. } = event
                         && let Some(lane) = held.get(&conversation)
@@ -131,18 +127,14 @@ impl Lanes {
         &self,
         lease: Lease,
         held: &mut HashMap<ConversationId, Held>,
-        working: &mut JoinSet<Lease>,
+        working: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) {
-        let lane = Held { lease: lease.clone(), wake: Arc::new(Notify::new()), lost: CancellationToken::new() };
-        working.spawn(lane::work(
-            self.hosting.clone(),
-            lease.clone(),
-            Arc::clone(&lane.wake),
-            lane.lost.clone(),
-            stop.clone(),
-        ));
-        held.insert(lease.conversation, lane);
+        let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
+        let work =
+            lane::work(self.hosting.clone(), lease.clone(), Arc::clone(&wake), lost.clone(), stop.clone());
+        let task = working.spawn(work).id();
+        held.insert(lease.conversation.clone(), Held { lease, wake, lost, task });
     }
 
     async fn take(&self, channels: &[ChannelName]) -> Option<Lease> {
@@ -180,6 +172,19 @@ impl Lanes {
             }
         }
     }
+}
+
+/// Takes a lane off the books whose work has ended. The lease of one that panicked is no longer renewed, so that the
+/// lane is taken again, as after the death of a process.
+fn forget(ended: Result<(task::Id, ()), JoinError>, held: &mut HashMap<ConversationId, Held>) {
+    let id = match ended {
+        Ok((id, ())) => id,
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the work on a lane broke down");
+            error.id()
+        }
+    };
+    held.retain(|_, lane| lane.task != id);
 }
 
 fn interval(period: Duration) -> tokio::time::Interval {

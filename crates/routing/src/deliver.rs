@@ -129,7 +129,10 @@ async fn perform(
             match send(delivery, &part).await {
                 Err(SendError::Refused { refusal, reason }) => {
                     match replan(&part.content, &refusal, &reason, &capabilities) {
-                        Replan::Children(children) => return replace(delivery, lease, part, children).await,
+                        Replan::Children(children) => {
+                            let given_up = FailureReason::Refused { reason };
+                            return replace(delivery, lease, part, children, given_up).await;
+                        }
                         Replan::SendAnew => {
                             part.target = None;
                             part.state = PartState::Pending;
@@ -141,7 +144,10 @@ async fn perform(
                 // One file that can't be read must not take the others, or the text, with it.
                 Err(SendError::Unreadable { reason }) if carries_more_than_a_file(&part.content) => {
                     match replan(&part.content, &Refusal::TooLarge { limit: None }, &reason, &capabilities) {
-                        Replan::Children(children) => return replace(delivery, lease, part, children).await,
+                        Replan::Children(children) => {
+                            let given_up = FailureReason::Unreadable { reason };
+                            return replace(delivery, lease, part, children, given_up).await;
+                        }
                         Replan::SendAnew | Replan::GiveUp(_) => {
                             return give_up(delivery, lease, &part, FailureReason::Unreadable { reason }).await;
                         }
@@ -309,9 +315,7 @@ async fn write_instead(
     match &part.content {
         PartContent::Voice { words, in_text: false, .. } => {
             let written = crate::split::split(words, &capabilities.text).into_iter().map(PartContent::of_text);
-            let mut children: Vec<PlannedPart> = written.map(PlannedPart::of).collect();
-            children.push(PlannedPart { content: part.content.clone(), refused: Some(failed) });
-            replace(delivery, lease, part, children).await
+            replace(delivery, lease, part, written.map(PlannedPart::of).collect(), failed).await
         }
         _ => give_up(delivery, lease, &part, failed).await,
     }
@@ -327,13 +331,19 @@ async fn give_up(
     settle(delivery, lease, failed, Vec::new(), None).await
 }
 
-/// Settles a part whose place others take. Children that were given up at once count for the notice.
+/// Settles a part whose place others take, for the reason that it can't be sent as it is. A voice of which only the
+/// words are left is told as given up. Children that are given up at once count for the notice.
 async fn replace(
     delivery: &Delivery,
     lease: &Lease,
     part: Part,
-    children: Vec<PlannedPart>,
+    mut children: Vec<PlannedPart>,
+    reason: FailureReason,
 ) -> Result<Performed, LedgerError> {
+    let is_voice = |content: &PartContent| matches!(content, PartContent::Voice { .. });
+    if is_voice(&part.content) && !children.iter().any(|child| is_voice(&child.content)) {
+        children.push(PlannedPart { content: part.content.clone(), refused: Some(reason) });
+    }
     let mut shown = Vec::new();
     for child in &children {
         let state = match &child.refused {

@@ -21,8 +21,6 @@ struct Failure<'part> {
 struct Losses<'part> {
     files: usize,
     failures: Vec<Failure<'part>>,
-    /// Whether words stand in the reply because they could not be spoken.
-    written_instead: bool,
 }
 
 impl<'part> Losses<'part> {
@@ -45,7 +43,7 @@ pub fn closing_notice(parts: &[Part]) -> Option<String> {
     let mut losses = Losses::default();
     for part in parts {
         match &part.state {
-            PartState::Replaced { by } => losses.written_instead |= was_written_instead(part, by, parts),
+            PartState::Replaced { .. } => {}
             PartState::Failed { reason } => losses.count(&part.content, Some(reason)),
             _ => losses.count(&part.content, None),
         }
@@ -76,17 +74,8 @@ pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     Some(format!("Not delivered from your earlier replies; the person was told:\n- {}", lines.join("\n- ")))
 }
 
-fn was_written_instead(part: &Part, by: &[satchel_domain::PartId], parts: &[Part]) -> bool {
-    let child = |id| parts.iter().find(|part| part.id == id);
-    matches!(part.content, PartContent::Voice { .. })
-        && by.iter().filter_map(|id| child(*id)).any(|child| matches!(child.content, PartContent::Text { .. }))
-}
-
 fn told_to_the_person(losses: &Losses<'_>) -> Option<String> {
-    let mut told = lines(&losses.failures, Audience::Person);
-    if losses.written_instead {
-        told.insert(0, "the reply could not be spoken, so its words are written".to_owned());
-    }
+    let told = lines(&losses.failures, Audience::Person);
     let count = count_of_files(losses);
     match (count, told.as_slice()) {
         (_, []) => None,

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     build::{Behaviour, Ports, Satchel, build},
     cli::ChatOptions,
-    commands::record,
+    commands::record::Record,
     config::Config,
     stores::Stores,
     upkeep,
@@ -143,7 +143,7 @@ async fn answer_once(
     };
     if options.json {
         let out = &mut std::io::stdout().lock();
-        serde_json::to_writer_pretty(&mut *out, &record::as_json(&record)).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut *out, &Record::from(&record)).map_err(std::io::Error::from)?;
         writeln!(out)?;
     }
     verdict(&record)

@@ -1,59 +1,118 @@
 //! A turn as JSON: what was said, which files, and what became of each part. Scripts depend on this shape.
 
-use satchel_domain::{Attachment, AttachmentId, Part, PartState, RefusedFile};
+use satchel_domain::{
+    Attachment, AttachmentId, ConversationId, Ending, Filename, MessageRef, Part, PartId, PartState, RefusedFile,
+    Sha256, TurnId, Visibility, VoiceRequest,
+};
 use satchel_ports::ledger::TurnRecord;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// The version of the shape; it grows when a field changes its meaning or goes.
 const VERSION: u32 = 1;
 
-/// Writes a turn down.
-#[must_use]
-pub fn as_json(record: &TurnRecord) -> Value {
-    let response = record.response.clone().unwrap_or_default();
-    json!({
-        "version": VERSION,
-        "turn": record.id,
-        "conversation": record.conversation,
-        "ending": record.ending.as_ref().map(satchel_domain::Ending::name),
-        "response": {
-            "text": response.text,
-            "voice": response.voice,
-            "attachments": response.attachments.iter().map(attachment).collect::<Vec<_>>(),
+/// A turn.
+#[derive(Debug, Serialize)]
+pub struct Record<'a> {
+    version: u32,
+    turn: TurnId,
+    conversation: &'a ConversationId,
+    ending: Option<&'static str>,
+    response: Response<'a>,
+    parts: Vec<PartRecord<'a>>,
+    refused: Vec<RefusedRecord<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Response<'a> {
+    text: Option<&'a str>,
+    voice: Option<&'a VoiceRequest>,
+    attachments: Vec<AttachmentRecord<'a>>,
+}
+
+/// What is told of a file.
+#[derive(Debug, Serialize)]
+struct AttachmentRecord<'a> {
+    id: AttachmentId,
+    number: u64,
+    filename: &'a Filename,
+    mime: &'a str,
+    bytes: u64,
+    sha256: Sha256,
+    description: &'a str,
+    visibility: Visibility,
+}
+
+#[derive(Debug, Serialize)]
+struct PartRecord<'a> {
+    id: PartId,
+    kind: &'static str,
+    state: &'static str,
+    attachments: Vec<AttachmentId>,
+    path: Option<&'a MessageRef>,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct RefusedRecord<'a> {
+    filename: &'a Filename,
+    bytes: Option<u64>,
+    reason: &'a str,
+}
+
+impl<'a> From<&'a TurnRecord> for Record<'a> {
+    fn from(record: &'a TurnRecord) -> Self {
+        let response = record.response.as_ref();
+        Self {
+            version: VERSION,
+            turn: record.id,
+            conversation: &record.conversation,
+            ending: record.ending.as_ref().map(Ending::name),
+            response: Response {
+                text: response.and_then(|response| response.text.as_deref()),
+                voice: response.and_then(|response| response.voice.as_ref()),
+                attachments: response.iter().flat_map(|response| &response.attachments).map(Into::into).collect(),
+            },
+            parts: record.parts.iter().map(part).collect(),
+            refused: record.refused.iter().map(refused).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a Attachment> for AttachmentRecord<'a> {
+    fn from(attachment: &'a Attachment) -> Self {
+        Self {
+            id: attachment.id,
+            number: attachment.number,
+            filename: &attachment.filename,
+            mime: &attachment.mime,
+            bytes: attachment.bytes,
+            sha256: attachment.sha256,
+            description: &attachment.description,
+            visibility: attachment.visibility,
+        }
+    }
+}
+
+fn part(part: &Part) -> PartRecord<'_> {
+    let files = part.content.files();
+    PartRecord {
+        id: part.id,
+        kind: part.content.kind(),
+        state: part.state.name(),
+        attachments: files.iter().map(|item| item.attachment.id).collect(),
+        // At the terminal a file's message is the path that it was written to.
+        path: match &part.state {
+            PartState::Sent { messages } if !files.is_empty() => messages.first(),
+            _ => None,
         },
-        "parts": record.parts.iter().map(part).collect::<Vec<_>>(),
-        "refused": record.refused.iter().map(refused).collect::<Vec<_>>(),
-    })
+        reason: match &part.state {
+            PartState::Failed { reason } => Some(reason.to_string()),
+            PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => Some(reason.clone()),
+            _ => None,
+        },
+    }
 }
 
-/// Writes a file's record down.
-#[must_use]
-pub fn attachment(attachment: &Attachment) -> Value {
-    let Attachment { id, number, filename, mime, bytes, sha256, description, visibility, .. } = attachment;
-    json!({
-        "id": id, "number": number, "filename": filename, "mime": mime, "bytes": bytes, "sha256": sha256,
-        "description": description, "visibility": visibility,
-    })
-}
-
-fn part(part: &Part) -> Value {
-    let files: Vec<AttachmentId> = part.content.files().iter().map(|item| item.attachment.id).collect();
-    // At the terminal a file's message is the path that it was written to.
-    let path = match (&part.state, part.content.files()) {
-        (PartState::Sent { messages }, [_, ..]) => messages.first(),
-        _ => None,
-    };
-    let reason = match &part.state {
-        PartState::Failed { reason } => Some(reason.to_string()),
-        PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => Some(reason.clone()),
-        _ => None,
-    };
-    json!({
-        "id": part.id, "kind": part.content.kind(), "state": part.state.name(), "attachments": files, "path": path,
-        "reason": reason,
-    })
-}
-
-fn refused(file: &RefusedFile) -> Value {
-    json!({ "filename": file.filename, "bytes": file.bytes, "reason": file.reason })
+fn refused(file: &RefusedFile) -> RefusedRecord<'_> {
+    RefusedRecord { filename: &file.filename, bytes: file.bytes, reason: &file.reason }
 }

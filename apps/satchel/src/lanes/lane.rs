@@ -30,17 +30,17 @@ const MOST_CRASHES: u32 = 3;
 /// The longest wait before a lane whose ledger failed is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Works on a lane until it is released, lost, or the process stops. Returns its lease.
+/// Works on a lane until it is released, lost, or the process stops.
 pub(super) async fn work(
     hosting: Hosting,
     lease: Lease,
     wake: Arc<Notify>,
     lost: CancellationToken,
     stop: CancellationToken,
-) -> Lease {
+) {
     let Some(channel) = hosting.channels.get(lease.conversation.channel()).map(Arc::clone) else {
         tracing::error!(chat.id = %lease.conversation, "a lane of a channel that isn't hosted here was claimed");
-        return lease;
+        return;
     };
     let delivery = Delivery {
         ledger: Arc::clone(&hosting.services.ledger),
@@ -56,14 +56,14 @@ pub(super) async fn work(
     loop {
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
-            () = lost.cancelled() => return lease,
+            () = lost.cancelled() => return,
             ended = turns_and_deliveries(&hosting, &lane, &delivery, &stop) => ended,
         };
         match ended {
-            Ok(()) => return lease,
+            Ok(()) => return,
             Err(LedgerError::LeaseLost(_)) => {
                 tracing::info!(chat.id = %lease.conversation, "the lane has another owner");
-                return lease;
+                return;
             }
             Err(error) => {
                 tracing::error!(
@@ -73,8 +73,8 @@ pub(super) async fn work(
             }
         }
         tokio::select! {
-            () = stop.cancelled() => return lease,
-            () = lost.cancelled() => return lease,
+            () = stop.cancelled() => return,
+            () = lost.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
         pause = (pause * 2).min(LONGEST_PAUSE);

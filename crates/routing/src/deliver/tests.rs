@@ -12,7 +12,7 @@ use satchel_domain::{
     Timestamp, TurnId, Visibility,
     capabilities::{ChannelCapabilities, Idempotency},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
-    part::{FileForm, FileItem},
+    part::{FileForm, FileItem, PreparedVoice},
 };
 use satchel_ports::{
     Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockLedger, MockSpeech, OwnerId, Spoken, StoredBlob,
@@ -389,6 +389,20 @@ async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
 #[tokio::test(start_paused = true)]
 async fn words_that_cannot_be_spoken_are_written_unless_they_are(#[case] in_text: bool, #[case] expected: &str) {
     assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voice_that_is_refused_in_every_form_is_written_and_told() {
+    let prepared = PreparedVoice { sha256: Sha256([1; 32]), bytes: 3, duration_ms: 1, waveform: vec![] };
+    let file = PartContent::Voice {
+        words: "hello".into(),
+        in_text: false,
+        prepared: Some(prepared),
+        as_file: true,
+        caption: String::new(),
+    };
+    let log = Stage::of(vec![part(1, file)], vec![refused(Refusal::WrongKind)]).log().await;
+    assert_eq!(log, ["save sending", "send voice", "settle replaced by text, voice! with notice"]);
 }
 
 #[tokio::test(start_paused = true)]

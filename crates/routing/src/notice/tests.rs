@@ -131,7 +131,7 @@ fn what_was_replaced_counts_through_its_children() {
 }
 
 #[test]
-fn words_written_because_they_could_not_be_spoken_are_announced() {
+fn a_voice_that_was_given_up_is_announced_though_its_words_are_written() {
     let voice = PartContent::Voice {
         words: "x".to_owned(),
         in_text: false,
@@ -139,9 +139,10 @@ fn words_written_because_they_could_not_be_spoken_are_announced() {
         as_file: false,
         caption: String::new(),
     };
-    let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(11))] };
-    let told = notice(&[(voice, replaced), (PartContent::of_text("x"), PartState::Pending)]);
-    assert_eq!(told.as_deref(), Some("The reply could not be spoken, so its words are written."));
+    let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(11)), PartId(Uuid::from_u128(12))] };
+    let given_up = failed(FailureReason::Unspeakable { reason: "no voice is configured".into() });
+    let told = notice(&[(voice.clone(), replaced), (PartContent::of_text("x"), PartState::Pending), (voice, given_up)]);
+    assert_eq!(told.as_deref(), Some("The voice message could not be spoken: no voice is configured."));
 }
 
 #[test]
