@@ -156,6 +156,9 @@ pub enum Event {
     Begun,
     /// The channel answered.
     Answered(Result<Vec<MessageRef>, SendError>),
+    /// The channel answered a repeat of a doubtful send, which its key makes safe. When the repeat did not arrive, the
+    /// first send still may have.
+    RepeatAnswered(Result<Vec<MessageRef>, SendError>),
     /// The process that had begun it is gone, and with it the answer.
     Interrupted,
     /// A look-up found it as these messages.
@@ -163,7 +166,12 @@ pub enum Event {
     /// It is to be sent again with a label: a look-up found nothing certain, or there is none.
     Relabelled,
     /// The channel can't be reached, so the doubt lasts.
-    StillUnreachable(String),
+    StillUnreachable {
+        /// What went wrong.
+        reason: String,
+        /// How often it has been probed in vain, this time included.
+        probes: u32,
+    },
     /// Other parts take its place.
     Replaced(Vec<crate::PartId>),
     /// It is given up.
@@ -183,7 +191,9 @@ pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Step {
         PartState::Pending if too_old => {
             Step::GiveUp(FailureReason::Expired { reason: "it waited too long for its turn".to_owned() })
         }
-        PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => Step::Wait(*until),
+        PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {
+            Step::Wait((*until).min(part.created_at.plus(rules.max_age)))
+        }
         PartState::InDoubt { .. } => Step::Probe,
         _ if part.content.needs_preparation() => Step::Prepare,
         _ => Step::Begin,
@@ -233,20 +243,13 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
             next.first_attempt_at.get_or_insert(now);
             PartState::Sending
         }
-        Event::Answered(Ok(messages)) | Event::Found(messages) => PartState::Sent { messages },
-        Event::Answered(Err(SendError::NotSent { retry_after_ms, reason })) => {
-            let floor = Duration::from_millis(retry_after_ms.unwrap_or(0));
-            PartState::Waiting { until: now.plus(floor.max(backoff(part, rules))), reason }
+        Event::Found(messages) => PartState::Sent { messages },
+        Event::RepeatAnswered(Err(SendError::NotSent { retry_after_ms, reason })) => {
+            PartState::InDoubt { until: not_before(part, retry_after_ms, now, rules), reason }
         }
-        Event::Answered(Err(SendError::Forbidden { reason })) => {
-            PartState::Failed { reason: FailureReason::Forbidden { reason } }
-        }
-        Event::Answered(Err(SendError::Unreadable { reason })) => {
-            PartState::Failed { reason: FailureReason::Unreadable { reason } }
-        }
-        Event::Answered(Err(SendError::Refused { .. })) => PartState::Sending,
-        Event::Answered(Err(SendError::InDoubt { reason })) | Event::StillUnreachable(reason) => {
-            PartState::InDoubt { until: now.plus(backoff(part, rules)), reason }
+        Event::Answered(answer) | Event::RepeatAnswered(answer) => answered(part, answer, now, rules),
+        Event::StillUnreachable { reason, probes } => {
+            PartState::InDoubt { until: now.plus(backoff(part, part.attempts.saturating_add(probes), rules)), reason }
         }
         // Only what was begun can have been interrupted; it is probed at once, for the restart took its time already.
         Event::Interrupted if part.state == PartState::Sending => {
@@ -263,11 +266,37 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
     next
 }
 
-/// The wait before the next attempt: doubled each time, with up to a quarter more so that parts that failed together
-/// don't come back together. The jitter is taken from the part's id, since nothing here is random.
-fn backoff(part: &Part, rules: &DeliveryRules) -> Duration {
-    let doubled = rules.backoff.saturating_mul(1 << part.attempts.saturating_sub(1).min(20)).min(rules.backoff_cap);
-    let jitter = u32::from(part.id.0.as_bytes()[15] ^ part.attempts.to_le_bytes()[0]);
+fn answered(
+    part: &Part,
+    answer: Result<Vec<MessageRef>, SendError>,
+    now: Timestamp,
+    rules: &DeliveryRules,
+) -> PartState {
+    match answer {
+        Ok(messages) => PartState::Sent { messages },
+        Err(SendError::NotSent { retry_after_ms, reason }) => {
+            PartState::Waiting { until: not_before(part, retry_after_ms, now, rules), reason }
+        }
+        Err(SendError::Forbidden { reason }) => PartState::Failed { reason: FailureReason::Forbidden { reason } },
+        Err(SendError::Unreadable { reason }) => PartState::Failed { reason: FailureReason::Unreadable { reason } },
+        Err(SendError::Refused { .. }) => PartState::Sending,
+        Err(SendError::InDoubt { reason }) => {
+            PartState::InDoubt { until: now.plus(backoff(part, part.attempts, rules)), reason }
+        }
+    }
+}
+
+/// When a part may be begun again; the platform's own wait is a floor.
+fn not_before(part: &Part, retry_after_ms: Option<u64>, now: Timestamp, rules: &DeliveryRules) -> Timestamp {
+    let floor = Duration::from_millis(retry_after_ms.unwrap_or(0));
+    now.plus(floor.max(backoff(part, part.attempts, rules)))
+}
+
+/// The wait after so many tries: doubled each time, with up to a quarter more so that parts that failed together don't
+/// come back together. The jitter is taken from the part's id, since nothing here is random.
+fn backoff(part: &Part, tries: u32, rules: &DeliveryRules) -> Duration {
+    let doubled = rules.backoff.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(rules.backoff_cap);
+    let jitter = u32::from(part.id.0.as_bytes()[15] ^ tries.to_le_bytes()[0]);
     doubled + doubled / 4 * jitter / 255
 }
 
@@ -345,6 +374,37 @@ mod tests {
     }
 
     #[test]
+    fn a_repeat_that_did_not_arrive_leaves_the_first_send_in_doubt() {
+        let limited = || Err(SendError::NotSent { retry_after_ms: Some(9_000), reason: "429".into() });
+        let repeated = advance(&part(PartState::Sending), Event::RepeatAnswered(limited()), Timestamp(0), &RULES);
+        assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(9_000), reason: "429".into() });
+    }
+
+    #[test]
+    fn no_wait_outlasts_the_largest_age() {
+        let waiting = part(PartState::Waiting { until: Timestamp(i64::MAX), reason: "429".into() });
+        assert_eq!(next_step(&waiting, Timestamp(5), &RULES), Step::Wait(Timestamp(60_000)));
+    }
+
+    #[test]
+    fn probes_in_vain_come_less_and_less_often() {
+        let wait = |probes| {
+            let down = Event::StillUnreachable { reason: "down".into(), probes };
+            match advance(&doubtful(), down, Timestamp(0), &RULES).state {
+                PartState::InDoubt { until, .. } => until.0,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(
+            wait(1) >= 200 && wait(4) >= 8 * wait(1) / 2 && wait(40) <= 6_250,
+            "{} {} {}",
+            wait(1),
+            wait(4),
+            wait(40)
+        );
+    }
+
+    #[test]
     fn edits_are_repeated_and_never_labelled() {
         let edit = Part { target: Some(MessageRef("7".into())), ..doubtful() };
         assert_eq!(after_doubt(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Repeat);
@@ -411,10 +471,14 @@ mod tests {
                         }
                     }
                     Step::Probe if !reachable => {
-                        part = advance(&part, Event::StillUnreachable("down".into()), now, &rules);
+                        let down = Event::StillUnreachable { reason: "down".into(), probes: 1 };
+                        part = advance(&part, down, now, &rules);
                     }
                     Step::Probe => match after_doubt(&part, now, &rules, channel) {
-                        DoubtStep::Repeat => part = advance(&part, Event::Begun, now, &rules),
+                        DoubtStep::Repeat => {
+                            part = advance(&part, Event::Begun, now, &rules);
+                            part = advance(&part, Event::RepeatAnswered(answer), now, &rules);
+                        }
                         DoubtStep::LookUp => part = advance(&part, Event::Relabelled, now, &rules),
                         DoubtStep::Resend => {
                             prop_assert!(!hold && !part.labelled);

@@ -2,7 +2,7 @@
 //!
 //! The seven rules are those of ADR 0002; each has a test of its own below.
 
-use crate::{Attachment, AttachmentId, Ending, OutgoingResponse, ToolOutcome, Visibility};
+use crate::{Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility};
 
 /// What is said when a turn yields nothing at all, which is an error of the agent.
 pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files. Please ask again.";
@@ -67,19 +67,13 @@ fn merge(folded: &mut Vec<Attachment>, attachment: &Attachment) {
     }
 }
 
-/// The ids of the files that a response delivers, in order.
-#[must_use]
-pub fn delivered_ids(response: &OutgoingResponse) -> Vec<AttachmentId> {
-    response.attachments.iter().map(|attachment| attachment.id).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
     use super::*;
-    use crate::{Filename, Media, Sha256, Source, Timestamp, VoiceRequest};
+    use crate::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, VoiceRequest};
 
     fn file(id: u128, content: u8, name: &str) -> Attachment {
         Attachment {
@@ -107,7 +101,7 @@ mod tests {
     }
 
     fn ids(response: &OutgoingResponse) -> Vec<u128> {
-        delivered_ids(response).into_iter().map(|id| id.0.as_u128()).collect()
+        response.attachments.iter().map(|attachment| attachment.id.0.as_u128()).collect()
     }
 
     #[test]

@@ -13,6 +13,12 @@ use satchel_ports::{
 /// How many files or parts a list shows.
 const LISTED: u32 = 30;
 
+/// How many of the newest files are looked through for those that the person may see.
+const LOOKED_THROUGH: u32 = 500;
+
+/// How many files one `/resend` sends.
+const RESENT: usize = 20;
+
 /// A command. What begins with a slash and is none of these goes to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -93,11 +99,11 @@ Write to me, send me files, and ask for files back.
 - `/help` shows this";
 
 async fn files(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
-    let query = AttachmentQuery { conversation: Some(conversation.clone()), turn: None, limit: Some(LISTED + 1) };
+    let query = AttachmentQuery { conversation: Some(conversation.clone()), turn: None, limit: Some(LOOKED_THROUGH) };
     let mut newest = ledger.attachments(&query).await?;
+    newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
     let more = newest.len() > LISTED as usize;
     newest.truncate(LISTED as usize);
-    newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
     if newest.is_empty() {
         return Ok(OutgoingResponse::of_text("No files here yet. Send me one."));
     }
@@ -120,7 +126,11 @@ async fn resend(
     if numbers.is_empty() {
         return Ok(OutgoingResponse::of_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
     }
-    let mut attachments = Vec::new();
+    if numbers.len() > RESENT {
+        let text = format!("`/resend` takes at most {RESENT} numbers at once, these are {}.", numbers.len());
+        return Ok(OutgoingResponse::of_text(text));
+    }
+    let mut attachments: Vec<Attachment> = Vec::new();
     let mut unknown = Vec::new();
     for given in numbers {
         let number = given.trim_matches([',', '#']).parse().ok();
@@ -129,6 +139,7 @@ async fn resend(
             None => None,
         };
         match found {
+            Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
             Some(attachment) => attachments.push(Attachment { visibility: Visibility::Deliver, ..attachment }),
             None => unknown.push(as_code(given)),
         }
@@ -231,7 +242,7 @@ mod tests {
         ledger
             .expect_attachment()
             .returning(|_, key| Ok((key == AttachmentKey::Number(17)).then(|| file(17, "a.jpg"))));
-        let command = Command::parse("/resend #17 99 x`y").unwrap();
+        let command = Command::parse("/resend #17 17 99 x`y").unwrap();
         let answer = answer(&command, &ledger, &conversation()).await.unwrap();
         assert_eq!(answer.response.attachments.len(), 1);
         assert_eq!(answer.response.attachments[0].visibility, Visibility::Deliver);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{FileReference, Filename, InboundMessage, TurnId};
-use satchel_ports::{Event, EventBus, Inbound, InboundError, Lease, Ledger, ledger::Claim};
+use satchel_ports::{Event, EventBus, Inbound, InboundError, Lease, Ledger, LedgerError, ledger::Claim};
 use tokio::sync::mpsc;
 use unicode_normalization::UnicodeNormalization;
 
@@ -28,23 +28,38 @@ impl Reception {
 #[async_trait]
 impl Inbound for Reception {
     async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
-        let message = with_composed_names(message);
-        // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
-        let place = self.lanes.try_reserve().ok();
-        let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
-        let received = self.ledger.receive(&message, claim).await.map_err(|error| InboundError(Box::new(error)))?;
-        if let (Some(place), Some(lease)) = (place, received.lease) {
-            place.send(lease);
+        // A task of its own: the caller may be dropped at any moment, and a lane that was claimed must reach a worker.
+        let taken_in =
+            tokio::spawn(take_in(Arc::clone(&self.ledger), Arc::clone(&self.bus), self.lanes.clone(), message));
+        match taken_in.await {
+            Ok(taken_in) => taken_in.map_err(|error| InboundError(Box::new(error))),
+            Err(broken) => Err(InboundError(Box::new(broken))),
         }
-        if !received.duplicate {
-            let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
-            if let Err(error) = self.bus.publish(event).await {
-                // Workers look for work on their own too, so this costs time and nothing else.
-                tracing::debug!(error = %error, "nobody was woken for a new message");
-            }
-        }
-        Ok(received.turn)
     }
+}
+
+async fn take_in(
+    ledger: Arc<dyn Ledger>,
+    bus: Arc<dyn EventBus>,
+    lanes: mpsc::Sender<Lease>,
+    message: InboundMessage,
+) -> Result<TurnId, LedgerError> {
+    let message = with_composed_names(message);
+    // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
+    let place = lanes.try_reserve().ok();
+    let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
+    let received = ledger.receive(&message, claim).await?;
+    if let (Some(place), Some(lease)) = (place, received.lease) {
+        place.send(lease);
+    }
+    if !received.duplicate {
+        let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
+        if let Err(error) = bus.publish(event).await {
+            // Workers look for work on their own too, so this costs time and nothing else.
+            tracing::debug!(error = %error, "nobody was woken for a new message");
+        }
+    }
+    Ok(received.turn)
 }
 
 /// Names in composed form (NFC): some systems send `ё` as two characters, and nobody finds such a file by typing its name.
@@ -60,7 +75,7 @@ fn with_composed_names(mut message: InboundMessage) -> InboundMessage {
 #[cfg(test)]
 mod tests {
     use satchel_domain::Sender;
-    use satchel_ports::{LedgerError, MockEventBus, MockLedger, OwnerId, ledger::Received};
+    use satchel_ports::{MockEventBus, MockLedger, OwnerId, ledger::Received};
     use uuid::Uuid;
 
     use super::*;

@@ -71,6 +71,7 @@ pub enum FetchError {
 /// - `probe` changes nothing that a person can see.
 /// - Files are streamed from the blob store: memory does not grow with their size.
 /// - A call that is dropped stops its request.
+/// - Every call ends: one that makes no progress for the adapter's time limit is an error.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Channel: Send + Sync {

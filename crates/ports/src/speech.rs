@@ -28,6 +28,7 @@ pub struct SpeechError {
 ///
 /// # Contract
 /// - `speak` yields OGG/Opus, whatever the engine makes.
+/// - Its stream ends: one that makes no progress for the adapter's time limit ends in an error.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Speech: Send + Sync {

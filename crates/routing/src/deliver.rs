@@ -4,7 +4,7 @@
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
 //! sent, or in doubt.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
@@ -21,6 +21,7 @@ use satchel_ports::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    insist::insist,
     label::labelled,
     notice::closing_notice,
     replan::{Replan, replan},
@@ -28,6 +29,9 @@ use crate::{
 
 /// The largest spoken reply, in bytes of OGG/Opus: some three hours.
 const LARGEST_VOICE: u64 = 50 << 20;
+
+/// How long one try to speak may take.
+const VOICE_TIME: Duration = Duration::from_secs(120);
 
 /// How often words are tried to be spoken before they are written instead.
 const VOICE_TRIES: u32 = 3;
@@ -120,6 +124,9 @@ async fn perform(
     let capabilities = delivery.channel.capabilities(&part.conversation);
     let doubt = DoubtRules { idempotency: capabilities.idempotency, can_look_up: capabilities.can_look_up };
     let mut must_send = begun_here;
+    // Whether what is sent repeats a doubtful send under the same key.
+    let mut repeats = false;
+    let mut probes = 0;
     if part.state == PartState::Sending && !begun_here {
         part = advance(&part, PartEvent::Interrupted, ledger.now(), rules);
     }
@@ -133,10 +140,14 @@ async fn perform(
                             let given_up = FailureReason::Refused { reason };
                             return replace(delivery, lease, part, children, given_up).await;
                         }
+                        // As a part of its own: under the old key the platform would answer with the message that is gone.
+                        Replan::SendAnew if part.target.is_some() => {
+                            let anew = vec![PlannedPart::of(part.content.clone())];
+                            let gone = Part { target: None, ..part };
+                            return replace(delivery, lease, gone, anew, FailureReason::Refused { reason }).await;
+                        }
                         Replan::SendAnew => {
-                            part.target = None;
-                            part.state = PartState::Pending;
-                            continue;
+                            return give_up(delivery, lease, &part, FailureReason::Refused { reason }).await;
                         }
                         Replan::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
                     }
@@ -153,13 +164,24 @@ async fn perform(
                         }
                     }
                 }
+                // The message that the key found may show less than the part: what had been streamed by then.
+                Ok(messages) if repeats && matches!(part.content, PartContent::Text { .. }) => {
+                    repeats = false;
+                    part.target = messages.into_iter().next();
+                    must_send = part.target.is_some();
+                    continue;
+                }
+                answer if repeats => {
+                    repeats = false;
+                    part = advance(&part, PartEvent::RepeatAnswered(answer), ledger.now(), rules);
+                }
                 answer => part = advance(&part, PartEvent::Answered(answer), ledger.now(), rules),
             }
             if part.state.is_settled() {
                 return settle(delivery, lease, part, Vec::new(), None).await;
             }
             report(delivery, &part);
-            ledger.save_part(lease, &part).await?;
+            insist(&delivery.stop, || ledger.save_part(lease, &part)).await?;
             publish(delivery, &part).await;
             continue;
         }
@@ -187,7 +209,8 @@ async fn perform(
             Step::Probe => {
                 if let Err(error) = delivery.channel.probe().await {
                     // Nothing new to write down: in doubt it is already, and a restart would probe again.
-                    let unreachable = PartEvent::StillUnreachable(error.to_string());
+                    probes += 1;
+                    let unreachable = PartEvent::StillUnreachable { reason: error.to_string(), probes };
                     part = advance(&part, unreachable, ledger.now(), rules);
                     continue;
                 }
@@ -204,7 +227,8 @@ async fn perform(
                             step = without_certainty(&part, rules);
                         }
                         Err(error) => {
-                            let unreachable = PartEvent::StillUnreachable(error.to_string());
+                            probes += 1;
+                            let unreachable = PartEvent::StillUnreachable { reason: error.to_string(), probes };
                             part = advance(&part, unreachable, ledger.now(), rules);
                             continue;
                         }
@@ -216,7 +240,10 @@ async fn perform(
                         part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
                         part = begin(delivery, lease, &part).await?;
                     }
-                    DoubtStep::Repeat | DoubtStep::LookUp => part = begin(delivery, lease, &part).await?,
+                    DoubtStep::Repeat | DoubtStep::LookUp => {
+                        repeats = part.target.is_none();
+                        part = begin(delivery, lease, &part).await?;
+                    }
                 }
                 must_send = true;
             }
@@ -270,7 +297,10 @@ async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartConte
     let mut tried = 0;
     loop {
         tried += 1;
-        let reason = match speech.speak(words).await {
+        let spoken = tokio::time::timeout(VOICE_TIME, speech.speak(words)).await.unwrap_or_else(|_| {
+            Err(SpeechError { reason: format!("it took longer than {} s", VOICE_TIME.as_secs()), retryable: true })
+        });
+        let reason = match spoken {
             Ok(spoken) => {
                 let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()) };
                 match delivery.blobs.put(spoken.content, &hint, LARGEST_VOICE).await {
@@ -368,7 +398,7 @@ async fn settle(
     let in_its_place = in_its_place.unwrap_or_else(|| vec![part.clone()]);
     let notice = if in_its_place.iter().any(fails) { notice_with(delivery, &part, &in_its_place).await? } else { None };
     let settlement = Settlement { part: part.clone(), children, notice, rules: delivery.rules };
-    let settled = delivery.ledger.settle_part(lease, &settlement).await?;
+    let settled = insist(&delivery.stop, || delivery.ledger.settle_part(lease, &settlement)).await?;
     publish(delivery, &part).await;
     Ok(Some(settled))
 }

@@ -4,6 +4,7 @@
 //! `ChannelCapabilities` and nothing else.
 
 pub mod deliver;
+pub mod insist;
 pub mod label;
 pub mod notice;
 pub mod plan;

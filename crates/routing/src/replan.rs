@@ -41,7 +41,8 @@ pub fn replan(content: &PartContent, refusal: &Refusal, reason: &str, capabiliti
         }
         PartContent::File(item) => file_again(item, refusal, capabilities),
         PartContent::Album { items } => album_again(items, refusal),
-        PartContent::Notice { .. } | PartContent::Withdraw => Vec::new(),
+        PartContent::Notice { text } => text_again(text, Markup::Rich, refusal, capabilities),
+        PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {
         return Replan::GiveUp(failure(content, refusal, reason, capabilities));

@@ -3,8 +3,11 @@
 //! Nothing is lost and nothing repeated: the chunks joined are the text, less the white space at the cuts and the
 //! markers that close and reopen what a cut goes through.
 
+mod places;
+mod reach;
 mod structure;
 mod walk;
+mod windows;
 
 use satchel_domain::capabilities::{TextLimit, TextUnit};
 
@@ -13,6 +16,9 @@ use self::walk::Limits;
 
 /// Below this many units there is no room for fences and markers, and a text is cut as plain characters.
 const ROOM_FOR_MARKERS: usize = 48;
+
+/// How far a line is read to tell whether a block begins with it.
+const FAR: usize = 200;
 
 /// Splits Markdown into chunks of which each, shown alone, stays within the limit. A blank text has none.
 #[must_use]
@@ -67,9 +73,21 @@ fn visible(text: &str, structure: &Structure, unit: TextUnit) -> usize {
 #[must_use]
 pub fn units(text: &str, unit: TextUnit) -> usize {
     match unit {
-        TextUnit::Utf16 | TextUnit::Utf16Source => text.chars().map(char::len_utf16).sum(),
-        TextUnit::Chars => text.chars().count(),
+        TextUnit::Utf16 | TextUnit::Utf16Source => count(text, |byte| u8::from(begins(byte)) + u8::from(byte >= 0xF0)),
+        TextUnit::Chars => count(text, |byte| u8::from(begins(byte))),
     }
+}
+
+/// Whether a character begins with this byte.
+fn begins(byte: u8) -> bool {
+    byte & 0xC0 != 0x80
+}
+
+/// Adds up what each byte counts, at most two, as many bytes at a time as the processor can.
+fn count(text: &str, of: impl Fn(u8) -> u8 + Copy) -> usize {
+    let blocks = text.as_bytes().chunks_exact(64);
+    let rest: usize = blocks.remainder().iter().map(|byte| usize::from(of(*byte))).sum();
+    rest + blocks.map(|block| usize::from(block.iter().map(|byte| of(*byte)).sum::<u8>())).sum::<usize>()
 }
 
 /// Tells whether a Markdown text, shown alone, stays within the limit.
@@ -88,15 +106,15 @@ pub(crate) fn begins_a_block(text: &str) -> bool {
         Some(b'#' | b'>' | b'|' | b'=' | b'<') => true,
         Some(mark @ (b'-' | b'+' | b'*' | b'_')) => {
             // An item of a list, or a rule of nothing but marks.
-            let mut line = text.bytes().take_while(|byte| *byte != b'\n');
+            let mut line = text.bytes().take(FAR).take_while(|byte| *byte != b'\n');
             text.as_bytes().get(1).is_none_or(u8::is_ascii_whitespace) || line.all(|byte| byte == *mark || byte == b' ')
         }
         Some(b'`') => text.starts_with("```"),
         Some(b'~') => text.starts_with("~~~"),
-        Some(b'[') => text.chars().take(200).take_while(|c| *c != '\n').collect::<String>().contains("]:"),
+        Some(b'[') => text.chars().take(FAR).take_while(|c| *c != '\n').collect::<String>().contains("]:"),
         Some(b'0'..=b'9') => {
-            let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-            rest.starts_with(['.', ')'])
+            let behind = text.bytes().take(FAR).find(|byte| !byte.is_ascii_digit());
+            matches!(behind, Some(b'.' | b')'))
         }
         Some(b'\t') => true,
         _ => false,

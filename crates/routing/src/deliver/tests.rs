@@ -295,10 +295,45 @@ async fn a_doubt_that_is_held_is_told_and_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_key_makes_the_repeat_safe_and_unlabelled() {
     let capabilities = ChannelCapabilities { idempotency: Idempotency::Key { window_ms: None }, ..tables::discord() };
-    let log = Stage { capabilities, ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
+    let log = Stage { capabilities, ..Stage::of(vec![text(1)], vec![in_doubt(), sent(), sent()]) }.log().await;
     assert_eq!(
         log,
-        ["save sending", "send hello", "save in_doubt", "probe ok", "save sending", "send hello", "settle sent"]
+        [
+            "save sending",
+            "send hello",
+            "save in_doubt",
+            "probe ok",
+            "save sending",
+            "send hello",
+            "edit m1",
+            "settle sent"
+        ],
+        "the message that the key finds may show half of a streamed text"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_that_is_limited_keeps_the_doubt() {
+    let capabilities =
+        ChannelCapabilities { idempotency: Idempotency::Key { window_ms: Some(60_000) }, ..tables::discord() };
+    let answers = vec![in_doubt(), not_sent(600_000), sent()];
+    let stage = Stage { capabilities, found: Some(None), ..Stage::of(vec![text(1)], answers) };
+    assert_eq!(
+        stage.log().await,
+        [
+            "save sending",
+            "send hello",
+            "save in_doubt",
+            "probe ok",
+            "save sending",
+            "send hello",
+            "save in_doubt",
+            "probe ok",
+            "look up",
+            "save sending labelled",
+            "send (possible duplicate) hello",
+            "settle sent"
+        ]
     );
 }
 
@@ -352,8 +387,10 @@ async fn a_failure_is_told_once_and_stops_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_edit_whose_message_is_gone_is_sent_anew() {
     let edit = Part { target: Some(MessageRef("m1".into())), ..text(1) };
-    let log = Stage::of(vec![edit], vec![refused(Refusal::TargetGone), sent()]).log().await;
-    assert_eq!(log, ["save sending", "edit m1", "save sending", "send hello", "settle sent"]);
+    let log = Stage::of(vec![edit], vec![refused(Refusal::TargetGone)]).log().await;
+    assert_eq!(log, ["save sending", "edit m1", "settle replaced by text"]);
+    let never_ends = Stage::of(vec![text(1)], vec![refused(Refusal::TargetGone)]).log().await;
+    assert_eq!(never_ends, ["save sending", "send hello", "settle failed with notice"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -87,6 +87,13 @@ fn a_forbidden_voice_becomes_a_file_and_then_its_own_words() {
 }
 
 #[test]
+fn a_notice_whose_markup_is_refused_goes_as_plain_text() {
+    let notice = PartContent::Notice { text: "0 of 1 files sent".to_owned() };
+    let plain = PartContent::Text { text: "0 of 1 files sent".to_owned(), markup: Markup::Plain, files: Vec::new() };
+    assert_eq!(children(&notice, Refusal::BadMarkup), [plain]);
+}
+
+#[test]
 fn what_was_to_be_edited_and_is_gone_is_sent_anew() {
     let content = PartContent::of_text("hi");
     assert_eq!(replan(&content, &Refusal::TargetGone, "gone", &tables::telegram()), Replan::SendAnew);

@@ -4,6 +4,11 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
+use super::windows;
+
+/// How much of a text is read at once, in bytes; what this takes to read stays in the processor's cache.
+const WINDOW: usize = 32 * 1024;
+
 /// An inline span: what stands between an opening and a closing marker.
 #[derive(Debug)]
 pub(super) struct Span {
@@ -13,6 +18,8 @@ pub(super) struct Span {
     pub(super) close: Range<usize>,
     /// The length of its markers and of those of the spans around it.
     pub(super) nesting: usize,
+    /// How many spans it lies in, itself included.
+    pub(super) depth: usize,
 }
 
 /// A marker of a span, in the order of the text.
@@ -50,6 +57,15 @@ struct OpenBlock {
     lines: Vec<Range<usize>>,
 }
 
+/// A block at the end of a passage that might go on behind it.
+#[derive(Debug)]
+pub(super) struct OpenEnd {
+    /// Where it begins.
+    pub(super) at: usize,
+    blocks: usize,
+    entities: usize,
+}
+
 /// Where a text may be cut.
 #[derive(Debug, Default)]
 pub(super) struct Structure {
@@ -68,21 +84,38 @@ fn options() -> Options {
 impl Structure {
     /// Reads the structure of a Markdown text.
     pub(super) fn of(text: &str) -> Self {
-        let mut structure = Self::default();
+        windows::read(text, WINDOW)
+    }
+
+    /// Reads a passage, which must begin where no block is open, and adds what it finds.
+    ///
+    /// Returns where the last block begins if the text behind the passage might belong to it.
+    pub(super) fn read(&mut self, text: &str, passage: Range<usize>) -> Option<OpenEnd> {
+        let (first_marker, first_entity) = (self.markers.len(), self.entities.len());
         let mut block: Option<OpenBlock> = None;
         // Where the last event inside the open link ended: its closing marker begins there.
-        let mut last_end = 0;
-        for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        let mut last_end = passage.start;
+        let (mut depth, mut open_end) = (0_usize, None);
+        let events = Parser::new_ext(&text[passage.clone()], options()).into_offset_iter();
+        for (event, range) in events.map(|(event, range)| (event, range.start + passage.start..range.end + passage.start)) {
             match event {
                 Event::Start(tag) => {
-                    structure.start(text, &tag, &range, &mut block);
+                    if depth == 0 {
+                        let unending = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)) | Tag::HtmlBlock);
+                        let open = OpenEnd { at: range.start, blocks: self.blocks.len(), entities: self.entities.len() };
+                        open_end = (unending && range.end == passage.end).then_some(open);
+                    }
+                    depth += 1;
+                    self.start(text, &tag, &range, &mut block);
                     last_end = range.start;
                     continue;
                 }
-                Event::End(TagEnd::Link) => structure.link(text, &range, last_end),
-                Event::End(TagEnd::CodeBlock) => {
-                    if let Some(block) = block.take() {
-                        structure.blocks.push(code_block(text, block));
+                Event::End(tag) => {
+                    depth -= 1;
+                    match tag {
+                        TagEnd::Link => self.link(text, &range, last_end),
+                        TagEnd::CodeBlock => self.blocks.extend(block.take().map(|block| code_block(text, block))),
+                        _ => {}
                     }
                 }
                 Event::Text(_) => {
@@ -91,18 +124,24 @@ impl Structure {
                     }
                 }
                 Event::Code(_) => {
-                    structure.entities.push(range.start);
+                    self.entities.push(range.start);
                     let ticks = text[range.clone()].bytes().take_while(|byte| *byte == b'`').count();
-                    structure.span(&range, ticks, ticks);
+                    self.span(&range, ticks, ticks);
                 }
                 _ => {}
             }
             last_end = range.end;
         }
-        structure.markers.sort_by_key(|marker| marker.range.start);
-        structure.entities.sort_unstable();
-        structure.add_up_nesting();
-        structure
+        self.markers[first_marker..].sort_by_key(|marker| marker.range.start);
+        self.entities[first_entity..].sort_unstable();
+        self.add_up_nesting(first_marker);
+        open_end
+    }
+
+    /// Forgets a block that might go on; it holds no span.
+    pub(super) fn forget(&mut self, open: &OpenEnd) {
+        self.blocks.truncate(open.blocks);
+        self.entities.truncate(open.entities);
     }
 
     fn start(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenBlock>) {
@@ -123,15 +162,14 @@ impl Structure {
         self.entities.push(range.start);
     }
 
-    fn add_up_nesting(&mut self) {
+    fn add_up_nesting(&mut self, first_marker: usize) {
         let mut around = 0_usize;
         for marker in &self.markers {
             let span = &mut self.spans[marker.span];
             let own = span.open.len() + span.close.len();
             if marker.opens {
                 around += own;
-                span.nesting = around;
-            } else {
+                XX            } else {
                 around = around.saturating_sub(own);
             }
         }
@@ -146,7 +184,7 @@ impl Structure {
         let span = self.spans.len();
         self.markers.push(Marker { range: open.clone(), span, opens: true });
         self.markers.push(Marker { range: close.clone(), span, opens: false });
-        self.spans.push(Span { open, close, nesting: opening + closing });
+        self.spans.push(Span { open, close, nesting: opening + closing, depth: 1 });
     }
 
     /// An inline link: `[` before the words, `](…)` after them. Any other link is shown by its own characters.

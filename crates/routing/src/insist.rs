@@ -1,0 +1,65 @@
+//! Writes that must not be given up: what they record has happened already.
+
+use std::{future::Future, time::Duration};
+
+use satchel_ports::LedgerError;
+use tokio_util::sync::CancellationToken;
+
+/// The longest wait between two tries.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Writes to the ledger, and again until it takes it: a message that arrived, or a tool that ran, is known nowhere else,
+/// so a full disk is waited out. Ends early when `stop` is cancelled, and with every error that trying again can't mend.
+///
+/// # Errors
+/// When the lane is lost, when the ledger refuses the write itself, or with its last failure when the process stops.
+pub async fn insist<T, W>(stop: &CancellationToken, mut write: impl FnMut() -> W) -> Result<T, LedgerError>
+where
+    W: Future<Output = Result<T, LedgerError>>,
+{
+    let mut wait = Duration::from_millis(250);
+    loop {
+        let error = match write().await {
+            Err(error @ (LedgerError::Full | LedgerError::Store { .. })) => error,
+            done => return done,
+        };
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            wait_ms = wait.as_millis(),
+            "the ledger did not take what has happened; trying again"
+        );
+        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+            return Err(error);
+        }
+        wait = (wait * 2).min(LONGEST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_disk_is_waited_out() {
+        let tries = Cell::new(0);
+        let never = CancellationToken::new();
+        let written = insist(&never, || {
+            tries.set(tries.get() + 1);
+            let tried = tries.get();
+            async move { if tried < 9 { Err(LedgerError::Full) } else { Ok(tried) } }
+        });
+        assert_eq!(written.await.unwrap(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_trying_again_cannot_mend_ends_it_and_so_does_the_stop() {
+        let lane = || "console:main".parse().unwrap();
+        let stop = CancellationToken::new();
+        let lost = insist(&stop, || async { Err::<(), _>(LedgerError::LeaseLost(lane())) });
+        assert!(matches!(lost.await, Err(LedgerError::LeaseLost(_))));
+        stop.cancel();
+        assert!(matches!(insist(&stop, || async { Err::<(), _>(LedgerError::Full) }).await, Err(LedgerError::Full)));
+    }
+}
