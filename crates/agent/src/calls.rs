@@ -5,6 +5,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use satchel_domain::{Attachment, Sender, ToolCall, ToolOutcome};
 use satchel_ports::{Event, LedgerError, SafetyTier, ToolContext};
+use satchel_routing::insist::insist;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -64,11 +65,27 @@ async fn run_and_record(
     publish(services, Event::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
         .await;
     let outcome = outcome_of(services, lane, scope, &call, origin).await;
-    let ledger = &services.ledger;
-    let outcome = ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, &outcome).await?;
+    let outcome = match record(services, lane, &call, &outcome).await {
+        // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
+        Err(LedgerError::Unknown { what }) => {
+            let refused = ToolOutcome::of_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
+            record(services, lane, &call, &refused).await?
+        }
+        recorded => recorded?,
+    };
     let failed = outcome.failed;
     publish(services, Event::ToolFinished { conversation, call: call.id, tool, failed }).await;
     Ok((call.id.ordinal, outcome))
+}
+
+/// Records what a call has yielded. It has happened already, so the ledger is asked until it takes it.
+async fn record(
+    services: &Services,
+    lane: &Lane,
+    call: &ToolCall,
+    outcome: &ToolOutcome,
+) -> Result<ToolOutcome, LedgerError> {
+    insist(&lane.stop, || services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome)).await
 }
 
 async fn outcome_of(

@@ -11,7 +11,7 @@ use satchel_ports::{
     Event, LedgerError,
     ledger::{CompletedTurn, HistoryChange},
 };
-use satchel_routing::plan::plan;
+use satchel_routing::{insist::insist, plan::plan};
 
 use crate::{Lane, Services, run::publish};
 
@@ -56,7 +56,7 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
         told: completion.told,
         reply_to: completion.reply_to,
     };
-    let begun = services.ledger.complete_turn(&lane.lease, &completed).await?;
+    let begun = insist(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
         chat.id = %conversation, turn.id = %turn, ending = ending.name(), files = response.attachments.len(),

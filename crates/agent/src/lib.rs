@@ -20,6 +20,7 @@ use satchel_ports::{
     ledger::{QueuedMessage, Steering},
 };
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 pub use crate::{run::run, toolbox::Toolbox};
 
@@ -92,4 +93,6 @@ pub struct Lane {
     pub channel: Arc<dyn Channel>,
     /// Notified when a message arrives in it.
     pub wake: Arc<Notify>,
+    /// Cancelled when work is to be laid down in good order: what is in flight is finished, the rest stays in the ledger.
+    pub stop: CancellationToken,
 }

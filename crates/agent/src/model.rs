@@ -6,6 +6,12 @@ use satchel_ports::{ModelError, ModelEvent, ModelRequest};
 
 use crate::{Services, streaming::Growth};
 
+/// The longest message of a model, in bytes; one that goes on beyond it would go on for ever.
+const LONGEST_TEXT: usize = 4 << 20;
+
+/// The most tools that one message may ask for; the turn's budget is far below it.
+const MOST_CALLS: usize = 10_000;
+
 /// What the model answered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
@@ -34,6 +40,12 @@ pub async fn ask(
     let mut calls = Vec::new();
     loop {
         match tokio::time::timeout(silence, events.next()).await.map_err(|_| silent())? {
+            Some(Ok(ModelEvent::Text(_))) if written.len() >= LONGEST_TEXT => {
+                return Err(ModelError { reason: "its answer did not end".to_owned(), retryable: false });
+            }
+            Some(Ok(ModelEvent::Call(_))) if calls.len() >= MOST_CALLS => {
+                return Err(ModelError { reason: "it asked for more and more tools".to_owned(), retryable: false });
+            }
             Some(Ok(ModelEvent::Text(piece))) => {
                 written.push_str(&piece);
                 growth.wrote(&piece, written).await;
@@ -57,3 +69,6 @@ pub async fn ask(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

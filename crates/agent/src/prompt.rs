@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, Message, RefusedFile, ToolCall, filename::is_hidden, part::RoutingError, size,
+    Attachment, CallId, Filename, Message, RefusedFile, ToolCall, filename::is_hidden, part::RoutingError, size,
 };
 use satchel_ports::{
     ModelMessage,
@@ -106,7 +106,7 @@ fn older(message: &Message) -> ModelMessage {
         }
         Message::Tool { call, text, attachments } => ModelMessage::Tool {
             call: call_id(*call),
-            text: with_lines(text.clone(), attachments.iter().map(reference)),
+            text: with_lines(escaped(text), attachments.iter().map(reference)),
             attachments: Vec::new(),
         },
         Message::Note { text } => ModelMessage::Note { text: text.clone() },
@@ -114,7 +114,8 @@ fn older(message: &Message) -> ModelMessage {
 }
 
 fn reference(attachment: &Attachment) -> String {
-    let cut = Attachment { mime: shown(&attachment.mime), ..attachment.clone() };
+    let filename = Filename::from_untrusted(&shown(attachment.filename.as_str()));
+    let cut = Attachment { filename, mime: shown(&attachment.mime), ..attachment.clone() };
     cut.reference()
 }
 
@@ -137,7 +138,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+    use satchel_domain::{AttachmentId, Media, Sha256, Source, Timestamp, Visibility};
     use uuid::Uuid;
 
     use super::*;

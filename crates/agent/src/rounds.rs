@@ -134,7 +134,7 @@ impl Rounds {
     fn answer(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
-            None => ("error: not run, the turn ended before".to_owned(), Vec::new()),
+            None => ("error: interrupted when the turn ended; it may have taken effect".to_owned(), Vec::new()),
         }
     }
 }

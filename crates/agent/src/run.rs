@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{Ending, InboxId, Part, PartState, Sender, fold::fold};
+use satchel_domain::{Ending, InboxId, Part, Sender, fold::fold};
 use satchel_ports::{
     Event, LedgerError, ModelRequest,
     ledger::{HistoryChange, JournalEntry, QueuedTurn, Steering},
 };
+use satchel_routing::insist::insist;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// After how many deaths of its process a turn is given up.
-const MOST_CRASHES: u32 = 3;
+pub const MOST_CRASHES: u32 = 3;
 
 /// How often a running turn looks for a `/stop` of which nobody woke it.
 const LOOK_FOR_STOP: Duration = Duration::from_secs(2);
@@ -44,7 +45,8 @@ impl Ended {
 
 /// Runs a turn whose files are all stored or refused, commits it, and returns its first part if that was begun.
 ///
-/// Dropping this leaves the turn in the ledger, from where it goes on.
+/// When the lane's work is to be laid down, the turn stays in the ledger, from where it goes on; so it does when this is
+/// dropped, but then an edit or a commit in flight is cut off, and what it did is in doubt.
 ///
 /// # Errors
 /// When the ledger fails or the lane is lost. Whatever else goes wrong is part of the response.
@@ -54,19 +56,26 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let _cancel = cancel.clone().drop_guard();
     let scope = CallScope { asker: asker(&turn), inbound: rounds::attachments(&turn).into(), cancel: cancel.clone() };
     let mut rounds = Rounds::resume(&turn.journal);
+    let answered_before = rounds.model_calls();
     let streaming = Streaming::start(services, lane, &turn, &capabilities);
 
-    let ended = if turn.crashes >= MOST_CRASHES {
-        Ended::with(Ending::Crashed { times: turn.crashes })
+    let worked = if turn.crashes >= MOST_CRASHES {
+        Ok(Some(Ended::with(Ending::Crashed { times: turn.crashes })))
     } else {
         tokio::select! {
             biased;
-            stop = stopped(services, lane, &turn) => Ended::stopped(stop?),
-            ended = work(services, lane, &turn, &scope, &mut rounds, &streaming.growth) => ended?,
+            stop = stopped(services, lane, &turn) => stop.map(|stop| Some(Ended::stopped(stop))),
+            ended = work(services, lane, &turn, &scope, &mut rounds, &streaming.growth) => ended.map(Some),
+            () = lane.stop.cancelled() => Ok(None),
         }
     };
     cancel.cancel();
-    let streamed = streaming.finish().await.or(turn.stream.clone());
+    if let Err(error @ LedgerError::LeaseLost(_)) = worked {
+        // Whoever has the lane now edits its messages; ours in flight is cut off.
+        return Err(error);
+    }
+    let streamed = streaming.finish().await;
+    let Some(ended) = worked? else { return Ok(None) };
 
     let completion = Completion {
         turn: turn.id,
@@ -75,9 +84,13 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         refused: rounds::refused(&turn),
         history: HistoryChange::Append(rounds.as_history(&turn)),
         steered: rounds.steered_ids().into_iter().chain(ended.stop).collect(),
-        told: turn.untold.iter().map(|error| error.part).collect(),
+        // A model that gave no answer has been told nothing.
+        told: match rounds.model_calls() > answered_before {
+            true => turn.untold.iter().map(|error| error.part).collect(),
+            false => Vec::new(),
+        },
         reply_to: reply_to(&turn),
-        streamed: streamed.is_some_and(|part| may_be_visible(&part)),
+        streamed,
     };
     complete(services, lane, completion).await
 }
@@ -98,6 +111,11 @@ async fn work(
     let opening = prompt::opening(&history, turn, prompt::receipt(&turn.untold));
     let mut begins = true;
     loop {
+        // Before anything is injected: what the model won't see must not be consumed.
+        if rounds.model_calls() >= settings.model_calls {
+            let limit = format!("{} model calls", settings.model_calls);
+            return Ok(Ended::with(Ending::Budget { limit }));
+        }
         if begins || settings.steering == SteeringMode::Inject {
             let Steering { stop, inject } = steering(services, lane, turn).await?;
             if let Some(stop) = stop {
@@ -107,10 +125,6 @@ async fn work(
             rounds.steered.extend(inject.into_iter().filter(|steered| !known.contains(&steered.id)));
         }
         begins = false;
-        if rounds.model_calls() >= settings.model_calls {
-            let limit = format!("{} model calls", settings.model_calls);
-            return Ok(Ended::with(Ending::Budget { limit }));
-        }
         let request = ModelRequest {
             system: settings.instructions.clone(),
             messages: opening.iter().cloned().chain(rounds.as_request()).collect(),
@@ -139,22 +153,29 @@ async fn work(
             text: round.text.clone(),
             calls: round.calls.clone(),
         };
-        services.ledger.journal_message(&lane.lease, turn.id, &entry).await?;
+        insist(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
         rounds.rounds.push(round);
         run_calls(services, lane, scope, calls, Origin::Fresh, rounds).await?;
     }
 }
 
-/// Waits until the person stops the turn.
-async fn stopped(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<InboxId, LedgerError> {
+/// Waits until the person stops the turn, and returns the message that does.
+///
+/// # Errors
+/// When the lane is lost.
+pub async fn stopped(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<InboxId, LedgerError> {
     loop {
         tokio::select! {
             () = lane.wake.notified() => {}
             () = tokio::time::sleep(LOOK_FOR_STOP) => {}
         }
-        if let Some(stop) = steering(services, lane, turn).await?.stop {
-            return Ok(stop);
+        match steering(services, lane, turn).await {
+            Ok(Steering { stop: Some(stop), .. }) => return Ok(stop),
+            Ok(_) => {}
+            Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
+            // The tools that run must not end with a read that failed; it is repeated soon.
+            Err(error) => tracing::warn!(turn.id = %turn.id, error = %error, "the ledger can't be asked for a stop"),
         }
     }
 }
@@ -167,11 +188,6 @@ async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result
 fn asker(turn: &QueuedTurn) -> Sender {
     let first = turn.messages.first();
     first.map_or_else(|| Sender { id: String::new(), name: String::new() }, |queued| queued.message.sender.clone())
-}
-
-/// Whether a person may see a streamed part: it has an id, or nobody knows whether it arrived.
-fn may_be_visible(part: &Part) -> bool {
-    part.target.is_some() || matches!(part.state, PartState::Sending | PartState::InDoubt { .. })
 }
 
 /// Publishes an event. A bus that fails costs waiting and nothing else, so the error ends here.

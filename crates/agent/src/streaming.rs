@@ -65,6 +65,7 @@ pub struct Streaming {
     /// Where the model's pieces go.
     pub growth: Growth,
     finished: CancellationToken,
+    earlier: Option<Part>,
     editing: Option<AbortOnDropHandle<Option<Part>>>,
 }
 
@@ -97,21 +98,26 @@ impl Streaming {
             message: AtomicU32::new(0),
             shown,
         };
-        Self { growth, finished, editing }
+        Self { growth, finished, earlier: turn.stream.clone(), editing }
     }
 
-    /// Ends the growth, waits for the edit in flight, and returns the streamed part if there is one.
-    pub async fn finish(self) -> Option<Part> {
+    /// Ends the growth, waits for the edit in flight, and tells whether a person may see a streamed message.
+    pub async fn finish(self) -> bool {
         self.finished.cancel();
-        let editing = self.editing?;
+        let Some(editing) = self.editing else { return self.earlier.as_ref().is_some_and(may_be_visible) };
         match timeout(LAST_EDIT, editing).await {
-            Ok(Ok(part)) => part,
+            Ok(Ok(part)) => part.as_ref().is_some_and(may_be_visible),
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!(turn.id = %self.growth.turn, "the last edit of a streamed reply did not come back");
-                None
+                true
             }
         }
     }
+}
+
+/// Whether a person may see a streamed part: it has an id, or nobody knows whether it arrived.
+fn may_be_visible(part: &Part) -> bool {
+    part.target.is_some() || matches!(part.state, PartState::Sending | PartState::InDoubt { .. })
 }
 
 /// The person's message that a turn answers.
@@ -130,73 +136,62 @@ struct Editor {
     finished: CancellationToken,
 }
 
-/// Whether the message can grow further.
+/// What came of showing the text once.
 enum Shown {
-    Grows { wait: Duration },
+    /// The message shows it, as far as it ever will.
+    Done,
+    /// Not now: the same text is tried again after this wait.
+    Later(Duration),
+    /// The message can't grow any further.
     Ends,
 }
 
 impl Editor {
     async fn show(self, earlier: Option<Part>, mut growing: watch::Receiver<String>) -> Option<Part> {
         let mut part = earlier;
-        match self.take_up(&mut part).await {
-            Ok(Shown::Grows { .. }) => {}
-            Ok(Shown::Ends) => return part,
-            Err(error) => return self.given_up(part, &error),
-        }
         let mut last = String::new();
-        loop {
-            tokio::select! {
-                biased;
-                () = self.finished.cancelled() => return part,
-                changed = growing.changed() => if changed.is_err() { return part },
-            }
+        while !self.finished.is_cancelled() {
             let text = self.clip(&growing.borrow_and_update());
             if text.trim().is_empty() || text == last {
-                continue;
+                tokio::select! {
+                    () = self.finished.cancelled() => break,
+                    changed = growing.changed() => if changed.is_err() { break } else { continue },
+                }
             }
             let wait = match self.show_once(&mut part, &text).await {
-                Ok(Shown::Grows { wait }) => wait,
-                Ok(Shown::Ends) => return part,
-                Err(error) => return self.given_up(part, &error),
+                Ok(Shown::Done) => {
+                    last = text;
+                    self.interval
+                }
+                Ok(Shown::Later(wait)) => wait,
+                Ok(Shown::Ends) => break,
+                // Streaming is a convenience: the error is met again, and told, when the turn is completed.
+                Err(error) => {
+                    tracing::debug!(turn.id = %self.turn, error = %error, "the reply is no longer streamed");
+                    break;
+                }
             };
-            last = text;
             tokio::select! {
-                () = self.finished.cancelled() => return part,
+                () = self.finished.cancelled() => break,
                 () = tokio::time::sleep(wait) => {}
             }
         }
-    }
-
-    /// Goes on with the message of a process that died. Without its id it can only be found by its key; where there is
-    /// none, whether it is visible stays in doubt, and the final text is delivered by the rules of doubt.
-    async fn take_up(&self, part: &mut Option<Part>) -> Result<Shown, LedgerError> {
-        let grows = Ok(Shown::Grows { wait: self.interval });
-        let Some(earlier) = part else { return grows };
-        if earlier.target.is_some() {
-            return grows;
-        }
-        if earlier.state != PartState::Sending {
-            return Ok(Shown::Ends);
-        }
-        let now = self.ledger.now();
-        let elapsed = earlier.first_attempt_at.map_or(Duration::ZERO, |first| now.since(first));
-        if self.capabilities.idempotency.recognises(elapsed) {
-            return grows;
-        }
-        *earlier = advance(earlier, PartEvent::Interrupted, now, &DeliveryRules::default());
-        self.ledger.save_part(&self.lane.lease, earlier).await?;
-        Ok(Shown::Ends)
+        part
     }
 
     async fn show_once(&self, shown: &mut Option<Part>, text: &str) -> Result<Shown, LedgerError> {
-        let grows = Shown::Grows { wait: self.interval };
+        let repeated = shown.is_some();
         let part = match shown {
-            Some(part) => part,
+            Some(part) => {
+                if part.target.is_none() && !self.may_repeat(part).await? {
+                    return Ok(Shown::Ends);
+                }
+                part
+            }
             None => match self.ledger.begin_stream(&self.lane.lease, self.turn, self.reply_to.clone()).await? {
                 Some(begun) => shown.insert(begun),
                 // An earlier reply is still on its way; this one must not overtake it.
-                None => return Ok(grows),
+                None => return Ok(Shown::Later(self.interval)),
             },
         };
         let to_send = PartToSend {
@@ -206,31 +201,60 @@ impl Editor {
             content: PartContent::of_text(text),
             reply_to: part.reply_to.clone(),
         };
-        if let Some(target) = &part.target {
-            return match self.lane.channel.edit(target, &to_send).await {
-                Err(SendError::NotSent { retry_after_ms, .. }) => {
-                    let told = Duration::from_millis(retry_after_ms.unwrap_or(0));
-                    Ok(Shown::Grows { wait: self.interval.max(told) })
-                }
-                Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => {
-                    part.target = None;
-                    part.state = PartState::Pending;
-                    self.ledger.save_part(&self.lane.lease, part).await?;
-                    Ok(Shown::Ends)
-                }
-                // The final edit brings the text in any case; what went wrong with this one needn't be told.
-                _ => Ok(grows),
-            };
+        match part.target.clone() {
+            Some(target) => self.edit(part, &target, &to_send).await,
+            None => self.send(part, &to_send, repeated).await,
         }
-        let answer = self.lane.channel.send(&to_send).await;
-        let shown = match answer {
+    }
+
+    /// Whether the message of a process that died before it knew its id may be sent once more. It can only be found by
+    /// its key; where that is no longer known, whether it is visible stays in doubt, and the final text is delivered by
+    /// the rules of doubt.
+    async fn may_repeat(&self, part: &mut Part) -> Result<bool, LedgerError> {
+        if part.state != PartState::Sending {
+            return Ok(false);
+        }
+        let now = self.ledger.now();
+        let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.since(first));
+        if self.capabilities.idempotency.recognises(elapsed) {
+            return Ok(true);
+        }
+        *part = advance(part, PartEvent::Interrupted, now, &DeliveryRules::default());
+        self.ledger.save_part(&self.lane.lease, part).await?;
+        Ok(false)
+    }
+
+    async fn edit(&self, part: &mut Part, target: &MessageRef, to_send: &PartToSend) -> Result<Shown, LedgerError> {
+        match self.lane.channel.edit(target, to_send).await {
+            Err(SendError::NotSent { retry_after_ms, .. }) => {
+                let told = Duration::from_millis(retry_after_ms.unwrap_or(0));
+                Ok(Shown::Later(self.interval.max(told)))
+            }
+            Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => {
+                part.target = None;
+                part.state = PartState::Pending;
+                self.ledger.save_part(&self.lane.lease, part).await?;
+                Ok(Shown::Ends)
+            }
+            // The final edit brings the text in any case; what went wrong with this one needn't be told.
+            _ => Ok(Shown::Done),
+        }
+    }
+
+    async fn send(&self, part: &mut Part, to_send: &PartToSend, repeated: bool) -> Result<Shown, LedgerError> {
+        let shown = match self.lane.channel.send(to_send).await {
             Ok(messages) => {
                 part.target = messages.into_iter().next();
-                grows
+                Shown::Done
             }
-            Err(SendError::InDoubt { reason }) => {
-                let doubt = PartEvent::Answered(Err(SendError::InDoubt { reason }));
+            Err(error @ SendError::InDoubt { .. }) => {
+                let doubt = PartEvent::Answered(Err(error));
                 *part = advance(part, doubt, self.ledger.now(), &DeliveryRules::default());
+                Shown::Ends
+            }
+            // This one did not arrive, but the one that it repeats may have.
+            Err(_) if repeated => {
+                *part = advance(part, PartEvent::Interrupted, self.ledger.now(), &DeliveryRules::default());
                 Shown::Ends
             }
             // It certainly did not arrive: the final text is sent as if nothing had been streamed.
@@ -247,10 +271,7 @@ impl Editor {
     fn clip(&self, text: &str) -> String {
         split(text, &self.capabilities.text).into_iter().next().unwrap_or_default()
     }
-
-    /// Streaming is a convenience: the ledger's error is met again, and told, when the turn is completed.
-    fn given_up(&self, part: Option<Part>, error: &LedgerError) -> Option<Part> {
-        tracing::debug!(turn.id = %self.turn, error = %error, "the reply is no longer streamed");
-        part
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,6 +90,27 @@ async fn a_model_that_loops_for_ever_is_stopped_and_what_it_made_is_delivered() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_model_that_writes_for_ever_is_cut_off_and_heard_that_far() {
+    let piece = "for ever and ever ".repeat(1_000);
+    let played = Stage::with_model(vec![(0..300).map(|_| Ok(ModelEvent::Text(piece.clone()))).collect()]);
+    let played = played.play().await;
+    assert!(matches!(&played.completed.ending, Ending::ModelFailed { reason } if reason.contains("did not end")));
+    assert!(played.completed.response.text.unwrap().starts_with("for ever"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_failed_at_once_was_told_nothing_and_consumed_nothing() {
+    let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
+    stage.turn.untold = vec![RoutingError {
+        part: PartId(Uuid::from_u128(4)),
+        turn: TURN,
+        content: satchel_domain::PartContent::of_text("lost"),
+        reason: FailureReason::Forbidden { reason: "blocked".into() },
+    }];
+    assert!(stage.play().await.completed.told.is_empty(), "the receipt waits for a model that hears it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn half_an_answer_is_delivered_with_how_it_ended() {
     for (events, reason) in [
         (vec![Ok(ModelEvent::Text("Half an ".into()))], "broke off"),

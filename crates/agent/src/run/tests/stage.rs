@@ -250,6 +250,7 @@ impl Stage {
             lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
+            stop: tokio_util::sync::CancellationToken::new(),
         };
         crate::run(&services, &lane, self.turn).await.unwrap();
         drop(services);

@@ -1,0 +1,160 @@
+//! One question to a scripted model: what is gathered, and what is kept when it ends early.
+
+use std::{sync::Arc, sync::Mutex, time::Duration};
+
+use futures::{StreamExt, stream};
+use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
+use satchel_ports::{
+    Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest, OwnerId,
+    language_model::{ModelCall, ModelStream, Usage},
+    ledger::{QueuedTurn, Steering},
+};
+use satchel_routing::tables;
+use serde_json::json;
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Answer, ask};
+use crate::{AgentSettings, Lane, Services, Toolbox, streaming::Streaming};
+
+const TURN: TurnId = TurnId(Uuid::from_u128(1));
+
+/// Pieces of an answer, each after so many seconds; `None` never comes.
+type Script = Vec<(u64, Option<Result<ModelEvent, ModelError>>)>;
+
+fn text(seconds: u64, text: &str) -> (u64, Option<Result<ModelEvent, ModelError>>) {
+    (seconds, Some(Ok(ModelEvent::Text(text.into()))))
+}
+
+fn call(name: &str) -> (u64, Option<Result<ModelEvent, ModelError>>) {
+    (0, Some(Ok(ModelEvent::Call(ModelCall { id: "same".into(), name: name.into(), arguments: json!({}) }))))
+}
+
+const DONE: (u64, Option<Result<ModelEvent, ModelError>>) = (0, Some(Ok(ModelEvent::Done)));
+
+fn play(script: Script) -> ModelStream {
+    let paced = stream::iter(script).then(|(seconds, event)| async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        match event {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    });
+    Box::pin(paced)
+}
+
+fn services(script: Result<Script, ModelError>) -> Services {
+    let mut model = MockLanguageModel::new();
+    model.expect_name().returning(|| "scripted".into());
+    let script = Mutex::new(Some(script));
+    model.expect_stream().returning(move |_| script.lock().unwrap().take().expect("it is asked once").map(play));
+    let mut bus = MockEventBus::new();
+    bus.expect_publish().returning(|_| Ok(()));
+    Services {
+        ledger: Arc::new(MockLedger::new()),
+        bus: Arc::new(bus),
+        model: Arc::new(model),
+        tools: Toolbox::default(),
+        steer: |_| Steering::default(),
+        settings: AgentSettings { model_silence: Duration::from_secs(30), ..AgentSettings::default() },
+    }
+}
+
+fn streaming(services: &Services) -> Streaming {
+    let conversation: ConversationId = "console:main".parse().unwrap();
+    let lane = Lane {
+        lease: Lease { conversation, owner: OwnerId(Uuid::nil()), token: 1 },
+        channel: Arc::new(MockChannel::new()),
+        wake: Arc::new(Notify::new()),
+        stop: CancellationToken::new(),
+    };
+    let turn = QueuedTurn {
+        id: TURN,
+        messages: Vec::new(),
+        ready_at: Timestamp(0),
+        journal: Vec::new(),
+        stream: None,
+        crashes: 0,
+        untold: Vec::new(),
+    };
+    Streaming::start(services, &lane, &turn, &tables::web())
+}
+
+/// Asks once and returns the answer together with what is left in `written`.
+async fn asked(script: Result<Script, ModelError>) -> (Result<Answer, ModelError>, String) {
+    let services = services(script);
+    let streaming = streaming(&services);
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Vec::new() };
+    let mut written = String::new();
+    let answer = ask(&services, request, TURN, 7, &mut written, &streaming.growth).await;
+    (answer, written)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_is_gathered_and_its_calls_are_numbered_on() {
+    let usage = (0, Some(Ok(ModelEvent::Usage(Usage::default()))));
+    let script = vec![text(0, "Look"), text(1, "ing."), call("a"), call("b"), usage, DONE];
+    let (answer, written) = asked(Ok(script)).await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.text, "Looking.");
+    let calls: Vec<_> = answer.calls.iter().map(|call| (call.id, call.name.as_str())).collect();
+    let id = |ordinal| CallId { turn: TURN, ordinal };
+    assert_eq!(calls, [(id(7), "a"), (id(8), "b")], "whatever the model calls them");
+    assert_eq!(written, "", "nothing is partial any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_model_is_given_up_and_what_it_wrote_is_kept() {
+    let begun = Instant::now();
+    // Slow is not silent: each piece begins the time anew.
+    let (answer, written) = asked(Ok(vec![text(25, "Half"), text(25, " an"), text(25, " answer"), (0, None)])).await;
+    assert_eq!(answer.unwrap_err().reason, "it gave no sign for 30 seconds");
+    assert_eq!(written, "Half an answer");
+    assert_eq!(begun.elapsed().as_secs(), 25 * 3 + 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
+    struct Deaf;
+    #[async_trait::async_trait]
+    impl satchel_ports::LanguageModel for Deaf {
+        fn name(&self) -> String {
+            "deaf".into()
+        }
+
+        async fn stream(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+            std::future::pending().await
+        }
+    }
+    let services = Services { model: Arc::new(Deaf), ..services(Ok(Vec::new())) };
+    let streaming = streaming(&services);
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Vec::new() };
+    let error = ask(&services, request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
+    assert_eq!(error.reason, "it gave no sign for 30 seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_and_broken_answers_keep_what_was_written() {
+    let down = || ModelError { reason: "the provider is down".into(), retryable: true };
+    for (script, reason, kept) in [
+        (Err(down()), "the provider is down", ""),
+        (Ok(vec![text(0, "Half"), (0, Some(Err(down())))]), "the provider is down", "Half"),
+        (Ok(vec![text(0, "Half")]), "its answer broke off in the middle", "Half"),
+    ] {
+        let (answer, written) = asked(script).await;
+        assert_eq!(answer.unwrap_err().reason, reason);
+        assert_eq!(written, kept, "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_kept_when_the_question_is_dropped() {
+    let services = services(Ok(vec![text(0, "Half an "), text(1, "answer"), (0, None)]));
+    let streaming = streaming(&services);
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Vec::new() };
+    let mut written = String::new();
+    let asking = ask(&services, request, TURN, 0, &mut written, &streaming.growth);
+    assert!(tokio::time::timeout(Duration::from_secs(5), asking).await.is_err(), "it is still asking");
+    assert_eq!(written, "Half an answer");
+}

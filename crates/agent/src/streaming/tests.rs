@@ -1,0 +1,277 @@
+//! The growing reply against a scripted platform: what is committed, what is shown, and when.
+
+mod scene;
+
+use satchel_domain::{MessageRef, Part, PartState, capabilities::Idempotency, delivery::Refusal};
+use satchel_ports::Event;
+
+use self::scene::{INTERVAL, Stage, in_doubt, not_sent, part, refused, sent};
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_visible_before_it_is_committed_and_the_id_is_stored_as_soon_as_it_is_known() {
+    let mut scene = Stage::default().open();
+    scene.writes("Hello.").await;
+    scene.passes(10).await;
+    assert_eq!(scene.log(), ["begin", "send part 5: Hello.", "answer", "save sending m1"]);
+    assert!(scene.finish().await, "there is a message to take over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn edits_keep_the_channels_interval_and_show_the_newest_text() {
+    let mut scene = Stage { takes_ms: 150, ..Stage::default() }.open();
+    for _ in 0..40 {
+        scene.writes("ab ").await;
+        scene.passes(100).await;
+    }
+    scene.finish().await;
+    let calls = scene.calls();
+    assert!((3..=5).contains(&calls.len()), "{calls:?}");
+    for pair in calls.windows(2) {
+        assert!(pair[1].0 - pair[0].0 >= INTERVAL, "{calls:?}");
+        assert!(pair[1].1.len() > pair[0].1.len() + 20, "each brings all that was written meanwhile: {calls:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_platforms_wait_prolongs_the_interval_and_the_same_text_is_tried_again() {
+    let mut scene = Stage { edits: vec![not_sent(5_000), sent()], ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(INTERVAL + 10).await;
+    scene.writes(" two").await;
+    scene.passes(5_000 + 10).await;
+    let calls = scene.calls();
+    let texts: Vec<_> = calls.iter().map(|(_, call)| call.as_str()).collect();
+    assert_eq!(texts, ["send part 5: One", "edit m1: One two", "edit m1: One two"]);
+    assert!(calls[2].0 - calls[1].0 >= 5_000, "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn growth_stops_at_the_channels_limit_and_goes_on_within_it() {
+    let mut stage = Stage::default();
+    stage.capabilities.text.max = Some(40);
+    let mut scene = stage.open();
+    for word in 0..30 {
+        scene.writes(&format!("word{word} ")).await;
+        scene.passes(INTERVAL + 10).await;
+    }
+    let calls = scene.calls();
+    let shown: Vec<_> = calls.iter().filter_map(|(_, call)| call.split_once(": ")).map(|(_, text)| text).collect();
+    assert!(shown.iter().all(|text| text.chars().count() <= 40), "{shown:?}");
+    let longest = shown.iter().map(|text| text.len()).max().unwrap();
+    assert!(longest > 25, "{shown:?}");
+    assert!(calls.len() < 12, "what stands beyond the limit brings no further edit: {shown:?}");
+    // Its text is replaced by that of a later message, which grows within the limit again.
+    scene.begins_message();
+    scene.writes("Short.").await;
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.calls().last().unwrap().1, "edit m1: Short.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_an_earlier_reply_is_on_its_way_nothing_is_shown() {
+    let mut scene = Stage { busy: 3, ..Stage::default() }.open();
+    scene.writes("Thinking").await;
+    scene.passes(2 * INTERVAL + 10).await;
+    assert_eq!(scene.log(), ["begin", "begin", "begin"]);
+    scene.passes(INTERVAL).await;
+    assert_eq!(scene.log()[3..5], ["begin", "send part 5: Thinking"], "though the model wrote no more meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_message_takes_the_place_of_an_earlier_one() {
+    let mut scene = Stage::default().open();
+    scene.writes("Looking. ").await;
+    scene.passes(INTERVAL + 10).await;
+    scene.begins_message();
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.calls().len(), 1, "the progress line stands until text takes its place");
+    scene.writes("Here ").await;
+    scene.writes("it is.").await;
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.calls().last().unwrap().1, "edit m1: Here it is.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn blank_text_is_not_shown() {
+    let mut scene = Stage::default().open();
+    scene.writes(" \n").await;
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.log(), [""; 0]);
+    assert!(!scene.finish().await, "there is nothing to take over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_awaits_the_edit_in_flight_and_no_edit_follows_it() {
+    let mut scene = Stage { takes_ms: 3_000, ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(10).await;
+    scene.writes(" two").await;
+    assert_eq!(scene.log(), ["begin", "send part 5: One"], "the answer is not there yet");
+    assert!(scene.finish().await);
+    assert_eq!(scene.log()[2..], ["answer", "save sending m1"], "it was awaited, and its id stored");
+    scene.passes(60_000).await;
+    assert_eq!(scene.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_that_never_comes_back_is_cut_off_and_may_be_visible() {
+    let mut scene = Stage { takes_ms: 86_400_000, ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(10).await;
+    assert!(scene.finish().await, "nobody knows");
+    scene.passes(2 * 86_400_000).await;
+    assert_eq!(scene.log(), ["begin", "send part 5: One"]);
+}
+
+fn earlier(part: Part) -> Stage {
+    Stage { earlier: Some(part), ..Stage::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_known_is_edited_after_a_crash_and_never_sent() {
+    let mut scene = earlier(Part { target: Some(MessageRef("m9".into())), ..part() }).open();
+    scene.writes("Again").await;
+    scene.passes(10).await;
+    assert_eq!(scene.log(), ["edit m9: Again", "answer"]);
+    assert!(scene.finish().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_id_a_message_is_repeated_by_its_key_while_that_is_known() {
+    for (window_ms, silence, expected) in [
+        (Some(180_000), 0, vec!["send part 5: Again", "answer", "save sending m1"]),
+        (None, 600_000, vec!["send part 5: Again", "answer", "save sending m1"]),
+        // The model takes its time to begin: meanwhile the platform has forgotten the key.
+        (Some(180_000), 200_000, vec!["save in_doubt"]),
+    ] {
+        let mut stage = earlier(part());
+        stage.capabilities.idempotency = Idempotency::Key { window_ms };
+        let mut scene = stage.open();
+        scene.passes(silence).await;
+        scene.writes("Again").await;
+        scene.passes(10).await;
+        assert_eq!(scene.log(), expected, "{window_ms:?} after {silence} ms");
+        assert!(scene.finish().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_that_did_not_arrive_does_not_end_the_doubt_about_the_first() {
+    let mut stage = Stage { sends: vec![not_sent(1_000)], ..earlier(part()) };
+    stage.capabilities.idempotency = Idempotency::Key { window_ms: None };
+    let mut scene = stage.open();
+    scene.writes("Again").await;
+    scene.passes(10).await;
+    assert_eq!(scene.log(), ["send part 5: Again", "answer", "save in_doubt"]);
+    assert!(scene.finish().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_id_and_key_a_message_stays_in_doubt_and_nothing_is_sent() {
+    let in_doubt = PartState::InDoubt { until: satchel_domain::Timestamp(0), reason: "reset".into() };
+    for (state, expected) in [(PartState::Sending, vec!["save in_doubt"]), (in_doubt, vec![])] {
+        let mut scene = earlier(Part { state, ..part() }).open();
+        scene.writes("Again").await;
+        scene.passes(INTERVAL * 3).await;
+        assert_eq!(scene.log(), expected);
+        assert!(scene.finish().await, "it may be visible");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_surely_did_not_arrive_is_pending_again_and_the_stream_ends() {
+    for answer in [not_sent(0), refused(Refusal::Other)] {
+        let mut scene = Stage { sends: vec![answer], ..Stage::default() }.open();
+        scene.writes("One").await;
+        scene.passes(INTERVAL + 10).await;
+        scene.writes(" two").await;
+        scene.passes(INTERVAL + 10).await;
+        assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save pending"]);
+        assert!(!scene.finish().await, "the final text is a plain send");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_send_in_doubt_is_saved_as_such_and_not_repeated() {
+    let mut scene = Stage { sends: vec![in_doubt()], ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(INTERVAL + 10).await;
+    scene.writes(" two").await;
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save in_doubt"]);
+    assert!(scene.finish().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_gone_is_forgotten_and_not_sent_again_while_streaming() {
+    let mut scene = Stage { edits: vec![refused(Refusal::TargetGone)], ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(INTERVAL + 10).await;
+    scene.writes(" two").await;
+    scene.passes(3 * INTERVAL).await;
+    scene.writes(" three").await;
+    scene.passes(3 * INTERVAL).await;
+    assert_eq!(scene.log()[4..], ["edit m1: One two", "answer", "save pending"]);
+    assert!(!scene.finish().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_with_an_edit_is_left_to_the_final_one() {
+    for answer in [in_doubt(), refused(Refusal::BadMarkup)] {
+        let mut scene = Stage { edits: vec![answer, sent()], ..Stage::default() }.open();
+        scene.writes("One *two").await;
+        scene.passes(INTERVAL + 10).await;
+        scene.writes(" three*").await;
+        scene.passes(INTERVAL + 10).await;
+        scene.writes(" four").await;
+        scene.passes(INTERVAL + 10).await;
+        assert_eq!(scene.calls().last().unwrap().1, "edit m1: One *two three* four");
+        assert!(scene.finish().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_ledger_ends_the_stream_silently() {
+    let mut scene = Stage { begin_fails: true, ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(INTERVAL + 10).await;
+    scene.writes(" two").await;
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.log(), ["begin"]);
+    assert!(!scene.finish().await);
+
+    let mut scene = Stage { save_fails: true, ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(INTERVAL + 10).await;
+    scene.writes(" two").await;
+    scene.passes(INTERVAL + 10).await;
+    assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save sending m1"]);
+    assert!(scene.finish().await, "it is visible though its id is not stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_are_published_for_channels_that_show_them_and_nothing_is_sent() {
+    let mut stage = Stage::default();
+    stage.capabilities = satchel_routing::tables::web();
+    let mut scene = stage.open();
+    scene.writes("Hel").await;
+    scene.writes("lo.").await;
+    scene.begins_message();
+    scene.writes("Bye.").await;
+    scene.passes(10 * INTERVAL).await;
+    assert_eq!(scene.log(), [""; 0]);
+    let delta = |event| match event {
+        Event::TextDelta { message, text, .. } => (message, text),
+        other => panic!("not a delta: {other:?}"),
+    };
+    let deltas: Vec<_> = scene.events().into_iter().map(delta).collect();
+    assert_eq!(deltas, [(0, "Hel".into()), (0, "lo.".into()), (1, "Bye.".into())]);
+    assert!(!scene.finish().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_an_earlier_run_is_taken_over_even_where_nothing_is_streamed_any_more() {
+    let mut stage = earlier(Part { target: Some(MessageRef("m9".into())), ..part() });
+    stage.capabilities = satchel_routing::tables::web();
+    assert!(stage.open().finish().await);
+}
