@@ -57,6 +57,12 @@ pub(crate) async fn journal_outcome(
     Ok(outcome)
 }
 
+/// Whether an earlier reply is under way, so that a turn can't stream yet.
+pub(crate) async fn must_wait(connection: &mut SqliteConnection, lease: &Lease, turn: TurnId) -> Result<bool> {
+    lanes::check(connection, lease).await?;
+    parts::is_busy(connection, &lease.conversation, turn).await
+}
+
 /// Begins the message in which a turn streams; `None` while anything else of the lane is unsettled.
 pub(crate) async fn begin_stream(
     connection: &mut SqliteConnection,

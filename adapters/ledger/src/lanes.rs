@@ -101,12 +101,14 @@ pub(crate) async fn find(
          ) AS work JOIN lanes ON lanes.conversation = work.conversation \
          WHERE lanes.channel IN (SELECT value FROM json_each($2)) \
            AND (owner IS NULL OR expires_at <= $1 OR hex(owner) IN (SELECT value FROM json_each($3))) \
+           AND ($5 IS NULL OR lanes.conversation = $5) \
          GROUP BY work.conversation ORDER BY MIN(work.since) LIMIT $4",
     )
     .bind(now.0)
     .bind(Json(channels))
     .bind(Json(gone))
     .bind(CANDIDATES)
+    .bind(process.settings.only.as_ref().map(ConversationId::to_string))
     .fetch(connection);
     let mut candidates = Vec::new();
     while let Some(conversation) = found.try_next().await? {

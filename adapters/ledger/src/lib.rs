@@ -203,6 +203,10 @@ impl Ledger for SqliteLedger {
         turn: TurnId,
         reply_to: Option<MessageRef>,
     ) -> Result<Option<Part>, LedgerError> {
+        // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
+        if read!(self, "looking at what is under way", journal::must_wait, lease, turn)? {
+            return Ok(None);
+        }
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
             .write("beginning a stream", move |c| {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use satchel_domain::Timestamp;
+use satchel_domain::{ConversationId, Timestamp};
 use satchel_ports::ledger::OwnerId;
 
 use crate::owners::Owners;
@@ -23,6 +23,9 @@ pub struct Settings {
     pub readers: u32,
     /// The size that the database may reach, in bytes; beyond it the ledger is full. `None` leaves it to the disk.
     pub max_bytes: Option<u64>,
+    /// The only conversation whose lane this process takes; `None` for all of the channels that it hosts. A terminal
+    /// shows one conversation, so replies of another must wait for theirs.
+    pub only: Option<ConversationId>,
 }
 
 impl Default for Settings {
@@ -33,6 +36,7 @@ impl Default for Settings {
             busy_timeout: Duration::from_secs(10),
             readers: 4,
             max_bytes: None,
+            only: None,
         }
     }
 }

@@ -24,6 +24,10 @@ macro_rules! select_messages {
     };
 }
 
+/// How many of the messages behind a turn are looked at: it is done at every message that arrives, and a flood must not
+/// make each of them dearer than the one before.
+const WAITING: i64 = 200;
+
 #[derive(sqlx::FromRow)]
 struct OldestTurn {
     owner: Option<Uuid>,
@@ -106,12 +110,16 @@ pub(crate) async fn waiting_behind(
     lanes::check(connection, lease).await?;
     let messages: Vec<MessageRow> = sqlx::query_as(select_messages!(
         "JOIN turns ON turns.id = inbox.turn \
-         WHERE inbox.conversation = $1 AND inbox.consumed_by IS NULL AND inbox.steered_into IS NULL \
-           AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
+         WHERE inbox.sequence IN \
+           (SELECT waiting.sequence FROM inbox AS waiting JOIN turns ON turns.id = waiting.turn \
+            WHERE waiting.conversation = $1 AND waiting.consumed_by IS NULL AND waiting.steered_into IS NULL \
+              AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
+            ORDER BY turns.sequence, waiting.sequence LIMIT $3) \
          ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
     ))
     .bind(lease.conversation.to_string())
     .bind(turn.0)
+    .bind(WAITING)
     .fetch_all(connection)
     .await?;
     rows::messages(messages)

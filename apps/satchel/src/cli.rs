@@ -13,7 +13,7 @@ use satchel_domain::{AttachmentId, ConversationId, PartId};
     about = "A self-hosted assistant that loses no file",
     long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nNo file that reaches it \
                   is lost, every reply arrives once and in order, and what can't be delivered is told.\nWithout a \
-                  command it runs: `satchel` is `satchel run`.",
+                  command it runs: `satchel` is `satchel run`.\n\nToday the terminal is built: `satchel chat`.",
     after_help = "Examples:\n  satchel chat                               talk in the terminal\n  satchel chat --once \
                   \"save this\" --attach a.pdf  one turn, then exit\n  satchel run                                serve \
                   all channels that are configured\n  satchel config show                        every setting and \
@@ -48,8 +48,10 @@ pub enum Command {
     /// Serve all channels that are configured, until SIGINT or SIGTERM
     Run,
     /// Talk to Satchel in the terminal
-    #[command(after_help = "Examples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
-                            \"save these\" --attach a.jpg --attach b.pdf --json")]
+    #[command(
+        after_help = "The files of replies are written to ./files, each with its number before its name.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
+                            \"save these\" --attach a.jpg --attach b.pdf --json"
+    )]
     Chat(ChatOptions),
     /// Show how a response would be sent on a channel, without sending it
     #[command(after_help = "Examples:\n  satchel plan response.json --channel telegram\n  echo \

@@ -8,7 +8,7 @@ pub mod outbox;
 pub mod plan;
 pub mod record;
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use crate::config::origin::Problems;
 
@@ -25,8 +25,13 @@ pub fn exit_code(ended: anyhow::Result<()>) -> ExitCode {
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {}", chain(&error));
+    complain(&format!("error: {}", chain(&error)));
     ExitCode::from(status(&error))
+}
+
+/// Says something on standard error. Nobody reading it is no reason to panic, as `eprintln!` would.
+pub fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn status(error: &anyhow::Error) -> u8 {
@@ -41,7 +46,7 @@ fn chain(error: &anyhow::Error) -> String {
 }
 
 /// Lines up the columns of a table; the last column is as wide as it likes.
-fn write_table(out: &mut dyn std::io::Write, rows: &[Vec<String>]) -> std::io::Result<()> {
+fn write_table(out: &mut dyn Write, rows: &[Vec<String>]) -> std::io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width_of = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width_of(column).unwrap_or(0)).collect();
@@ -53,7 +58,7 @@ fn write_table(out: &mut dyn std::io::Write, rows: &[Vec<String>]) -> std::io::R
     Ok(())
 }
 
-fn write_json(out: &mut dyn std::io::Write, value: &impl serde::Serialize) -> std::io::Result<()> {
+fn write_json(out: &mut dyn Write, value: &impl serde::Serialize) -> std::io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     writeln!(out)
 }

@@ -2,32 +2,22 @@
 
 mod lane;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use futures::{
+    StreamExt,
+    future::{BoxFuture, FutureExt, OptionFuture},
+};
 use satchel_agent::Services;
 use satchel_domain::{ChannelName, ConversationId, delivery::DeliveryRules};
 use satchel_intake::prepare::InboundLimits;
-use satchel_ports::{Blobs, Channel, Event, Lease, Speech};
+use satchel_ports::{Blobs, Channel, Event, Lease, Ledger, LedgerError, Speech};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
-    time::MissedTickBehavior,
+    time::{Instant, Interval, MissedTickBehavior, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-
-/// How often leases are renewed; they last three times as long.
-const RENEW: Duration = Duration::from_secs(10);
-
-/// After how long without a renewal this process no longer trusts its leases.
-const TRUST: Duration = Duration::from_secs(25);
-
-/// How often the ledger is asked for lanes that nobody woke us for.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// What the work on every lane needs.
 #[derive(Clone)]
@@ -50,6 +40,33 @@ pub struct Hosting {
 pub struct Lanes {
     hosting: Hosting,
     claimed: mpsc::Receiver<Lease>,
+    timing: Timing,
+}
+
+/// When what is done.
+struct Timing {
+    /// How often leases are renewed.
+    renew: Duration,
+    /// How soon a renewal that failed is tried again.
+    renew_again: Duration,
+    /// After how long without a renewal this process no longer trusts its leases, which last a little longer.
+    trust: Duration,
+    /// How often the ledger is asked for lanes that nobody woke us for.
+    look: Duration,
+    /// How long the parts in flight may take when the process stops.
+    wind_down: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            renew: Duration::from_secs(10),
+            renew_again: Duration::from_secs(1),
+            trust: Duration::from_secs(25),
+            look: Duration::from_secs(2),
+            wind_down: Duration::from_secs(25),
+        }
+    }
 }
 
 /// A lane that is being worked on.
@@ -64,24 +81,54 @@ impl Lanes {
     /// Takes on the lanes that come through `claimed`, and those found in the ledger.
     #[must_use]
     pub fn new(hosting: Hosting, claimed: mpsc::Receiver<Lease>) -> Self {
-        Self { hosting, claimed }
+        Self { hosting, claimed, timing: Timing::default() }
     }
 
     /// Works until `stop` is cancelled; then finishes the parts in flight, gives the lanes back and returns.
     pub async fn run(mut self, stop: CancellationToken) {
+        let Timing { renew, renew_again, trust, look, wind_down } = self.timing;
+        let ledger = Arc::clone(&self.hosting.services.ledger);
         let channels: Vec<ChannelName> = self.hosting.channels.keys().cloned().collect();
         let most = self.claimed.max_capacity();
         let mut held: HashMap<ConversationId, Held> = HashMap::new();
         let mut working: JoinSet<()> = JoinSet::new();
-        let mut events = self.listen().await;
-        let mut look = interval(LOOK);
-        let mut renew = interval(RENEW);
-        let mut renewed = Instant::now();
+        let mut events = self.listen().await.fuse();
+        // The ledger is asked beside everything else: while it is slow to answer, a lease must still run out in time.
+        let mut taking: Option<BoxFuture<'_, Option<Lease>>> = None;
+        let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
+        let mut look = interval(look);
+        let mut renew = interval(renew);
+        let mut asked = Instant::now();
+        let mut trusted_until = asked + trust;
+        let mut all_claimed = false;
+        let mut cut_off: Option<Instant> = None;
         loop {
+            if cut_off.is_some() && all_claimed && taking.is_none() && working.is_empty() {
+                return;
+            }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                Some(lease) = self.claimed.recv() => self.begin(lease, &mut held, &mut working, &stop),
+                () = stop.cancelled(), if cut_off.is_none() => {
+                    cut_off = Some(Instant::now() + wind_down);
+                    // What was claimed and has not begun must be given back too.
+                    self.claimed.close();
+                }
+                () = sleep_until(cut_off.unwrap_or(trusted_until)), if cut_off.is_some() => {
+                    tracing::warn!(
+                        lanes = working.len(),
+                        "stopped while parts were in flight; they will be checked at the start"
+                    );
+                    return;
+                }
+                () = sleep_until(trusted_until), if !held.is_empty() => {
+                    tracing::warn!(lanes = held.len(), "leases could not be renewed in time; their lanes are given up");
+                    held.values().for_each(|lane| lane.lost.cancel());
+                    trusted_until = Instant::now() + trust;
+                }
+                claimed = self.claimed.recv(), if !all_claimed => match claimed {
+                    Some(lease) => self.begin(lease, &mut held, &mut working, &stop),
+                    None => all_claimed = true,
+                },
                 Some(ended) = working.join_next_with_id() => forget(ended, &mut held),
                 Some(event) = events.next() => {
                     if let Event::MessageReceived { conversation, .. } = event
@@ -90,23 +137,38 @@ impl Lanes {
                         lane.wake.notify_one();
                     }
                 }
-                _ = look.tick() => {
-                    while working.len() < most
-                        && let Some(lease) = self.take(&channels).await
-                    {
+                Some(found) = OptionFuture::from(taking.as_mut()) => {
+                    taking = None;
+                    if let Some(lease) = found {
                         self.begin(lease, &mut held, &mut working, &stop);
+                        if working.len() < most && cut_off.is_none() {
+                            taking = Some(take(ledger.as_ref(), &channels).boxed());
+                        }
                     }
                 }
-                _ = renew.tick() => self.renew(&held, &mut renewed).await,
+                _ = look.tick(), if taking.is_none() && cut_off.is_none() && working.len() < most => {
+                    taking = Some(take(ledger.as_ref(), &channels).boxed());
+                }
+                Some(answer) = OptionFuture::from(renewing.as_mut()) => {
+                    renewing = None;
+                    match answer {
+                        Ok(lost) => {
+                            trusted_until = asked + trust;
+                            give_up(&held, &lost);
+                        }
+                        Err(error) => {
+                            tracing::warn!(error = &error as &dyn std::error::Error, "leases could not be renewed");
+                            renew.reset_after(renew_again);
+                        }
+                    }
+                }
+                _ = renew.tick(), if renewing.is_none() => {
+                    asked = Instant::now();
+                    let leases: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
+                    let ledger = Arc::clone(&ledger);
+                    renewing = Some(async move { ledger.renew(&leases).await }.boxed());
+                }
             }
-        }
-        // Leases outlast the longest send, and whoever overstays is cut off.
-        let wind_down = async { while working.join_next().await.is_some() {} };
-        if tokio::time::timeout(TRUST, wind_down).await.is_err() {
-            tracing::warn!(
-                lanes = working.len(),
-                "stopped while parts were in flight; they will be checked at the start"
-            );
         }
     }
 
@@ -131,45 +193,29 @@ impl Lanes {
         stop: &CancellationToken,
     ) {
         let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let work =
-            lane::work(self.hosting.clone(), lease.clone(), Arc::clone(&wake), lost.clone(), stop.clone());
+        let work = lane::work(self.hosting.clone(), lease.clone(), Arc::clone(&wake), lost.clone(), stop.clone());
         let task = working.spawn(work).id();
         held.insert(lease.conversation.clone(), Held { lease, wake, lost, task });
     }
+}
 
-    async fn take(&self, channels: &[ChannelName]) -> Option<Lease> {
-        match self.hosting.services.ledger.take_lane(channels).await {
-            Ok(lease) => lease,
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the ledger can't be asked for work");
-                None
-            }
+async fn take(ledger: &dyn Ledger, channels: &[ChannelName]) -> Option<Lease> {
+    match ledger.take_lane(channels).await {
+        Ok(lease) => lease,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the ledger can't be asked for work");
+            None
         }
     }
+}
 
-    async fn renew(&self, held: &HashMap<ConversationId, Held>, renewed: &mut Instant) {
-        let leases: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
-        if leases.is_empty() {
-            *renewed = Instant::now();
-            return;
-        }
-        match self.hosting.services.ledger.renew(&leases).await {
-            Ok(lost) => {
-                *renewed = Instant::now();
-                for lease in lost {
-                    // A lane that ended meanwhile is no longer renewed and counts as lost too; its token matters to nobody.
-                    if let Some(lane) = held.get(&lease.conversation) {
-                        tracing::debug!(chat.id = %lease.conversation, "the lane has another owner");
-                        lane.lost.cancel();
-                    }
-                }
-            }
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "leases could not be renewed");
-                if renewed.elapsed() >= TRUST {
-                    held.values().for_each(|lane| lane.lost.cancel());
-                }
-            }
+/// Ends the work on lanes that have another owner now.
+fn give_up(held: &HashMap<ConversationId, Held>, lost: &[Lease]) {
+    for lease in lost {
+        // A lane that ended meanwhile is no longer renewed and counts as lost too; its token matters to nobody.
+        if let Some(lane) = held.get(&lease.conversation).filter(|lane| lane.lease == *lease) {
+            tracing::debug!(chat.id = %lease.conversation, "the lane has another owner");
+            lane.lost.cancel();
         }
     }
 }
@@ -187,8 +233,11 @@ fn forget(ended: Result<(task::Id, ()), JoinError>, held: &mut HashMap<Conversat
     held.retain(|_, lane| lane.task != id);
 }
 
-fn interval(period: Duration) -> tokio::time::Interval {
+fn interval(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,7 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         Command::Chat(options) => {
             let config = ready(&command)?;
             in_runtime(async {
-                let stores = stores::open(&config).await?;
+                let stores = stores::open(&config, Some(options.conversation.clone())).await?;
                 commands::chat::run(options, &config, stores, Surroundings::of(environment, cwd)).await
             })
         }
@@ -81,7 +81,7 @@ fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
     match asked {
         ConfigCommand::Show { json } => {
             commands::config::show(&loaded, *json, out)?;
-            loaded.not_built().iter().for_each(|problem| eprintln!("warning: {problem}"));
+            loaded.not_built().iter().for_each(|problem| commands::complain(&format!("warning: {problem}")));
             Ok(())
         }
         ConfigCommand::Check => commands::config::check(loaded, out).map(drop),
@@ -90,7 +90,7 @@ fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
 }
 
 async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) -> anyhow::Result<()> {
-    let stores = stores::open(config).await?;
+    let stores = stores::open(config, None).await?;
     let (ledger, blobs) = (&*stores.ledger, &*stores.blobs);
     let out = &mut std::io::stdout().lock();
     match asked {
@@ -107,7 +107,7 @@ async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) ->
 }
 
 async fn about_parts(asked: &OutboxCommand, config: &Config) -> anyhow::Result<()> {
-    let stores = stores::open(config).await?;
+    let stores = stores::open(config, None).await?;
     let ledger = &*stores.ledger;
     let out = &mut std::io::stdout().lock();
     match asked {

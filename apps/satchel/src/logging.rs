@@ -36,7 +36,8 @@ where
     let filter = EnvFilter::try_new(filter).with_context(|| {
         format!("the log filter {filter:?} can't be read; filters look like `info` or `satchel=debug`")
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    // Nobody reading the log any more is no reason to stop: the subscriber's own report of it would panic.
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     Ok(match reader {
         Reader::Person => Box::new(builder.compact().finish()),
         Reader::Program => Box::new(builder.with_ansi(false).json().flatten_event(true).finish()),

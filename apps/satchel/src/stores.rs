@@ -4,13 +4,17 @@
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context;
+use satchel_domain::ConversationId;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_ports::{Blobs, Ledger, Workspace};
+use satchel_ports::{Blobs, Ledger};
 
-use crate::config::{
-    Config,
-    storage::{BlobStore, Database},
+use crate::{
+    config::{
+        Config,
+        storage::{BlobStore, Database},
+    },
+    upkeep::Upkeep,
 };
 
 /// What must outlive the process.
@@ -21,14 +25,23 @@ pub struct Stores {
     /// The bytes of files.
     pub blobs: Arc<dyn Blobs>,
     /// The directories of the tools.
-    pub workspace: Arc<dyn Workspace>,
+    pub workspace: DirectoryWorkspace,
 }
 
-/// Opens all stores; to be called within a Tokio runtime.
+impl Stores {
+    /// What is to be kept in order while they are used.
+    #[must_use]
+    pub fn upkeep(&self) -> Upkeep {
+        let Self { ledger, blobs, workspace } = self.clone();
+        Upkeep { ledger, blobs, workspace }
+    }
+}
+
+/// Opens all stores; to be called within a Tokio runtime. `only` is the one conversation that the process serves.
 ///
 /// # Errors
 /// When a directory or the database can't be used.
-pub async fn open(config: &Config) -> anyhow::Result<Stores> {
+pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = &config.storage.data_dir;
     let database_dir = match &config.storage.database {
         Database::DataDirectory => data_dir.clone(),
@@ -40,13 +53,15 @@ pub async fn open(config: &Config) -> anyhow::Result<Stores> {
         BlobStore::Directory(directory) => directory.clone(),
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
-    let ledger = SqliteLedger::open(&database_dir, Settings::default()).await.context("the ledger can't be used")?;
+    let ledger = SqliteLedger::open(&database_dir, Settings { only, ..Settings::default() })
+        .await
+        .context("the ledger can't be used")?;
     // The directories are opened with calls that block, once.
     let workspaces_dir = data_dir.join("workspaces");
     let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
     let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
     let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
-    Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace: Arc::new(workspace) })
+    Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace })
 }
 
 fn open_directories(

@@ -1,8 +1,8 @@
-//! What must be done now and then: removing bytes that nothing refers to any more.
+//! What must be done now and then: removing what nobody needs any more.
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::size;
+use satchel_files::DirectoryWorkspace;
 use satchel_ports::{Blobs, Ledger};
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +11,9 @@ pub const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// How often it is done.
 const EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// For how long a conversation must have been idle before its `/tmp` is emptied.
+const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a collection found and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +38,31 @@ pub async fn collect(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<C
     Ok(Collected { looked_at: stale.len(), unreferenced: unreferenced.len(), freed })
 }
 
-/// Collects every hour until `stop` is cancelled.
-pub async fn run(ledger: Arc<dyn Ledger>, blobs: Arc<dyn Blobs>, stop: CancellationToken) {
+/// What is kept in order.
+#[derive(Clone)]
+pub struct Upkeep {
+    /// Knows what is referred to.
+    pub ledger: Arc<dyn Ledger>,
+    /// Keeps the bytes.
+    pub blobs: Arc<dyn Blobs>,
+    /// Keeps the conversations' own files.
+    pub workspace: DirectoryWorkspace,
+}
+
+/// Removes at once what dead processes left in the workspaces, then tidies up every hour until `stop` is cancelled.
+pub async fn run(upkeep: Upkeep, stop: CancellationToken) {
+    report("what dead processes left in workspaces", upkeep.workspace.remove_leftovers().await);
     while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
-        match collect(&*ledger, &*blobs).await {
-            Ok(Collected { freed: 0, .. }) => {}
-            Ok(collected) => {
-                tracing::info!(freed = size::human(collected.freed), "removed bytes that nothing refers to")
-            }
-            Err(error) => tracing::warn!(error = format!("{error:#}"), "bytes that nothing refers to were not removed"),
-        }
+        let collected = collect(&*upkeep.ledger, &*upkeep.blobs).await;
+        report("bytes that nothing refers to", collected.map(|collected| collected.freed));
+        report("the /tmp of idle conversations", upkeep.workspace.sweep_tmp(IDLE).await);
+    }
+}
+
+fn report(what: &str, removed: Result<u64, impl std::fmt::Display>) {
+    match removed {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "removed {what}"),
+        Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to remove {what}"),
     }
 }

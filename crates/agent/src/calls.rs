@@ -68,7 +68,8 @@ async fn run_and_record(
     let outcome = match record(services, lane, &call, &outcome).await {
         // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
         Err(LedgerError::Unknown { what }) => {
-            let refused = ToolOutcome::of_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
+            let refused =
+                ToolOutcome::of_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
             record(services, lane, &call, &refused).await?
         }
         recorded => recorded?,

@@ -3,6 +3,7 @@
 use futures::StreamExt;
 use satchel_domain::{CallId, ToolCall, TurnId};
 use satchel_ports::{ModelError, ModelEvent, ModelRequest};
+use serde_json::Value;
 
 use crate::{Services, streaming::Growth};
 
@@ -11,6 +12,10 @@ const LONGEST_TEXT: usize = 4 << 20;
 
 /// The most tools that one message may ask for; the turn's budget is far below it.
 const MOST_CALLS: usize = 10_000;
+
+/// How deep arguments may be nested. JSON is read back to a depth of 128 only, envelope included: what is deeper could
+/// be recorded and never be read again, and the conversation with it.
+const DEEPEST_ARGUMENTS: usize = 64;
 
 /// What the model answered.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,7 +58,12 @@ pub async fn ask(
             Some(Ok(ModelEvent::Call(call))) => {
                 let ordinal = first_ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);
                 let id = CallId { turn, ordinal };
-                calls.push(ToolCall { id, name: call.name, arguments: call.arguments });
+                let arguments = match is_deeper(&call.arguments, DEEPEST_ARGUMENTS) {
+                    // No object, so that the call is answered with an error and the turn goes on.
+                    true => Value::from(format!("left out: nested more than {DEEPEST_ARGUMENTS} deep")),
+                    false => call.arguments,
+                };
+                calls.push(ToolCall { id, name: call.name, arguments });
             }
             Some(Ok(ModelEvent::Usage(usage))) => {
                 tracing::debug!(
@@ -67,6 +77,16 @@ pub async fn ask(
                 return Err(ModelError { reason: "its answer broke off in the middle".to_owned(), retryable: true });
             }
         }
+    }
+}
+
+/// Whether a value is nested deeper than this; it looks no further than that.
+fn is_deeper(value: &Value, depth: usize) -> bool {
+    let below = |inner: &Value| depth == 0 || is_deeper(inner, depth - 1);
+    match value {
+        Value::Array(items) => items.iter().any(below),
+        Value::Object(fields) => fields.values().any(below),
+        _ => false,
     }
 }
 

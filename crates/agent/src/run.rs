@@ -155,6 +155,7 @@ async fn work(
         };
         insist(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
+        growth.works(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
         rounds.rounds.push(round);
         run_calls(services, lane, scope, calls, Origin::Fresh, rounds).await?;
     }

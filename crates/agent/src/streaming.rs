@@ -41,6 +41,13 @@ impl Growth {
         self.message.store(message, Ordering::Relaxed);
     }
 
+    /// Tools run, and until the model writes on the message says which, below what it wrote before it asked for them.
+    pub fn works(&self, written: &str, tools: &[&str]) {
+        let progress = format!("… {}", tools.join(", "));
+        let written = written.trim();
+        self.shown.send_replace(if written.is_empty() { progress } else { format!("{written}\n\n{progress}") });
+    }
+
     /// The model wrote a piece; `all` is its message so far.
     pub async fn wrote(&self, piece: &str, all: &str) {
         self.shown.send_modify(|shown| {

@@ -341,7 +341,7 @@ pub trait Ledger: Send + Sync {
     /// Reads the lane's oldest incomplete turn.
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError>;
 
-    /// Reads the messages that wait behind `turn`, oldest first.
+    /// Reads the messages that wait behind `turn`, oldest first; of a flood only the first hundreds.
     async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
 
     /// Stores a fetched file as the `index`th of a message and numbers it.

@@ -34,9 +34,9 @@ pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
         markers_count: limit.unit == TextUnit::Utf16Source,
         entities: limit.entities.unwrap_or(usize::MAX).max(1),
     };
-    walk::chunks(text, &structure, &limits, &mut |chunk| {
+    walk::chunks(text, &structure, &limits, &mut |chunk, sure| {
         // Alone, a chunk may be read otherwise than in the whole. It is read again where that could matter.
-        if fits(&chunk, limit) {
+        if sure || fits(&chunk, limit) {
             chunks.push(chunk);
         } else {
             strictly(&chunk, &limits, limit, &mut chunks);
@@ -51,7 +51,7 @@ pub fn split_plain(text: &str, limit: &TextLimit) -> Vec<String> {
     let mut chunks = Vec::new();
     let max = limit.max.unwrap_or(usize::MAX).max(2);
     let limits = Limits { max, unit: limit.unit, markers_count: true, entities: usize::MAX };
-    walk::chunks(text, &Structure::default(), &limits, &mut |chunk| chunks.push(chunk));
+    walk::chunks(text, &Structure::default(), &limits, &mut |chunk, _| chunks.push(chunk));
     chunks
 }
 
@@ -139,7 +139,7 @@ fn strictly(chunk: &str, limits: &Limits, limit: &TextLimit, chunks: &mut Vec<St
     let max = limits.max.min(units(chunk, limit.unit) * 2 / 3).max(2);
     let stricter = Limits { max, markers_count: true, ..*limits };
     let structure = if max < ROOM_FOR_MARKERS { Structure::default() } else { Structure::of(chunk) };
-    walk::chunks(chunk, &structure, &stricter, &mut |piece| {
+    walk::chunks(chunk, &structure, &stricter, &mut |piece, _| {
         if max == 2 || piece.len() >= chunk.len() || fits(&piece, limit) {
             chunks.push(piece);
         } else {

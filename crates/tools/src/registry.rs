@@ -5,9 +5,19 @@ use std::{collections::BTreeMap, sync::Arc};
 use satchel_ports::{Tool, ToolSpec};
 
 use crate::{
-    ToolServices, attachment_add::AttachmentAdd, attachment_get::AttachmentGet, attachment_list::AttachmentList,
-    attachment_read::AttachmentRead, attachment_save::AttachmentSave, attachment_save_all::AttachmentSaveAll,
-    file_list::FileList, file_read::FileRead, file_write::FileWrite, large_result, path_fields, policy,
+    ToolServices,
+    attachment_add::AttachmentAdd,
+    attachment_get::AttachmentGet,
+    attachment_list::AttachmentList,
+    attachment_read::AttachmentRead,
+    attachment_save::AttachmentSave,
+    attachment_save_all::AttachmentSaveAll,
+    file_list::FileList,
+    file_read::FileRead,
+    file_write::FileWrite,
+    large_result,
+    path_fields::{self, PathFields},
+    policy,
     response_attachments::ResponseAttachments,
 };
 
@@ -38,6 +48,15 @@ impl ToolRegistry {
         let Some(fields) = path_fields::path_fields(&name) else {
             return Err(RegisterError { tool: name, why: "it has no entry in the table of path fields" });
         };
+        self.register_with(tool, fields)
+    }
+
+    /// Adds a tool that the table does not know, such as one of an embedding program, behind the same path policy.
+    ///
+    /// # Errors
+    /// When a tool of that name, as providers see it, is registered already.
+    pub fn register_with(&mut self, tool: Arc<dyn Tool>, fields: PathFields) -> Result<(), RegisterError> {
+        let name = tool.spec().name;
         if self.get(&provider_name(&name)).is_some() {
             return Err(RegisterError { tool: name, why: "there is a tool of that name already" });
         }
@@ -97,11 +116,15 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
 
 #[cfg(test)]
 mod tests {
+    use satchel_domain::path::Mount;
     use satchel_ports::{MockTool, SafetyTier};
     use serde_json::json;
 
     use super::*;
-    use crate::{fakes::World, path_fields::PathFields};
+    use crate::{
+        fakes::World,
+        path_fields::{Access, PathField},
+    };
 
     fn named(name: &'static str) -> Arc<dyn Tool> {
         let mut tool = MockTool::new();
@@ -122,6 +145,18 @@ mod tests {
             refused,
             Err("tool `brand_new` can't be registered: it has no entry in the table of path fields".to_owned())
         );
+    }
+
+    #[tokio::test]
+    async fn a_tool_from_outside_brings_its_path_fields_and_stays_behind_the_policy() {
+        let mut registry = ToolRegistry::default();
+        let fields = PathFields::Some(&[PathField { name: "path", access: Access::Read, mounts: &[Mount::Tmp] }]);
+        assert_eq!(registry.register_with(named("mine"), fields), Ok(()));
+        let tool = registry.get("mine").unwrap();
+        // The mock expects no call: a path outside the declared mounts never reaches the tool.
+        let refused = tool.call(json!({"path": "/shared/a"}), &World::new().context()).await;
+        assert!(refused.is_err_and(|error| error.0.contains("beneath /tmp")));
+        assert!(registry.register_with(named("mine"), fields).is_err());
     }
 
     #[test]

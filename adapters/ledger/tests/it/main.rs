@@ -5,6 +5,7 @@
 mod full;
 mod group_commit;
 mod opening;
+mod serving;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

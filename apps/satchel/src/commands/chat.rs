@@ -66,12 +66,11 @@ impl Surroundings {
 /// When the terminal or the ledger fails, or when the one turn didn't end well or not all of it was delivered.
 pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around: Surroundings) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
-    let mut terminate = signal(SignalKind::terminate()).context("signals can't be heard")?;
-    let stopping = stop.clone();
-    tokio::spawn(async move {
-        terminate.recv().await;
-        stopping.cancel();
-    });
+    cancel_on(SignalKind::terminate(), &stop)?;
+    if options.once.is_none() {
+        // At the prompt Ctrl-C is a key and stops the turn; where nobody edits lines it is this signal.
+        cancel_on(SignalKind::interrupt(), &stop)?;
+    }
 
     let screen = Arc::new(if options.json { Screen::silent() } else { Screen::stdout(around.no_color) });
     let bus = Arc::new(LocalBus::new());
@@ -79,10 +78,11 @@ pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around:
     let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
     let watched = options.once.is_none() && screen.look().terminal;
     let model = OfflineModel { piece_delay: if watched { WATCHED } else { Duration::ZERO } };
+    let upkeep = tokio::spawn(upkeep::run(stores.upkeep(), stop.clone()));
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
-        workspace: stores.workspace,
+        workspace: Arc::new(stores.workspace),
         bus: Arc::clone(&bus) as _,
         model: Arc::new(model),
         speech: None,
@@ -102,7 +102,6 @@ pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around:
     // The screen listens before the lanes work, so that nothing of what they find to do is missed.
     follow(&client).await?;
     let lanes = tokio::spawn(lanes.run(stop.clone()));
-    let upkeep = tokio::spawn(upkeep::run(stores.ledger, stores.blobs, stop.clone()));
     let ended = match &options.once {
         Some(text) => answer_once(options, text, &client, &around).await,
         None => talk(config, &client, &around).await,
@@ -111,6 +110,17 @@ pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around:
     lanes.await.context("the lanes did not end in good order")?;
     upkeep.await.context("the upkeep did not end in good order")?;
     ended
+}
+
+/// Begins the stop in good order when the process is told to.
+fn cancel_on(kind: SignalKind, stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut told = signal(kind).context("signals can't be heard")?;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        told.recv().await;
+        stop.cancel();
+    });
+    Ok(())
 }
 
 async fn talk(config: &Config, client: &ConsoleClient, around: &Surroundings) -> anyhow::Result<()> {

@@ -6,10 +6,10 @@ use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
     Lane,
     complete::{Completion, complete},
-    run,
+    run::{MOST_CRASHES, run, stopped},
     streaming::reply_to,
 };
-use satchel_domain::{Ending, Part};
+use satchel_domain::{Ending, Part, PartState};
 use satchel_intake::{
     commands::{self, Command, CommandAnswer},
     prepare::{Fetching, fetch_files, refuse_files},
@@ -19,16 +19,16 @@ use satchel_ports::{
     ledger::{QueuedTurn, Release},
 };
 use satchel_routing::deliver::{Delivery, Left, deliver};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::Hosting;
 
-/// After how many deaths of its process the files of a turn are no longer fetched; the turn itself is given up then too.
-const MOST_CRASHES: u32 = 3;
-
 /// The longest wait before a lane whose ledger failed is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often a lane that waits looks for a turn of which nobody woke it.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Works on a lane until it is released, lost, or the process stops.
 pub(super) async fn work(
@@ -42,22 +42,25 @@ pub(super) async fn work(
         tracing::error!(chat.id = %lease.conversation, "a lane of a channel that isn't hosted here was claimed");
         return;
     };
-    let delivery = Delivery {
-        ledger: Arc::clone(&hosting.services.ledger),
-        channel: Arc::clone(&channel),
-        blobs: Arc::clone(&hosting.blobs),
-        speech: hosting.speech.clone(),
-        bus: Arc::clone(&hosting.services.bus),
-        rules: hosting.rules,
-        stop: stop.clone(),
-    };
-    let lane = Lane { lease: lease.clone(), channel, wake };
     let mut pause = Duration::from_secs(1);
     loop {
+        // Work is laid down when the process stops, and when one half of it fails: the other finishes what is in flight.
+        let laid_down = stop.child_token();
+        let delivery = Delivery {
+            ledger: Arc::clone(&hosting.services.ledger),
+            channel: Arc::clone(&channel),
+            blobs: Arc::clone(&hosting.blobs),
+            speech: hosting.speech.clone(),
+            bus: Arc::clone(&hosting.services.bus),
+            rules: hosting.rules,
+            stop: laid_down.clone(),
+        };
+        let lane =
+            Lane { lease: lease.clone(), channel: Arc::clone(&channel), wake: Arc::clone(&wake), stop: laid_down };
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
-            ended = turns_and_deliveries(&hosting, &lane, &delivery, &stop) => ended,
+            ended = turns_and_deliveries(&hosting, &lane, &delivery) => ended,
         };
         match ended {
             Ok(()) => return,
@@ -72,85 +75,158 @@ pub(super) async fn work(
                 );
             }
         }
+        if stop.is_cancelled() {
+            return;
+        }
         tokio::select! {
-            () = stop.cancelled() => return,
             () = lost.cancelled() => return,
+            // Once more, to give the lane back.
+            () = stop.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
+/// What came of looking for a turn.
+#[expect(clippy::large_enum_variant, reason = "one is made a look and taken apart at once")]
+enum Turned {
+    /// No turn is queued.
+    Nothing,
+    /// The oldest one may not begin before this time has passed.
+    NotReady(Duration),
+    /// It was run, and its first part may have been begun; or it was laid down.
+    Ran(Option<Part>),
+}
+
 /// Runs the lane's turns one after the other and delivers its parts one after the other. The two don't wait for each
 /// other: a platform that is down keeps nobody from asking on.
-async fn turns_and_deliveries(
-    hosting: &Hosting,
-    lane: &Lane,
-    delivery: &Delivery,
-    stop: &CancellationToken,
-) -> Result<(), LedgerError> {
+async fn turns_and_deliveries(hosting: &Hosting, lane: &Lane, delivery: &Delivery) -> Result<(), LedgerError> {
+    let Lane { lease, stop, .. } = lane;
     let ledger = &hosting.services.ledger;
     let mut delivering: Option<BoxFuture<'_, Result<Left, LedgerError>>> = None;
-    let mut turning: Option<BoxFuture<'_, Result<Option<Part>, LedgerError>>> = None;
-    let mut ready_in: Option<Duration> = None;
-    let mut look_for_turn = true;
+    let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
+    // What a turn planned, and perhaps began, while an earlier delivery was under way.
+    let mut planned: Option<Option<Part>> = None;
     let mut look_for_parts = true;
+    let mut look_for_turn = true;
+    let mut next_look = Instant::now();
+    let mut queued = true;
+    let mut seems_lost = false;
+    let mut failed: Option<LedgerError> = None;
     loop {
-        if stop.is_cancelled() && delivering.is_none() {
-            ledger.release(&lane.lease, Release::Always).await?;
-            return Ok(());
-        }
-        if look_for_parts && delivering.is_none() {
+        if look_for_parts {
+            // Nothing else is under way: a part that a turn of ours begins can't be taken for one that another process
+            // has left behind.
             look_for_parts = false;
-            delivering = Some(deliver(delivery, &lane.lease, None).boxed());
+            if ledger.next_part(lease).await?.is_some() {
+                delivering = Some(deliver(delivery, lease, None).boxed());
+            }
+        }
+        if delivering.is_none()
+            && let Some(begun) = planned.take()
+        {
+            delivering = Some(deliver_planned(delivery, lease, begun).boxed());
         }
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
-            ready_in = None;
-            if let Some(turn) = ledger.next_turn(&lane.lease).await? {
-                let wait = turn.ready_at.since(ledger.now());
-                if wait.is_zero() {
-                    turning = Some(turn_of(hosting, lane, turn).boxed());
-                } else {
-                    ready_in = Some(wait);
-                }
-            }
+            turning = Some(next_turn(hosting, lane).boxed());
         }
-        if delivering.is_none() && turning.is_none() && ready_in.is_none() {
-            if ledger.release(&lane.lease, Release::IfIdle).await? {
+        if delivering.is_none() && turning.is_none() {
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if stop.is_cancelled() {
+                ledger.release(lease, Release::Always).await?;
                 return Ok(());
             }
-            (look_for_turn, look_for_parts) = (true, true);
-            continue;
-        }
-        let asleep = ready_in.map(tokio::time::sleep);
-        tokio::select! {
-            Some(left) = OptionFuture::from(delivering.as_mut()) => {
-                delivering = None;
-                if left? == Left::Released {
+            if !queued {
+                if ledger.release(lease, Release::IfIdle).await? {
                     return Ok(());
                 }
+                (look_for_parts, look_for_turn, queued) = (true, true, true);
+                continue;
             }
-            Some(completed) = OptionFuture::from(turning.as_mut()) => {
-                turning = None;
-                look_for_turn = true;
-                match completed? {
-                    // Only what nothing stands before is begun with its turn, so no delivery can be under way.
-                    Some(begun) if delivering.is_none() => {
-                        delivering = Some(deliver(delivery, &lane.lease, Some(begun)).boxed());
-                    }
-                    _ => look_for_parts = true,
+        }
+        let done = tokio::select! {
+            Some(left) = OptionFuture::from(delivering.as_mut()) => {
+                delivering = None;
+                match left {
+                    Ok(Left::Released) => return Ok(()),
+                    Ok(Left::Held | Left::Stopped) => Ok(()),
+                    Err(error) => Err(error),
                 }
             }
-            () = lane.wake.notified(), if turning.is_none() => look_for_turn = true,
-            Some(()) = OptionFuture::from(asleep) => look_for_turn = true,
-            // The turn stays in the ledger; the part in flight is finished by the delivery, which hears of it itself.
-            () = stop.cancelled(), if turning.is_some() || delivering.is_none() => turning = None,
+            Some(turned) = OptionFuture::from(turning.as_mut()) => {
+                turning = None;
+                next_look = Instant::now() + LOOK;
+                queued = !matches!(turned, Ok(Turned::Nothing));
+                match turned {
+                    Ok(Turned::Nothing) => Ok(()),
+                    Ok(Turned::NotReady(wait)) => {
+                        next_look = Instant::now() + wait.min(LOOK);
+                        Ok(())
+                    }
+                    Ok(Turned::Ran(begun)) => {
+                        look_for_turn = true;
+                        if delivering.is_none() {
+                            delivering = Some(deliver(delivery, lease, begun).boxed());
+                        } else {
+                            planned = Some(planned.take().flatten().or(begun));
+                        }
+                        Ok(())
+                    }
+                    // The delivery may just have given the lane back with its last part; then it says so next.
+                    Err(LedgerError::LeaseLost(_)) if delivering.is_some() && !seems_lost => {
+                        seems_lost = true;
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            () = lane.wake.notified(), if turning.is_none() => {
+                look_for_turn = true;
+                Ok(())
+            }
+            () = tokio::time::sleep_until(next_look), if turning.is_none() => {
+                look_for_turn = true;
+                Ok(())
+            }
+            () = stop.cancelled(), if turning.is_none() && delivering.is_none() => Ok(()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
+            Err(error) => {
+                failed = Some(error);
+                stop.cancel();
+            }
         }
     }
 }
 
-/// Answers a command at once; everything else is fetched and given to the agent.
+/// Delivers what a turn planned while an earlier delivery was under way, which may have come to it already.
+async fn deliver_planned(delivery: &Delivery, lease: &Lease, begun: Option<Part>) -> Result<Left, LedgerError> {
+    let begun = match begun {
+        None => None,
+        Some(begun) => delivery
+            .ledger
+            .next_part(lease)
+            .await?
+            .filter(|next| next.id == begun.id && next.state == PartState::Sending),
+    };
+    deliver(delivery, lease, begun).await
+}
+
+/// Looks for the lane's oldest turn and runs it if it is ready.
+async fn next_turn(hosting: &Hosting, lane: &Lane) -> Result<Turned, LedgerError> {
+    let ledger = &hosting.services.ledger;
+    let Some(turn) = ledger.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
+    let wait = turn.ready_at.since(ledger.now());
+    if wait.is_zero() { turn_of(hosting, lane, turn).await.map(Turned::Ran) } else { Ok(Turned::NotReady(wait)) }
+}
+
+/// Answers a command at once; everything else is fetched and given to the agent. Returns the first part, if it was begun.
 async fn turn_of(hosting: &Hosting, lane: &Lane, turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
     let services = &hosting.services;
     if let Some(command) = command_of(&turn) {
@@ -177,10 +253,20 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, turn: QueuedTurn) -> Result<Opt
         lease: &lane.lease,
         limits: hosting.inbound,
     };
-    let turn = if turn.crashes < MOST_CRASHES {
-        fetch_files(fetching, turn).await?
-    } else {
-        refuse_files(fetching, turn, "I was interrupted again and again while taking it").await?
+    if turn.crashes >= MOST_CRASHES {
+        let turn = refuse_files(fetching, turn, "I was interrupted again and again while taking it").await?;
+        return run(services, lane, turn).await;
+    }
+    let turn = tokio::select! {
+        biased;
+        fetched = fetch_files(fetching, turn.clone()) => fetched?,
+        () = lane.stop.cancelled() => return Ok(None),
+        stop = stopped(services, lane, &turn) => {
+            stop?;
+            // Read again: some files may be stored by now.
+            let Some(turn) = services.ledger.next_turn(&lane.lease).await? else { return Ok(None) };
+            refuse_files(fetching, turn, "you stopped me while I was taking it").await?
+        }
     };
     run(services, lane, turn).await
 }

@@ -105,6 +105,19 @@ async fn the_answer_is_gathered_and_its_calls_are_numbered_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn arguments_that_could_not_be_read_back_are_left_out() {
+    for (depth, kept) in [(1, true), (64, true), (65, false), (200, false)] {
+        let arguments = (0..depth).fold(json!(1), |inside, _| json!({ "a": inside }));
+        let deep = ModelEvent::Call(ModelCall { id: "1".into(), name: "t".into(), arguments: arguments.clone() });
+        let (answer, _) = asked(Ok(vec![(0, Some(Ok(deep))), DONE])).await;
+        let call = &answer.unwrap().calls[0];
+        assert_eq!(call.arguments == arguments, kept, "{depth}");
+        let stored = serde_json::to_string(call).unwrap();
+        assert!(serde_json::from_str::<satchel_domain::ToolCall>(&stored).is_ok(), "{depth}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_model_is_given_up_and_what_it_wrote_is_kept() {
     let begun = Instant::now();
     // Slow is not silent: each piece begins the time anew.

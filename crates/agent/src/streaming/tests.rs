@@ -92,6 +92,24 @@ async fn a_later_message_takes_the_place_of_an_earlier_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tools_that_run_are_named_until_text_takes_their_place() {
+    let mut scene = Stage::default().open();
+    scene.works(&["file_list"]);
+    scene.passes(INTERVAL + 10).await;
+    scene.writes("Looking.").await;
+    scene.works(&["file_read", "attachment.get"]);
+    scene.passes(INTERVAL + 10).await;
+    scene.begins_message();
+    scene.writes("Done.").await;
+    scene.passes(INTERVAL + 10).await;
+    let shown: Vec<_> = scene.calls().into_iter().map(|(_, shown)| shown).collect();
+    assert_eq!(
+        shown,
+        ["send part 5: … file_list", "edit m1: Looking.\n\n… file_read, attachment.get", "edit m1: Done."]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn blank_text_is_not_shown() {
     let mut scene = Stage::default().open();
     scene.writes(" \n").await;
@@ -251,9 +269,7 @@ async fn an_error_of_the_ledger_ends_the_stream_silently() {
 
 #[tokio::test(start_paused = true)]
 async fn deltas_are_published_for_channels_that_show_them_and_nothing_is_sent() {
-    let mut stage = Stage::default();
-    stage.capabilities = satchel_routing::tables::web();
-    let mut scene = stage.open();
+    let mut scene = Stage { capabilities: satchel_routing::tables::web(), ..Stage::default() }.open();
     scene.writes("Hel").await;
     scene.writes("lo.").await;
     scene.begins_message();

@@ -149,9 +149,7 @@ impl Walk<'_> {
     /// Where the formatted span begins that is one too many; a chunk that begins with `entities` ends there.
     fn one_entity_too_many(&self, from: &Position, entities: usize) -> usize {
         match self.limits.entities.checked_sub(entities) {
-            Some(more) => {
-                self.structure.entities.get(from.entity.saturating_add(more)).copied().unwrap_or(usize::MAX)
-            }
+            Some(more) => self.structure.entities.get(from.entity.saturating_add(more)).copied().unwrap_or(usize::MAX),
             None => from.at,
         }
     }

@@ -64,6 +64,7 @@ pub(super) struct OpenEnd {
     pub(super) at: usize,
     blocks: usize,
     entities: usize,
+    seams: usize,
 }
 
 /// Where a text may be cut.
@@ -74,6 +75,9 @@ pub(super) struct Structure {
     pub(super) blocks: Vec<CodeBlock>,
     /// Where formatted spans begin, each as often as one does.
     pub(super) entities: Vec<usize>,
+    /// Where a block begins behind a blank line and in no other block, and the ends of the text: what stands before such
+    /// a place and what stands behind it are read alone as they are read together.
+    pub(super) seams: Vec<usize>,
 }
 
 /// The extensions of Markdown that models write and channels show.
@@ -97,13 +101,21 @@ impl Structure {
         let mut last_end = passage.start;
         let (mut depth, mut open_end) = (0_usize, None);
         let events = Parser::new_ext(&text[passage.clone()], options()).into_offset_iter();
-        for (event, range) in events.map(|(event, range)| (event, range.start + passage.start..range.end + passage.start)) {
+        for (event, range) in
+            events.map(|(event, range)| (event, range.start + passage.start..range.end + passage.start))
+        {
             match event {
                 Event::Start(tag) => {
                     if depth == 0 {
                         let unending = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)) | Tag::HtmlBlock);
-                        let open = OpenEnd { at: range.start, blocks: self.blocks.len(), entities: self.entities.len() };
+                        let (blocks, entities, seams) = (self.blocks.len(), self.entities.len(), self.seams.len());
+                        let open = OpenEnd { at: range.start, blocks, entities, seams };
                         open_end = (unending && range.end == passage.end).then_some(open);
+                        if text[..range.start].ends_with("\n\n")
+                            && !text[range.start..].starts_with(char::is_whitespace)
+                        {
+                            self.seams.push(range.start);
+                        }
                     }
                     depth += 1;
                     self.start(text, &tag, &range, &mut block);
@@ -142,6 +154,7 @@ impl Structure {
     pub(super) fn forget(&mut self, open: &OpenEnd) {
         self.blocks.truncate(open.blocks);
         self.entities.truncate(open.entities);
+        self.seams.truncate(open.seams);
     }
 
     fn start(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenBlock>) {
@@ -163,14 +176,15 @@ impl Structure {
     }
 
     fn add_up_nesting(&mut self, first_marker: usize) {
-        let mut around = 0_usize;
-        for marker in &self.markers {
+        let (mut around, mut depth) = (0_usize, 0_usize);
+        for marker in &self.markers[first_marker..] {
             let span = &mut self.spans[marker.span];
             let own = span.open.len() + span.close.len();
             if marker.opens {
-                around += own;
-                XX            } else {
-                around = around.saturating_sub(own);
+                (around, depth) = (around + own, depth + 1);
+                (span.nesting, span.depth) = (around, depth);
+            } else {
+                (around, depth) = (around.saturating_sub(own), depth.saturating_sub(1));
             }
         }
     }

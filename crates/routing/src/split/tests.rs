@@ -154,6 +154,9 @@ fn texts_that_invite_quadratic_work_are_split_at_once() {
         ("newlines", "\n \n"),
         ("backticks", "`a``"),
         ("nested", "**a *b "),
+        ("rules", "-- "),
+        ("definitions", "[a]: /b\n"),
+        ("open labels", "[\n]"),
     ] {
         let text = unit.repeat(100_000 / unit.len());
         for limit in [limit(4096), source(2000), TextLimit { entities: Some(100), ..limit(4096) }] {
@@ -161,6 +164,31 @@ fn texts_that_invite_quadratic_work_are_split_at_once() {
             assert!(chunks.len() <= text.len(), "{name}");
         }
     }
+}
+
+/// What is closed and reopened at each cut must leave room for the text, however deep it lies.
+#[test]
+fn spans_within_many_spans_do_not_make_a_chunk_of_each_character() {
+    let text = format!("{}{}{}", "*a ".repeat(150), "word ".repeat(20_000), "a*".repeat(150));
+    for limit in [limit(4096), source(2000), TextLimit { entities: Some(100), ..limit(4096) }] {
+        let chunks = split(&text, &limit);
+        assert!(chunks.iter().map(String::len).sum::<usize>() < 2 * text.len(), "{limit:?}: {}", chunks.len());
+        assert!(chunks.iter().all(|chunk| fits(chunk, &limit)), "{limit:?}");
+    }
+}
+
+#[test]
+fn a_text_longer_than_a_window_is_split_as_a_short_one_is() {
+    let fence = format!("```rust\n{}```\n\n", "let x = 1;\n\nlet y = 2;\n".repeat(4_000));
+    let prose = "Some **bold words** and [a link](https://example.org).\n\n- an item\n\n".repeat(1_000);
+    let text = format!("{prose}{fence}<!-- a\n\ncomment -->\n\n{prose}{fence}{prose}");
+    let limit = TextLimit { entities: Some(100), ..limit(4096) };
+    let chunks = split(&text, &limit);
+    assert!(chunks.iter().all(|chunk| fits(chunk, &limit)));
+    let in_code = chunks.iter().filter(|chunk| chunk.contains("let x")).collect::<Vec<_>>();
+    assert!(in_code.iter().all(|chunk| chunk.contains("```rust\n")), "{in_code:#?}");
+    // Code is one block, so far more of it shares a chunk than of the prose, of which each paragraph has two spans.
+    assert!(in_code.len() < 60, "{}", in_code.len());
 }
 
 fn markdown() -> impl Strategy<Value = String> {
@@ -207,6 +235,16 @@ proptest! {
     }
 
     #[test]
+    fn no_chunk_has_more_formatted_spans_than_the_limit(text in markdown(), max in 60usize..400, entities in 1usize..10) {
+        for unit in [TextUnit::Utf16, TextUnit::Utf16Source, TextUnit::Chars] {
+            let limit = TextLimit { unit, max: Some(max), entities: Some(entities) };
+            for chunk in split(&text, &limit) {
+                prop_assert!(fits(&chunk, &limit), "{limit:?}: {chunk:?}");
+            }
+        }
+    }
+
+    #[test]
     fn any_characters_at_all_are_split(text in "\\PC{0,300}|.{0,300}", max in 0usize..50) {
         for limit in [limit(max), source(max)] {
             for chunk in split(&text, &limit) {
@@ -216,6 +254,35 @@ proptest! {
             let shown = |text: &str| text.split_whitespace().collect::<String>();
             prop_assert_eq!(shown(&plain.concat()), shown(&text));
             prop_assert!(plain.iter().all(|chunk| units(chunk, limit.unit) <= max.max(2)));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_text_read_in_windows_is_read_as_a_whole(pieces in proptest::collection::vec(
+        prop_oneof![
+            3 => markdown(),
+            1 => Just("\n\n".to_owned()),
+            1 => prop::sample::select(vec![
+                "\n\n<!-- a\n\nb", "-->\n\n", "\n\n<div>\n\n", "\n\n<pre>\n\n", "</pre>", "\n\n[a]: /b\n\n", "[a]", "[a]:\n/b\n\n",
+                "\n\n```\n\n", "\n\n- ```\n\n", "\n\n- a\n\n", "\n\n> a\n\n", "\n\n    code\n\n", "\r\n\r\n", "\n\n===\n\n", "\n\n* * *\n\n",
+            ]).prop_map(str::to_owned),
+        ], 0..4,
+    ), window in 1usize..60) {
+        let text = pieces.concat();
+        let whole = windows::read(&text, usize::MAX);
+        let in_windows = windows::read(&text, window);
+        let shown = |read: &Structure| format!("{:?}", (&read.spans, &read.markers, &read.blocks, &read.entities));
+        prop_assert_eq!(shown(&in_windows), shown(&whole), "{:?}", text);
+        // Where there is a seam, both sides are read alone as they are together.
+        for seam in in_windows.seams.iter().take(3) {
+            let (before, behind) = text.split_at(*seam);
+            let (before, behind) = (windows::read(before, usize::MAX), windows::read(behind, usize::MAX));
+            prop_assert_eq!(before.entities.len() + behind.entities.len(), whole.entities.len(), "{} in {:?}", seam, text);
+            prop_assert_eq!(before.markers.len() + behind.markers.len(), whole.markers.len(), "{} in {:?}", seam, text);
         }
     }
 }

@@ -46,15 +46,16 @@ pub(super) struct Walk<'text> {
     pub(super) limits: &'text Limits,
 }
 
-/// Hands the chunks of a text to `take`, in order, none of them blank.
-pub(super) fn chunks(text: &str, structure: &Structure, limits: &Limits, take: &mut dyn FnMut(String)) {
+/// Hands the chunks of a text to `take`, in order, none of them blank, each with whether it is sure to be read alone as
+/// it is read in the text.
+pub(super) fn chunks(text: &str, structure: &Structure, limits: &Limits, take: &mut dyn FnMut(String, bool)) {
     let walk = Walk { text, structure, limits };
     let mut position = Position::default();
     while position.at < text.len() {
         let cut = walk.find_cut(&position);
         let next = walk.move_to(&position, cut);
         if let Some(chunk) = walk.chunk(&position, &next) {
-            take(chunk);
+            take(chunk, walk.at_a_seam(position.at) && walk.at_a_seam(next.at));
         }
         position = next;
     }
@@ -67,6 +68,11 @@ impl Walk<'_> {
 
     pub(super) fn weigh(&self, text: &str) -> usize {
         units(text, self.limits.unit)
+    }
+
+    /// Whether no block goes through this position, and none could if the text began or ended here.
+    fn at_a_seam(&self, at: usize) -> bool {
+        self.structure.seams.binary_search(&at).is_ok()
     }
 
     /// Whether a span is closed and reopened when it is cut; one with very long markers, or within very many spans, is

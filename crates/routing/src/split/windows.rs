@@ -8,8 +8,14 @@ use super::structure::Structure;
 /// Reads a text in windows of about this many bytes.
 pub(super) fn read(text: &str, window: usize) -> Structure {
     let mut structure = Structure::default();
-    // A link may be defined anywhere behind its use, so such a text is read as a whole.
-    let window = if text.len() <= window || may_define_links(text) { text.len() } else { window };
+    // A link may be defined anywhere behind its use, and lines may end in more ways than one: a text with either is read
+    // as a whole.
+    let defines_links = may_define_links(text);
+    let whole = text.len() <= window || text.contains('\r') || defines_links;
+    let window = if whole { text.len() } else { window };
+    if !text.starts_with(char::is_whitespace) {
+        structure.seams.push(0);
+    }
     let (mut start, mut size) = (0, window);
     while start < text.len() {
         let end = boundary(text, start.saturating_add(size));
@@ -23,6 +29,11 @@ pub(super) fn read(text: &str, window: usize) -> Structure {
             }
             _ => (start, size) = (end, window),
         }
+    }
+    structure.seams.push(text.len());
+    if defines_links {
+        // A chunk without the definitions is read otherwise.
+        structure.seams.clear();
     }
     structure
 }

@@ -263,6 +263,11 @@ impl Scene {
     }
 
     /// The model begins its next message.
+    /// Tools begin to run.
+    pub(super) fn works(&self, tools: &[&str]) {
+        self.streaming.as_ref().expect("the reply still grows").growth.works(&self.written, tools);
+    }
+
     pub(super) fn begins_message(&mut self) {
         self.written.clear();
         self.message += 1;

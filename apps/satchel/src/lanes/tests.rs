@@ -1,0 +1,397 @@
+//! Lanes at work on a real ledger: every message answered once and in order, whatever is slow, deaf, stopped or broken.
+
+mod chat;
+mod ledger;
+mod stage;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use satchel_domain::{InboundMessage, capabilities::StreamRule};
+use satchel_ledger::Settings;
+use satchel_local::LocalBus;
+use satchel_ports::{
+    BusError, Event, EventBus, Ledger,
+    event_bus::EventStream,
+    ledger::{Claim, Release},
+};
+use tokio::time::{Instant, sleep};
+
+use self::{
+    chat::Quirk,
+    ledger::Trouble,
+    stage::{Stage, message, place, until, with_file},
+};
+
+const NEVER: Duration = Duration::from_secs(3_600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_answered_and_its_lane_released() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let process = stage.start().await;
+    for (key, text, answers) in [("1", "one", 1), ("2", "two", 2)] {
+        process.hears(&message(&here, key, text)).await;
+        until("an answer", || stage.chat.log(&here).len() == answers).await;
+    }
+    assert_eq!(stage.chat.log(&here), ["re: one", "re: two"]);
+    process.settles().await;
+    let other = stage.open().await;
+    let received = other.receive(&message(&here, "3", "three"), Claim::IfFree).await.unwrap();
+    assert!(received.lease.is_some(), "somebody still holds the lane");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_conversations_are_all_answered_in_order_within_each() {
+    for bus in [LocalBus::new(), LocalBus::unruly(7)] {
+        let stage = Stage { bus: Arc::new(bus), ..Stage::new() };
+        let process = stage.start().await;
+        let places: Vec<_> = (0..30).map(|n| place(&format!("c{n}"))).collect();
+        for key in ["a", "b", "c", "d"] {
+            let messages: Vec<InboundMessage> = places.iter().map(|place| message(place, key, key)).collect();
+            join_all(messages.iter().map(|message| process.hears(message))).await;
+        }
+        // Neighbours may be merged into one turn; nothing of them is lost or changes its place.
+        let said = |place| {
+            let answers = stage.chat.log(place);
+            let words: Vec<_> = answers.iter().map(|answer| answer.trim_start_matches("re: ")).collect();
+            words.join(", ")
+        };
+        until("all answers", || places.iter().all(|place| said(place) == "a, b, c, d")).await;
+        process.settles().await;
+        assert_eq!(said(&places[0]), "a, b, c, d");
+    }
+}
+
+/// Nobody looks for work here: a message that nobody took up would lie for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_while_its_lane_is_released_is_not_left_lying() {
+    let here = place("main");
+    let stage = Stage { look: NEVER, ..Stage::new() };
+    let process = stage.start().await;
+    for n in 0..150_usize {
+        process.hears(&message(&here, &n.to_string(), &n.to_string())).await;
+        until("the next answer", || stage.chat.log(&here).len() == n + 1).await;
+        // A little later each time, to meet every moment of the release.
+        sleep(Duration::from_micros(u64::try_from(n % 25).unwrap() * 100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_platform_keeps_no_turn_from_running_and_order_is_kept() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let process = stage.start().await;
+    stage.chat.answers(false);
+    for (n, text) in (1..).zip(["one", "two", "three"]) {
+        process.hears(&message(&here, text, text)).await;
+        until("the model's answer", || *stage.model.asked.borrow() == n).await;
+    }
+    assert_eq!(stage.chat.begun(), 1, "one part of a lane at a time");
+    stage.chat.answers(true);
+    until("all answers", || stage.chat.log(&here).len() == 3).await;
+    assert_eq!(stage.chat.log(&here), ["re: one", "re: two", "re: three"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_answered_while_a_delivery_waits() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let process = stage.start().await;
+    stage.chat.answers(false);
+    process.hears(&message(&here, "1", "one")).await;
+    until("a send", || stage.chat.begun() == 1).await;
+    process.hears(&message(&here, "2", "/help")).await;
+    let begun = Instant::now();
+    while process.unsettled().await < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "the command waits for the delivery");
+        sleep(Duration::from_millis(5)).await;
+    }
+    stage.chat.answers(true);
+    until("both", || stage.chat.log(&here).len() == 2).await;
+    let log = stage.chat.log(&here);
+    assert!(log[0] == "re: one" && log[1].contains("/outbox"), "{log:?}");
+    assert_eq!(*stage.model.asked.borrow(), 1, "the model never sees a command");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ends_a_turn_whose_tool_hangs_and_one_whose_file_never_comes() {
+    let (stage, here, there) = (Stage::new(), place("main"), place("other"));
+    let process = stage.start().await;
+    process.hears(&message(&here, "1", "hang")).await;
+    until("the tool", || *stage.hanging.borrow() == 1).await;
+    process.hears(&message(&here, "2", "/stop")).await;
+    until("the end", || stage.chat.log(&here).len() == 1).await;
+    assert_eq!(stage.chat.log(&here), ["Stopped, as you asked."]);
+
+    process.hears(&with_file(message(&there, "1", "take this"))).await;
+    sleep(Duration::from_millis(50)).await;
+    process.hears(&message(&there, "2", "/stop")).await;
+    until("the end", || stage.chat.log(&there).len() == 1).await;
+    let answer = stage.chat.log(&there).remove(0);
+    assert!(answer.starts_with("Stopped, as you asked.") && answer.contains("I could not take `a.txt`"), "{answer}");
+    process.settles().await;
+    assert_eq!((stage.chat.log(&here).len(), stage.chat.log(&there).len()), (1, 1), "the stop itself is no turn");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_the_middle_of_a_turn_leaves_all_to_the_next_process() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let first = stage.start().await;
+    stage.model.paused.send_replace(true);
+    first.hears(&message(&here, "1", "one")).await;
+    until("the question", || *stage.model.asked.borrow() == 1).await;
+    // The first ledger stays open: what it holds is free because it was given back, not because its owner is gone.
+    let _first = first.stops().await;
+    stage.model.paused.send_replace(false);
+    let begun = Instant::now();
+    let _second = stage.start().await;
+    until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_a_wait_leaves_the_part_to_the_next_process() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let first = stage.start().await;
+    stage.chat.next_send(Quirk::NotNow(1_500));
+    first.hears(&message(&here, "1", "one")).await;
+    until("the first attempt", || stage.chat.begun() == 1).await;
+    sleep(Duration::from_millis(100)).await;
+    let begun = Instant::now();
+    let _first = first.stops().await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "it waited for the part");
+    let second = stage.start().await;
+    until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
+    second.settles().await;
+    assert_eq!(stage.chat.begun(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_awaits_the_first_message_of_a_streamed_reply() {
+    let (stage, here) = (Stage::streaming(StreamRule::Edits { interval_ms: 50 }), place("main"));
+    let first = stage.start().await;
+    stage.model.paused.send_replace(true);
+    stage.chat.takes(Duration::from_millis(300));
+    first.hears(&message(&here, "1", "one")).await;
+    until("the first send", || stage.chat.begun() == 1).await;
+    let _first = first.stops().await;
+    assert_eq!((stage.chat.cut_off(), stage.chat.log(&here).len()), (0, 1), "the send was finished");
+    stage.model.paused.send_replace(false);
+    stage.chat.takes(Duration::ZERO);
+    let second = stage.start().await;
+    until("the end", || stage.chat.log(&here).last().is_some_and(|line| line == "edit: re: one")).await;
+    second.settles().await;
+    let log = stage.chat.log(&here);
+    assert!(log[1..].iter().all(|line| line.starts_with("edit: ")), "a second message: {log:?}");
+}
+
+/// From the claim of the lane to its release there are a dozen moments in which a stop may come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_at_any_moment_loses_nothing_and_leaves_no_doubt() {
+    let stage = Stage::new();
+    for n in 0..40_u64 {
+        let here = place(&format!("c{n}"));
+        let first = stage.start().await;
+        first.hears(&message(&here, "1", "one")).await;
+        sleep(Duration::from_micros(n * 250)).await;
+        let _first = first.stops().await;
+        let other = stage.open().await;
+        if let Some(lease) = other.take_lane(&[here.channel().clone()]).await.unwrap() {
+            let turn = other.next_turn(&lease).await.unwrap();
+            assert_eq!(turn.map_or(0, |turn| turn.crashes), 0, "a stop is no crash ({n})");
+            assert!(other.release(&lease, Release::Always).await.unwrap());
+        }
+        let second = stage.start().await;
+        until("the answer", || !stage.chat.log(&here).is_empty()).await;
+        second.settles().await;
+        assert_eq!(stage.chat.log(&here), ["re: one"], "{n}");
+        second.stops().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_in_flight_is_cut_off_when_its_lease_is_lost() {
+    let short = Settings { lease: Duration::from_millis(400), ..Settings::default() };
+    for (case, trouble) in [
+        ("it was taken, and the renewal says so", None),
+        ("it can't be renewed", Some(Trouble::FailsAlways)),
+        ("the renewal does not come back", Some(Trouble::HangsAlways)),
+    ] {
+        let (stage, here) = (Stage { settings: short.clone(), look: NEVER, ..Stage::new() }, place("main"));
+        stage.chat.answers(false);
+        let process = stage
+            .start_with(|timing| {
+                timing.renew = Duration::from_millis(if trouble.is_some() { 50 } else { 600 });
+                timing.renew_again = Duration::from_millis(20);
+                timing.trust = Duration::from_millis(if trouble.is_some() { 300 } else { 60_000 });
+            })
+            .await;
+        process.hears(&message(&here, "1", "one")).await;
+        until("a send", || stage.chat.begun() == 1).await;
+        let thief = stage.open().await;
+        if let Some(trouble) = trouble {
+            process.ledger.trouble("renew", trouble);
+            until(case, || stage.chat.cut_off() == 1).await;
+        }
+        let mut stolen = None;
+        let begun = Instant::now();
+        while stolen.is_none() && begun.elapsed() < Duration::from_secs(5) {
+            stolen = thief.take_lane(&[here.channel().clone()]).await.unwrap();
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert!(stolen.is_some(), "{case}");
+        until(case, || stage.chat.cut_off() == 1).await;
+        stage.chat.answers(true);
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(stage.chat.log(&here), [""; 0], "{case}: it went on with a lane that is another's");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_renewed_outlasts_its_time() {
+    let settings = Settings { lease: Duration::from_millis(400), ..Settings::default() };
+    let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
+    stage.chat.answers(false);
+    let process = stage.start_with(|timing| timing.renew = Duration::from_millis(50)).await;
+    process.hears(&message(&here, "1", "one")).await;
+    until("a send", || stage.chat.begun() == 1).await;
+    let other = stage.open().await;
+    for _ in 0..100 {
+        assert_eq!(other.take_lane(&[here.channel().clone()]).await.unwrap(), None);
+        sleep(Duration::from_millis(10)).await;
+    }
+    // A stop awaits the part in flight, and the lane is held until it has come back.
+    let stopping = tokio::spawn(process.stops());
+    for _ in 0..60 {
+        assert_eq!(other.take_lane(&[here.channel().clone()]).await.unwrap(), None);
+        sleep(Duration::from_millis(10)).await;
+    }
+    stage.chat.answers(true);
+    stopping.await.unwrap();
+    assert_eq!((stage.chat.log(&here).len(), stage.chat.cut_off()), (1, 0));
+}
+
+/// A bus that refuses its listeners, or tells them nothing.
+struct Deaf {
+    refuses: bool,
+}
+
+#[async_trait]
+impl EventBus for Deaf {
+    async fn publish(&self, _: Event) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    async fn subscribe(&self) -> Result<EventStream, BusError> {
+        match self.refuses {
+            true => Err(BusError("nobody is there".into())),
+            // It ends at once, as that of a server that goes away does.
+            false => Ok(Box::pin(futures::stream::unfold((), async |()| None))),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deaf_bus_costs_only_time() {
+    for refuses in [true, false] {
+        let (stage, here, there) = (Stage { bus: Arc::new(Deaf { refuses }), ..Stage::new() }, place("a"), place("b"));
+        let process = stage.start().await;
+        process.hears(&message(&there, "1", "hang")).await;
+        until("the tool", || *stage.hanging.borrow() == 1).await;
+        stage.chat.answers(false);
+        process.hears(&message(&here, "1", "one")).await;
+        until("a send", || stage.chat.begun() == 1).await;
+        let asked = *stage.model.asked.borrow();
+        // Nobody wakes the lanes for these.
+        process.hears(&message(&here, "2", "two")).await;
+        process.hears(&message(&there, "2", "/stop")).await;
+        until("the next turn", || *stage.model.asked.borrow() == asked + 1).await;
+        until("the stop", || stage.chat.begun() == 2).await;
+        stage.chat.answers(true);
+        until("both answers", || stage.chat.log(&here) == ["re: one", "re: two"]).await;
+        until("the stop's answer", || stage.chat.log(&there) == ["Stopped, as you asked."]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_album_waits_for_quiet_and_is_one_turn() {
+    let settings = Settings { album_quiet: Duration::from_millis(400), ..Settings::default() };
+    let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
+    let process = stage.start().await;
+    // A delivery that ends meanwhile does not begin the wait anew.
+    stage.chat.takes(Duration::from_millis(350));
+    process.hears(&message(&here, "0", "first")).await;
+    until("a send", || stage.chat.begun() == 1).await;
+    for key in ["a", "b", "c"] {
+        process.hears(&InboundMessage { album: Some("x".into()), ..message(&here, key, key) }).await;
+        sleep(Duration::from_millis(50)).await;
+    }
+    let quiet_since = Instant::now() - Duration::from_millis(50);
+    until("the album's turn", || *stage.model.asked.borrow() == 2).await;
+    let waited = quiet_since.elapsed();
+    assert!(waited >= Duration::from_millis(350) && waited < Duration::from_millis(650), "{waited:?}");
+    until("its answer", || stage.chat.log(&here).len() == 2).await;
+    assert_eq!(stage.chat.log(&here)[1], "re: a\nb\nc");
+    assert_eq!(*stage.model.asked.borrow(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_the_ledger_is_survived_wherever_it_comes() {
+    let cases = ["next_part", "next_turn", "waiting_behind", "history", "complete_turn", "begin_stream", "save_part"];
+    let others = ["settle_part", "take_lane", "renew"];
+    let played = cases.into_iter().chain(others).map(|verb| async move {
+        let stage = Stage::streaming(match verb {
+            "begin_stream" | "save_part" => StreamRule::Edits { interval_ms: 50 },
+            _ => StreamRule::None,
+        });
+        let here = place("main");
+        let process = stage.start_with(|timing| timing.renew = Duration::from_millis(20)).await;
+        stage.model.paused.send_replace(true);
+        process.ledger.trouble(verb, Trouble::FailsOnce);
+        process.hears(&message(&here, "1", "one")).await;
+        sleep(Duration::from_millis(100)).await;
+        stage.model.paused.send_replace(false);
+        let ended = |line: &String| line.ends_with("re: one");
+        until(verb, || stage.chat.log(&here).iter().any(ended) && process.ledger.met() == 1).await;
+        process.settles().await;
+        // The work after it is as if nothing had been.
+        process.hears(&message(&here, "2", "two")).await;
+        until(verb, || stage.chat.log(&here).last().is_some_and(|line| line.ends_with("re: two"))).await;
+        let log = stage.chat.log(&here);
+        let sent = log.iter().filter(|line| !line.starts_with("edit: ")).count();
+        match verb {
+            // What the platform answered could not be written down: at most that one comes again, and says so.
+            "settle_part" | "save_part" => {
+                assert!(sent <= 3 && log.iter().filter(|line| *line == "re: one").count() <= 1, "{verb}: {log:?}");
+            }
+            _ => assert_eq!(sent, 2, "{verb}: {log:?}"),
+        }
+    });
+    join_all(played).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_a_turn_cuts_off_no_delivery() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let process = stage.start().await;
+    stage.chat.takes(Duration::from_millis(400));
+    process.hears(&message(&here, "1", "one")).await;
+    until("a send", || stage.chat.begun() == 1).await;
+    process.ledger.trouble("history", Trouble::FailsOnce);
+    process.hears(&message(&here, "2", "two")).await;
+    until("the trouble", || process.ledger.met() == 1).await;
+    until("both answers", || stage.chat.log(&here) == ["re: one", "re: two"]).await;
+    process.settles().await;
+    assert_eq!((stage.chat.cut_off(), stage.chat.log(&here).len()), (0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_whose_work_panics_is_taken_up_again() {
+    let settings = Settings { lease: Duration::from_millis(300), ..Settings::default() };
+    let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
+    let process = stage.start_with(|timing| timing.renew = Duration::from_millis(50)).await;
+    stage.chat.next_send(Quirk::Panics);
+    process.hears(&message(&here, "1", "one")).await;
+    until("the answer", || stage.chat.log(&here).len() == 1).await;
+    process.settles().await;
+    assert!(stage.chat.log(&here)[0].ends_with("re: one"), "{:?}", stage.chat.log(&here));
+}

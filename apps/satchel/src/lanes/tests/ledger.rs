@@ -1,0 +1,111 @@
+//! A ledger that fails, or never answers, when it is told to.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use async_trait::async_trait;
+use satchel_domain::{
+    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
+    Sha256, Timestamp, ToolOutcome, TurnId,
+};
+use satchel_ledger::SqliteLedger;
+use satchel_ports::ledger::{
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, JournalEntry, Lease, Ledger, LedgerError, OutboxQuery,
+    QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+};
+use uuid::Uuid;
+
+/// What a verb does instead of its work.
+#[derive(Clone, Copy)]
+pub(super) enum Trouble {
+    FailsOnce,
+    FailsAlways,
+    HangsAlways,
+}
+
+pub(super) struct TroubledLedger {
+    inner: Arc<SqliteLedger>,
+    trouble: Mutex<Option<(&'static str, Trouble)>>,
+    met: AtomicU32,
+}
+
+impl TroubledLedger {
+    pub(super) fn new(inner: Arc<SqliteLedger>) -> Self {
+        Self { inner, trouble: Mutex::new(None), met: AtomicU32::new(0) }
+    }
+
+    /// From now on the verb is in trouble.
+    pub(super) fn trouble(&self, verb: &'static str, trouble: Trouble) {
+        *self.trouble.lock().unwrap() = Some((verb, trouble));
+    }
+
+    /// How often the trouble was met.
+    pub(super) fn met(&self) -> u32 {
+        self.met.load(Ordering::Relaxed)
+    }
+
+    async fn enter(&self, verb: &'static str) -> Result<(), LedgerError> {
+        let trouble = {
+            let mut set = self.trouble.lock().unwrap();
+            let trouble = set.filter(|(troubled, _)| *troubled == verb).map(|(_, trouble)| trouble);
+            if matches!(trouble, Some(Trouble::FailsOnce)) {
+                *set = None;
+            }
+            trouble
+        };
+        let Some(trouble) = trouble else { return Ok(()) };
+        self.met.fetch_add(1, Ordering::Relaxed);
+        match trouble {
+            Trouble::FailsOnce | Trouble::FailsAlways => Err(LedgerError::Full),
+            Trouble::HangsAlways => std::future::pending().await,
+        }
+    }
+}
+
+macro_rules! troubled {
+    ($(fn $verb:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {
+        #[async_trait]
+        impl Ledger for TroubledLedger {
+            fn now(&self) -> Timestamp {
+                self.inner.now()
+            }
+
+            fn new_id(&self) -> Uuid {
+                self.inner.new_id()
+            }
+
+            $(async fn $verb(&self, $($argument: $type),*) -> Result<$output, LedgerError> {
+                self.enter(stringify!($verb)).await?;
+                self.inner.$verb($($argument),*).await
+            })*
+        }
+    };
+}
+
+troubled! {
+    fn receive(message: &InboundMessage, claim: Claim) -> Received;
+    fn take_lane(channels: &[ChannelName]) -> Option<Lease>;
+    fn renew(leases: &[Lease]) -> Vec<Lease>;
+    fn release(lease: &Lease, release: Release) -> bool;
+    fn next_turn(lease: &Lease) -> Option<QueuedTurn>;
+    fn waiting_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
+    fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
+    fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
+    fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
+    fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome) -> ToolOutcome;
+    fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
+    fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
+    fn next_part(lease: &Lease) -> Option<Part>;
+    fn save_part(lease: &Lease, part: &Part) -> ();
+    fn settle_part(lease: &Lease, settlement: &Settlement) -> Settled;
+    fn discard_part(part: PartId) -> ();
+    fn turn(turn: TurnId) -> Option<TurnRecord>;
+    fn history(conversation: &ConversationId, limit: u32) -> Vec<Message>;
+    fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
+    fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
+    fn outbox(query: &OutboxQuery) -> Vec<Part>;
+    fn sent_before(part: PartId) -> Option<MessageRef>;
+    fn unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
+}

@@ -1,0 +1,234 @@
+//! Processes on one data directory: real ledger, real lanes, a chat, a model that repeats what it was told.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use satchel_agent::{AgentSettings, Services, Toolbox};
+use satchel_domain::{
+    ConversationId, FileReference, Filename, InboundMessage, Sender, ToolOutcome, capabilities::StreamRule,
+    delivery::DeliveryRules,
+};
+use satchel_files::DirectoryBlobs;
+use satchel_intake::{Reception, prepare::InboundLimits, steering::steering};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::LocalBus;
+use satchel_ports::{
+    Channel, EventBus, Inbound, LanguageModel, Ledger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
+    Tool, ToolContext, ToolError, ToolSpec,
+    language_model::{ModelCall, ModelStream},
+    ledger::OutboxQuery,
+};
+use tempfile::TempDir;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{chat::Chat, ledger::TroubledLedger};
+use crate::lanes::{Hosting, Lanes, Timing};
+
+/// Longer than anything here takes, unless it never ends.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+pub(super) fn place(name: &str) -> ConversationId {
+    format!("console:{name}").parse().unwrap()
+}
+
+pub(super) fn message(place: &ConversationId, key: &str, text: &str) -> InboundMessage {
+    InboundMessage {
+        conversation: place.clone(),
+        key: format!("{place}/{key}"),
+        edit_of: None,
+        sender: Sender { id: "7".into(), name: "Ada".into() },
+        text: text.into(),
+        files: Vec::new(),
+        album: None,
+        message: None,
+        raw: serde_json::Value::Null,
+    }
+}
+
+pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
+    let file = FileReference {
+        locator: "x".into(),
+        filename: Filename::from_untrusted("a.txt"),
+        mime: None,
+        bytes: None,
+        caption: String::new(),
+    };
+    InboundMessage { files: vec![file], ..message }
+}
+
+/// Waits until it is so.
+pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
+    let waited = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, waited).await.is_ok(), "in vain: {what}");
+}
+
+/// Says `re: ` and what it was told since it last spoke; `hang` asks for a tool that never answers, `think` writes half
+/// an answer and no more while the model is paused.
+pub(super) struct Echo {
+    pub(super) asked: watch::Sender<u32>,
+    pub(super) paused: watch::Sender<bool>,
+}
+
+#[async_trait]
+impl LanguageModel for Echo {
+    fn name(&self) -> String {
+        "echo".into()
+    }
+
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        self.asked.send_modify(|asked| *asked += 1);
+        let since = request.messages.iter().rev().take_while(|said| !matches!(said, ModelMessage::Assistant { .. }));
+        let mut told: Vec<&str> = since
+            .filter_map(|said| match said {
+                ModelMessage::User { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        told.reverse();
+        let told = told.join(", ");
+        if told == "hang" {
+            let call = ModelCall { id: "1".into(), name: "hang".into(), arguments: serde_json::json!({}) };
+            let events = [Ok(ModelEvent::Call(call)), Ok(ModelEvent::Done)];
+            return Ok(Box::pin(futures::stream::iter(events)));
+        }
+        let mut paused = self.paused.subscribe();
+        let rest = async move {
+            paused.wait_for(|paused| !paused).await.expect("the model outlives its answers");
+            Ok(ModelEvent::Text(told))
+        };
+        let begin = futures::stream::iter([Ok(ModelEvent::Text("re: ".into()))]);
+        let end = futures::stream::iter([Ok(ModelEvent::Done)]);
+        Ok(Box::pin(begin.chain(futures::stream::once(rest)).chain(end)))
+    }
+}
+
+/// A tool that never answers.
+struct Hang(watch::Sender<u32>);
+
+#[async_trait]
+impl Tool for Hang {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "hang".into(),
+            description: String::new(),
+            parameters: serde_json::json!({}),
+            tier: SafetyTier::SideEffecting,
+            time_limit: None,
+        }
+    }
+
+    async fn call(&self, _: serde_json::Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        self.0.send_modify(|hanging| *hanging += 1);
+        std::future::pending().await
+    }
+}
+
+/// What outlives the processes: the disk, the platform, and the model's provider.
+pub(super) struct Stage {
+    pub(super) directory: TempDir,
+    pub(super) settings: Settings,
+    pub(super) chat: Arc<Chat>,
+    pub(super) model: Arc<Echo>,
+    pub(super) hanging: watch::Sender<u32>,
+    pub(super) bus: Arc<dyn EventBus>,
+    pub(super) look: Duration,
+}
+
+impl Stage {
+    pub(super) fn new() -> Self {
+        Self::streaming(StreamRule::None)
+    }
+
+    pub(super) fn streaming(stream: StreamRule) -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            settings: Settings::default(),
+            chat: Arc::new(Chat::new(stream)),
+            model: Arc::new(Echo { asked: watch::Sender::new(0), paused: watch::Sender::new(false) }),
+            hanging: watch::Sender::new(0),
+            bus: Arc::new(LocalBus::new()),
+            look: Duration::from_millis(100),
+        }
+    }
+
+    pub(super) async fn open(&self) -> Arc<SqliteLedger> {
+        Arc::new(SqliteLedger::open(self.directory.path(), self.settings.clone()).await.unwrap())
+    }
+
+    pub(super) async fn start(&self) -> Process {
+        self.start_with(|_| {}).await
+    }
+
+    pub(super) async fn start_with(&self, timing: impl FnOnce(&mut Timing)) -> Process {
+        let ledger = Arc::new(TroubledLedger::new(self.open().await));
+        let services = Services {
+            ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
+            bus: Arc::clone(&self.bus),
+            model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
+            tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
+            steer: steering,
+            settings: AgentSettings::default(),
+        };
+        let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;
+        let hosting = Hosting {
+            services,
+            blobs: Arc::new(DirectoryBlobs::open(&self.directory.path().join("blobs")).unwrap()),
+            speech: None,
+            channels: HashMap::from([(chat.name(), chat)]),
+            rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
+            inbound: InboundLimits::default(),
+        };
+        let (claim, claimed) = mpsc::channel(64);
+        let inbound = Reception::new(Arc::clone(&ledger) as Arc<dyn Ledger>, Arc::clone(&self.bus), claim);
+        let mut lanes = Lanes::new(hosting, claimed);
+        lanes.timing.look = self.look;
+        timing(&mut lanes.timing);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(lanes.run(stop.clone()));
+        Process { ledger, inbound, stop, running }
+    }
+}
+
+pub(super) struct Process {
+    pub(super) ledger: Arc<TroubledLedger>,
+    inbound: Reception,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+impl Process {
+    pub(super) async fn hears(&self, message: &InboundMessage) {
+        self.inbound.accept(message.clone()).await.unwrap();
+    }
+
+    /// Stops in good order and returns the ledger, still open: what its owner holds stays held.
+    pub(super) async fn stops(self) -> Arc<TroubledLedger> {
+        self.stop.cancel();
+        assert!(tokio::time::timeout(Duration::from_secs(5), self.running).await.is_ok(), "it does not stop");
+        self.ledger
+    }
+
+    /// How many parts are not settled.
+    pub(super) async fn unsettled(&self) -> usize {
+        let parts = self.ledger.outbox(&OutboxQuery::default()).await.unwrap();
+        parts.iter().filter(|part| !part.state.is_settled()).count()
+    }
+
+    pub(super) async fn settles(&self) {
+        let settled = async {
+            while self.unsettled().await > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, settled).await.is_ok(), "something is never settled");
+    }
+}
