@@ -225,7 +225,7 @@ pub enum OutboxCommand {
         /// The part's id
         part: PartId,
     },
-    /// Give up a part that is not being sent
+    /// Give up a part that is not being sent; the person is not told, the model is
     Discard {
         /// Its id
         part: PartId,

@@ -70,8 +70,11 @@ pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     if failures.is_empty() {
         return None;
     }
+    // What an operator discards is not announced to the person: whoever discards it has a reason.
+    let announced = failures.iter().all(|failure| *failure.reason != FailureReason::Discarded);
+    let told = if announced { "; the person was told" } else { "" };
     let lines = lines(&failures, Audience::Model);
-    Some(format!("Not delivered from your earlier replies; the person was told:\n- {}", lines.join("\n- ")))
+    Some(format!("Not delivered from your earlier replies{told}:\n- {}", lines.join("\n- ")))
 }
 
 fn told_to_the_person(losses: &Losses<'_>) -> Option<String> {

@@ -176,6 +176,8 @@ fn the_model_is_told_the_same_without_markdown() {
     Not delivered from your earlier replies; the person was told:
     - my_big.mov is 64 MB, the limit here is 50 MB; kept as #17: /resend 17
     ");
+    let discarded = [error(PartContent::of_text("x"), FailureReason::Discarded)];
+    assert!(!receipt(&discarded).expect("a text failed").contains("was told"), "a discard is not announced");
     assert_eq!(receipt(&errors[1..]), None);
     assert_eq!(receipt(&[]), None);
 }

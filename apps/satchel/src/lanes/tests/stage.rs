@@ -30,7 +30,7 @@ use super::{chat::Chat, ledger::TroubledLedger};
 use crate::lanes::{Hosting, Lanes, Timing};
 
 /// Longer than anything here takes, unless it never ends.
-const PATIENCE: Duration = Duration::from_secs(12);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn place(name: &str) -> ConversationId {
     format!("console:{name}").parse().unwrap()
