@@ -12,6 +12,8 @@ use tokio::fs::{File, OpenOptions};
 pub(crate) enum NotAFile {
     #[error("there is no such file")]
     Vanished,
+    #[error("its path isn't UTF-8; give it another name")]
+    NotText,
     #[error("it is a directory; only files can be attached")]
     Directory,
     #[error("it is a pipe, a device or the like; only regular files can be attached")]
@@ -43,6 +45,10 @@ pub(crate) async fn open(path: &Path) -> Result<(File, u64), NotAFile> {
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(path).await.map_err(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => NotAFile::Special,
+        // What stands for bytes that are no text leads nowhere, although the file itself may well be there.
+        _ if error.kind() == io::ErrorKind::NotFound && path.to_string_lossy().contains('\u{FFFD}') => {
+            NotAFile::NotText
+        }
         _ => error.into(),
     })?;
     let known = file.metadata().await?;
@@ -78,6 +84,7 @@ mod tests {
             (pipe, Err(NotAFile::Special)),
             ("/dev/zero".into(), Err(NotAFile::Special)),
             (dir.path().join("gone"), Err(NotAFile::Vanished)),
+            (dir.path().join("\u{FFFD}.txt"), Err(NotAFile::NotText)),
             (file.join("below"), Err(NotAFile::Vanished)),
         ];
         for (path, expected) in cases {

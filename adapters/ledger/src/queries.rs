@@ -58,15 +58,17 @@ pub(crate) async fn history(
     conversation: &ConversationId,
     limit: u32,
 ) -> Result<Vec<Message>> {
-    let newest_first: Vec<(Json<Message>,)> = sqlx::query_as(
-        "SELECT message FROM history WHERE conversation = $1 \
-         AND sequence > (SELECT history_after FROM lanes WHERE conversation = $1) ORDER BY sequence DESC LIMIT $2",
+    // As one row: every row is a change of thread, and a turn reads hundreds of messages.
+    let messages: Json<Vec<Message>> = sqlx::query_scalar(
+        "SELECT json_group_array(json(message) ORDER BY sequence) FROM \
+         (SELECT sequence, message FROM history WHERE conversation = $1 \
+          AND sequence > (SELECT history_after FROM lanes WHERE conversation = $1) ORDER BY sequence DESC LIMIT $2)",
     )
     .bind(conversation.to_string())
     .bind(i64::from(limit))
-    .fetch_all(connection)
+    .fetch_one(connection)
     .await?;
-    Ok(newest_first.into_iter().rev().map(|(message,)| message.0).collect())
+    Ok(messages.0)
 }
 
 pub(crate) async fn attachment(

@@ -13,7 +13,7 @@ mod prose;
 mod step;
 mod wish;
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;
 use futures::stream;
@@ -82,21 +82,42 @@ enum Next {
     Say(String),
 }
 
+/// The person's last messages: those that were typed before the model could answer stand side by side.
+fn asked(messages: &[ModelMessage]) -> Option<Range<usize>> {
+    let last = messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
+    let is_asking = |message: &ModelMessage| matches!(message, ModelMessage::User { .. } | ModelMessage::Note { .. });
+    let before = messages[..last].iter().rposition(|message| !is_asking(message));
+    Some(before.map_or(0, |at| at + 1)..last + 1)
+}
+
 /// Replays the calls that were made since the person's last message and finds what comes after them.
 fn next(request: &ModelRequest) -> Next {
-    let asked = request.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }));
-    let Some(asked) = asked else { return Next::Say(prose::help()) };
-    let ModelMessage::User { text, attachments } = &request.messages[asked] else {
-        return Next::Say(prose::help());
+    let Some(asked) = asked(&request.messages) else { return Next::Say(prose::help()) };
+    let said = || {
+        request.messages[asked.clone()].iter().filter_map(|message| match message {
+            ModelMessage::User { text, attachments } => Some((text, attachments)),
+            _ => None,
+        })
     };
     let situation = Situation {
         tools: &request.tools,
-        here: attachments.iter().map(KnownFile::from).collect::<Vec<_>>(),
-        mentioned: mentioned_last(&request.messages[..asked]),
+        here: said().flat_map(|(_, attachments)| attachments).map(KnownFile::from).collect::<Vec<_>>(),
+        mentioned: mentioned_last(&request.messages[..asked.start]),
     };
-    let wishes = wish::understand(text, !attachments.is_empty());
+    let has_files = !situation.here.is_empty();
+    let mut wishes: Vec<_> = said()
+        .filter(|(text, attachments)| !text.trim().is_empty() || !attachments.is_empty())
+        .flat_map(|(text, attachments)| wish::understand(text, !attachments.is_empty() || has_files))
+        .collect();
+    if wishes.len() > wish::MOST {
+        wishes.truncate(wish::MOST);
+        wishes.push(wish::Wish::TooMuch);
+    }
+    if wishes.is_empty() {
+        return Next::Say(prose::help());
+    }
     let mut progress: Vec<Vec<Vec<Answered<'_>>>> = vec![Vec::new(); wishes.len()];
-    let mut rounds = rounds(&request.messages[asked + 1..]).into_iter();
+    let mut rounds = rounds(&request.messages[asked.end..]).into_iter();
     for round in 0.. {
         let steps: Vec<Step> =
             wishes.iter().zip(&progress).map(|(wish, progress)| step::step(wish, progress, &situation)).collect();

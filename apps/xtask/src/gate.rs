@@ -22,6 +22,8 @@ pub(crate) fn run() -> Result<()> {
     } else {
         step("licences and sources: not run, `cargo install cargo-deny` adds them");
     }
+    step("what some tests need");
+    provide();
     step("tests");
     // The system tests run the real binary, which cargo builds for no other package's tests.
     cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])?;
@@ -31,6 +33,42 @@ pub(crate) fn run() -> Result<()> {
     } else {
         cargo("the tests", ["test", "--workspace"])
     }
+}
+
+/// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that misses one
+/// says so and counts as not run.
+const PROGRAMS: [(&str, &str); 3] = [("strace", "strace"), ("tmux", "tmux"), ("python3", "python3")];
+
+/// Installs what is missing where that may be done, otherwise says what to install.
+fn provide() {
+    let missing: Vec<&str> =
+        PROGRAMS.into_iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| package).collect();
+    if missing.is_empty() {
+        return;
+    }
+    if is_on_path("apt-get") && is_root() {
+        let quietly = |arguments: &[&str]| {
+            let mut apt = Command::new("apt-get");
+            apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+            apt.status().is_ok_and(|status| status.success())
+        };
+        let install: Vec<&str> = ["install", "--yes", "--quiet"].into_iter().chain(missing.iter().copied()).collect();
+        if quietly(&["update", "--quiet"]) && quietly(&install) {
+            println!("installed {}", missing.join(", "));
+            return;
+        }
+    }
+    println!("not installed: {}; the tests that need them are not run", missing.join(", "));
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    let asked = Command::new("id").arg("-u").output();
+    asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }
 
 fn step(what: &str) {

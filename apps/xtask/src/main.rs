@@ -27,7 +27,7 @@ enum Chore {
     Test,
     /// Measures a release build and prints one table; figures as JSON go to target/bench.json
     Bench {
-        /// Only the rows whose name contains this
+        /// Only the groups of rows whose name contains this
         only: Option<String>,
     },
 }

@@ -97,7 +97,7 @@ async fn outcome_of(
     origin: Origin,
 ) -> ToolOutcome {
     let Some((spec, tool)) = services.tools.find(&call.name) else {
-        let known: Vec<String> = services.tools.specs().into_iter().map(|spec| spec.name).collect();
+        let known: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
         return ToolOutcome::of_failure(format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")));
     };
     if origin == Origin::Resumed && spec.tier != SafetyTier::ReadOnly {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use satchel_domain::{Attachment, InboxId, Message, RefusedFile, ToolCall, ToolOutcome};
+use satchel_domain::{Attachment, Ending, InboxId, Message, RefusedFile, ToolCall, ToolOutcome};
 use satchel_ports::{
     ModelMessage,
     language_model::ModelCall,
@@ -106,9 +106,10 @@ impl Rounds {
         messages
     }
 
-    /// What the turn adds to the conversation's history.
+    /// What the turn adds to the conversation's history. How it ended early stands in it as the person read it, so that
+    /// no later turn takes up what was given up.
     #[must_use]
-    pub fn as_history(&self, turn: &QueuedTurn) -> Vec<Message> {
+    pub fn as_history(&self, turn: &QueuedTurn, ending: &Ending) -> Vec<Message> {
         let person = |steered: &Steered| Message::Person {
             text: steered.text.clone(),
             attachments: Vec::new(),
@@ -124,8 +125,10 @@ impl Rounds {
             }));
         }
         messages.extend(self.steered.iter().map(person));
-        if !self.partial.trim().is_empty() {
-            messages.push(Message::Model { text: self.partial.clone(), calls: Vec::new() });
+        let partial = Some(self.partial.trim().to_owned()).filter(|partial| !partial.is_empty());
+        let last: Vec<String> = partial.into_iter().chain(ending.sentence()).collect();
+        if !last.is_empty() {
+            messages.push(Message::Model { text: last.join("\n\n"), calls: Vec::new() });
         }
         messages
     }

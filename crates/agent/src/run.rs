@@ -80,9 +80,9 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let completion = Completion {
         turn: turn.id,
         response: fold(&rounds.texts(), &rounds.outcomes(), &ended.ending),
-        ending: ended.ending,
         refused: rounds::refused(&turn),
-        history: HistoryChange::Append(rounds.as_history(&turn)),
+        history: HistoryChange::Append(rounds.as_history(&turn, &ended.ending)),
+        ending: ended.ending,
         steered: rounds.steered_ids().into_iter().chain(ended.stop).collect(),
         // A model that gave no answer has been told nothing.
         told: match rounds.model_calls() > answered_before {

@@ -23,6 +23,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{Lane, Services};
 
+/// How long a reply may grow before it is shown growing.
+const MOMENT: Duration = Duration::from_millis(300);
+
 /// How long the end of a turn waits for an edit in flight.
 const LAST_EDIT: Duration = Duration::from_secs(30);
 
@@ -157,12 +160,21 @@ impl Editor {
     async fn show(self, earlier: Option<Part>, mut growing: watch::Receiver<String>) -> Option<Part> {
         let mut part = earlier;
         let mut last = String::new();
+        let mut settled = false;
         while !self.finished.is_cancelled() {
             let text = self.clip(&growing.borrow_and_update());
             if text.trim().is_empty() || text == last {
                 tokio::select! {
                     () = self.finished.cancelled() => break,
                     changed = growing.changed() => if changed.is_err() { break } else { continue },
+                }
+            }
+            if part.is_none() && !settled {
+                // A reply that is complete in a moment needs no streaming, which costs two commits and an edit.
+                settled = true;
+                tokio::select! {
+                    () = self.finished.cancelled() => break,
+                    () = tokio::time::sleep(self.interval.min(MOMENT)) => continue,
                 }
             }
             let wait = match self.show_once(&mut part, &text).await {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, size};
 use satchel_ports::{
     BlobError, BlobHint, Blobs, Channel, FetchError, Lease, Ledger, LedgerError,
@@ -65,21 +65,21 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
         }
     }
     let id = turn.id;
-    let fetched: Vec<(usize, usize, InboundFile)> = stream::iter(waiting)
+    let mut fetched = stream::iter(waiting)
         .map(|(at, index, nth, message, reference)| async move {
             let outcome = if nth < fetching.limits.files_per_turn {
                 fetch(fetching, &reference).await
             } else {
                 Err(format!("only {} files are taken at once", fetching.limits.files_per_turn))
             };
-            record(fetching, id, message, index, reference, outcome).await.map(|file| (at, index, file))
+            (at, index, message, reference, outcome)
         })
-        .buffer_unordered(AT_ONCE)
-        .try_collect()
-        .await?;
-    for (at, index, file) in fetched {
-        turn.messages[at].files[index] = file;
+        .buffered(AT_ONCE);
+    // Recorded in the sender's order, in which they are numbered.
+    while let Some((at, index, message, reference, outcome)) = fetched.next().await {
+        turn.messages[at].files[index] = record(fetching, id, message, index, reference, outcome).await?;
     }
+
     Ok(turn)
 }
 

@@ -1,6 +1,6 @@
 //! The model that answers.
 
-use std::pin::Pin;
+use std::{pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use futures::Stream;
@@ -62,8 +62,8 @@ pub struct ModelRequest {
     pub system: String,
     /// The conversation, oldest first.
     pub messages: Vec<ModelMessage>,
-    /// The tools that it may ask for.
-    pub tools: Vec<ToolSpec>,
+    /// The tools that it may ask for; shared, because their schemas are the largest part of many requests.
+    pub tools: Arc<[ToolSpec]>,
 }
 
 /// What was used.

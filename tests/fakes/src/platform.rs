@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) inbox: Inbox,
     script: Vec<Rule>,
     requests: HashMap<Operation, u64>,
+    /// The last request of each operation that has been answered or cut off.
+    ended: HashMap<Operation, u64>,
     waiting: Vec<(Operation, u64, Moment, oneshot::Sender<()>)>,
 }
 
@@ -243,6 +245,11 @@ impl Shared {
         Arrival { operation, number, fault }
     }
 
+    /// Notes that a request has been answered or cut off.
+    pub(crate) fn ended(&self, arrival: Arrival) {
+        self.state().ended.insert(arrival.operation, arrival.number);
+    }
+
     pub(crate) fn performed(&self, arrival: Arrival) {
         self.state().tell(arrival.operation, arrival.number, Moment::Performed);
     }
@@ -250,10 +257,15 @@ impl Shared {
     /// Shuts the door if the next request of an operation is scripted to find it shut.
     pub(crate) fn shut_if_scripted(&self) {
         let mut state = self.state();
-        let State { script, requests, .. } = &mut *state;
+        let State { script, requests, ended, .. } = &mut *state;
         for rule in script {
             let Fault::RefuseConnection { for_ms } = rule.scripted.fault else { continue };
-            let next = requests.get(&rule.scripted.operation).copied().unwrap_or(0) + 1;
+            let arrived = requests.get(&rule.scripted.operation).copied().unwrap_or(0);
+            if ended.get(&rule.scripted.operation).copied().unwrap_or(0) < arrived {
+                // The request before it is still in hand, and would be cut off.
+                continue;
+            }
+            let next = arrived + 1;
             if rule.shut_before < next && rule.scripted.when.meets(next) {
                 rule.shut_before = next;
                 self.door.shut(Duration::from_millis(for_ms));

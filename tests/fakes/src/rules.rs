@@ -102,7 +102,8 @@ impl PlatformRules {
         };
         ChannelCapabilities {
             text: TextLimit {
-                unit: TextUnit::Utf16,
+                // Discord counts the Markdown as it is sent, Telegram what is seen of it.
+                unit: if telegram { TextUnit::Utf16 } else { TextUnit::Utf16Source },
                 max: Some(self.text_units),
                 entities: if telegram { Some(100) } else { None },
             },

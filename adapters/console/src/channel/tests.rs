@@ -172,8 +172,13 @@ async fn a_voice_is_a_file_with_a_player_hint() {
     let look = Look { terminal: true, colour: false, width: None };
     let desk = desk(look, None, blobs(|| Ok(chunks(vec![Ok(b"OggS")]))));
     let voice = PreparedVoice { sha256: address(), bytes: 4, duration_ms: 1500, waveform: Vec::new() };
-    let content =
-        PartContent::Voice { words: "Hello.".to_owned(), in_text: true, prepared: Some(voice), as_file: false, caption: String::new() };
+    let content = PartContent::Voice {
+        words: "Hello.".to_owned(),
+        in_text: true,
+        prepared: Some(voice),
+        as_file: false,
+        caption: String::new(),
+    };
     let sent = desk.channel.send(&part(1, content)).await.unwrap();
     assert_eq!(fs::read(&sent[0].0).unwrap(), b"OggS");
     assert!(desk.printed.text().contains("2 s") && desk.printed.text().contains("play it with"));

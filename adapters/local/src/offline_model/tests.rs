@@ -286,6 +286,24 @@ fn a_message_that_comes_in_the_middle_is_what_counts_now() {
 }
 
 #[test]
+fn messages_that_were_typed_quickly_are_all_answered() {
+    let request = |texts: &[&str]| {
+        let people = texts.iter().map(|text| ModelMessage::User { text: (*text).to_owned(), attachments: vec![] });
+        with_tools(people.collect(), &["file_write", "attachment.add", "file_list", "attachment.list"])
+    };
+    let calls = |texts: &[&str]| {
+        let asked = answer(&request(texts)).into_iter().filter_map(|event| match event {
+            ModelEvent::Call(call) => Some(call.name),
+            _ => None,
+        });
+        asked.collect::<Vec<_>>()
+    };
+    assert_eq!(calls(&["write a.txt: x"]), ["file_write"]);
+    assert_eq!(calls(&["write a.txt: x", "write b.txt: y"]), ["file_write", "file_write"]);
+    assert_eq!(calls(&["write a.txt: x", "list my files"])[0], "file_write");
+}
+
+#[test]
 fn more_than_ten_wishes_are_told() {
     let (rounds, text) = played(request(&"list /tmp\n".repeat(12), &[]));
     assert_eq!(rounds[0].len(), wish::MOST);

@@ -1,5 +1,7 @@
 //! What the scripted model promises.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use serde_json::json;
 
@@ -14,7 +16,7 @@ fn assistant(text: &str) -> ModelMessage {
 }
 
 fn request(messages: Vec<ModelMessage>) -> ModelRequest {
-    ModelRequest { system: String::new(), messages, tools: vec![] }
+    ModelRequest { system: String::new(), messages, tools: Arc::default() }
 }
 
 fn scripted(script: Value) -> ScriptedModel {

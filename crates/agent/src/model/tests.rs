@@ -85,7 +85,7 @@ fn streaming(services: &Services) -> Streaming {
 async fn asked(script: Result<Script, ModelError>) -> (Result<Answer, ModelError>, String) {
     let services = services(script);
     let streaming = streaming(&services);
-    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Vec::new() };
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
     let answer = ask(&services, request, TURN, 7, &mut written, &streaming.growth).await;
     (answer, written)
@@ -142,7 +142,7 @@ async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
     }
     let services = Services { model: Arc::new(Deaf), ..services(Ok(Vec::new())) };
     let streaming = streaming(&services);
-    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Vec::new() };
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let error = ask(&services, request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
     assert_eq!(error.reason, "it gave no sign for 30 seconds");
 }
@@ -165,7 +165,7 @@ async fn errors_and_broken_answers_keep_what_was_written() {
 async fn what_was_written_is_kept_when_the_question_is_dropped() {
     let services = services(Ok(vec![text(0, "Half an "), text(1, "answer"), (0, None)]));
     let streaming = streaming(&services);
-    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Vec::new() };
+    let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
     let asking = ask(&services, request, TURN, 0, &mut written, &streaming.growth);
     assert!(tokio::time::timeout(Duration::from_secs(5), asking).await.is_err(), "it is still asking");

@@ -11,7 +11,7 @@ use self::scene::{INTERVAL, Stage, in_doubt, not_sent, part, refused, sent};
 async fn nothing_is_visible_before_it_is_committed_and_the_id_is_stored_as_soon_as_it_is_known() {
     let mut scene = Stage::default().open();
     scene.writes("Hello.").await;
-    scene.passes(10).await;
+    scene.passes(310).await;
     assert_eq!(scene.log(), ["begin", "send part 5: Hello.", "answer", "save sending m1"]);
     assert!(scene.finish().await, "there is a message to take over");
 }
@@ -36,7 +36,7 @@ async fn edits_keep_the_channels_interval_and_show_the_newest_text() {
 async fn the_platforms_wait_prolongs_the_interval_and_the_same_text_is_tried_again() {
     let mut scene = Stage { edits: vec![not_sent(5_000), sent()], ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.writes(" two").await;
     scene.passes(5_000 + 10).await;
     let calls = scene.calls();
@@ -52,7 +52,7 @@ async fn growth_stops_at_the_channels_limit_and_goes_on_within_it() {
     let mut scene = stage.open();
     for word in 0..30 {
         scene.writes(&format!("word{word} ")).await;
-        scene.passes(INTERVAL + 10).await;
+        scene.passes(INTERVAL + 310).await;
     }
     let calls = scene.calls();
     let shown: Vec<_> = calls.iter().filter_map(|(_, call)| call.split_once(": ")).map(|(_, text)| text).collect();
@@ -63,7 +63,7 @@ async fn growth_stops_at_the_channels_limit_and_goes_on_within_it() {
     // Its text is replaced by that of a later message, which grows within the limit again.
     scene.begins_message();
     scene.writes("Short.").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.calls().last().unwrap().1, "edit m1: Short.");
 }
 
@@ -71,7 +71,7 @@ async fn growth_stops_at_the_channels_limit_and_goes_on_within_it() {
 async fn while_an_earlier_reply_is_on_its_way_nothing_is_shown() {
     let mut scene = Stage { busy: 3, ..Stage::default() }.open();
     scene.writes("Thinking").await;
-    scene.passes(2 * INTERVAL + 10).await;
+    scene.passes(2 * INTERVAL + 310).await;
     assert_eq!(scene.log(), ["begin", "begin", "begin"]);
     scene.passes(INTERVAL).await;
     assert_eq!(scene.log()[3..5], ["begin", "send part 5: Thinking"], "though the model wrote no more meanwhile");
@@ -81,13 +81,13 @@ async fn while_an_earlier_reply_is_on_its_way_nothing_is_shown() {
 async fn a_later_message_takes_the_place_of_an_earlier_one() {
     let mut scene = Stage::default().open();
     scene.writes("Looking. ").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.begins_message();
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.calls().len(), 1, "the progress line stands until text takes its place");
     scene.writes("Here ").await;
     scene.writes("it is.").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.calls().last().unwrap().1, "edit m1: Here it is.");
 }
 
@@ -95,13 +95,13 @@ async fn a_later_message_takes_the_place_of_an_earlier_one() {
 async fn tools_that_run_are_named_until_text_takes_their_place() {
     let mut scene = Stage::default().open();
     scene.works(&["file_list"]);
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.writes("Looking.").await;
     scene.works(&["file_read", "attachment.get"]);
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.begins_message();
     scene.writes("Done.").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     let shown: Vec<_> = scene.calls().into_iter().map(|(_, shown)| shown).collect();
     assert_eq!(
         shown,
@@ -113,7 +113,7 @@ async fn tools_that_run_are_named_until_text_takes_their_place() {
 async fn blank_text_is_not_shown() {
     let mut scene = Stage::default().open();
     scene.writes(" \n").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.log(), [""; 0]);
     assert!(!scene.finish().await, "there is nothing to take over");
 }
@@ -122,7 +122,7 @@ async fn blank_text_is_not_shown() {
 async fn the_end_awaits_the_edit_in_flight_and_no_edit_follows_it() {
     let mut scene = Stage { takes_ms: 3_000, ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(10).await;
+    scene.passes(310).await;
     scene.writes(" two").await;
     assert_eq!(scene.log(), ["begin", "send part 5: One"], "the answer is not there yet");
     assert!(scene.finish().await);
@@ -135,7 +135,7 @@ async fn the_end_awaits_the_edit_in_flight_and_no_edit_follows_it() {
 async fn an_edit_that_never_comes_back_is_cut_off_and_may_be_visible() {
     let mut scene = Stage { takes_ms: 86_400_000, ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(10).await;
+    scene.passes(310).await;
     assert!(scene.finish().await, "nobody knows");
     scene.passes(2 * 86_400_000).await;
     assert_eq!(scene.log(), ["begin", "send part 5: One"]);
@@ -149,7 +149,7 @@ fn earlier(part: Part) -> Stage {
 async fn a_message_that_is_known_is_edited_after_a_crash_and_never_sent() {
     let mut scene = earlier(Part { target: Some(MessageRef("m9".into())), ..part() }).open();
     scene.writes("Again").await;
-    scene.passes(10).await;
+    scene.passes(310).await;
     assert_eq!(scene.log(), ["edit m9: Again", "answer"]);
     assert!(scene.finish().await);
 }
@@ -167,7 +167,7 @@ async fn without_an_id_a_message_is_repeated_by_its_key_while_that_is_known() {
         let mut scene = stage.open();
         scene.passes(silence).await;
         scene.writes("Again").await;
-        scene.passes(10).await;
+        scene.passes(310).await;
         assert_eq!(scene.log(), expected, "{window_ms:?} after {silence} ms");
         assert!(scene.finish().await);
     }
@@ -179,7 +179,7 @@ async fn a_repeat_that_did_not_arrive_does_not_end_the_doubt_about_the_first() {
     stage.capabilities.idempotency = Idempotency::Key { window_ms: None };
     let mut scene = stage.open();
     scene.writes("Again").await;
-    scene.passes(10).await;
+    scene.passes(310).await;
     assert_eq!(scene.log(), ["send part 5: Again", "answer", "save in_doubt"]);
     assert!(scene.finish().await);
 }
@@ -201,9 +201,9 @@ async fn what_surely_did_not_arrive_is_pending_again_and_the_stream_ends() {
     for answer in [not_sent(0), refused(Refusal::Other)] {
         let mut scene = Stage { sends: vec![answer], ..Stage::default() }.open();
         scene.writes("One").await;
-        scene.passes(INTERVAL + 10).await;
+        scene.passes(INTERVAL + 310).await;
         scene.writes(" two").await;
-        scene.passes(INTERVAL + 10).await;
+        scene.passes(INTERVAL + 310).await;
         assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save pending"]);
         assert!(!scene.finish().await, "the final text is a plain send");
     }
@@ -213,9 +213,9 @@ async fn what_surely_did_not_arrive_is_pending_again_and_the_stream_ends() {
 async fn a_first_send_in_doubt_is_saved_as_such_and_not_repeated() {
     let mut scene = Stage { sends: vec![in_doubt()], ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.writes(" two").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save in_doubt"]);
     assert!(scene.finish().await);
 }
@@ -224,7 +224,7 @@ async fn a_first_send_in_doubt_is_saved_as_such_and_not_repeated() {
 async fn a_message_that_is_gone_is_forgotten_and_not_sent_again_while_streaming() {
     let mut scene = Stage { edits: vec![refused(Refusal::TargetGone)], ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.writes(" two").await;
     scene.passes(3 * INTERVAL).await;
     scene.writes(" three").await;
@@ -238,11 +238,11 @@ async fn what_goes_wrong_with_an_edit_is_left_to_the_final_one() {
     for answer in [in_doubt(), refused(Refusal::BadMarkup)] {
         let mut scene = Stage { edits: vec![answer, sent()], ..Stage::default() }.open();
         scene.writes("One *two").await;
-        scene.passes(INTERVAL + 10).await;
+        scene.passes(INTERVAL + 310).await;
         scene.writes(" three*").await;
-        scene.passes(INTERVAL + 10).await;
+        scene.passes(INTERVAL + 310).await;
         scene.writes(" four").await;
-        scene.passes(INTERVAL + 10).await;
+        scene.passes(INTERVAL + 310).await;
         assert_eq!(scene.calls().last().unwrap().1, "edit m1: One *two three* four");
         assert!(scene.finish().await);
     }
@@ -252,17 +252,17 @@ async fn what_goes_wrong_with_an_edit_is_left_to_the_final_one() {
 async fn an_error_of_the_ledger_ends_the_stream_silently() {
     let mut scene = Stage { begin_fails: true, ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.writes(" two").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.log(), ["begin"]);
     assert!(!scene.finish().await);
 
     let mut scene = Stage { save_fails: true, ..Stage::default() }.open();
     scene.writes("One").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     scene.writes(" two").await;
-    scene.passes(INTERVAL + 10).await;
+    scene.passes(INTERVAL + 310).await;
     assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save sending m1"]);
     assert!(scene.finish().await, "it is visible though its id is not stored");
 }

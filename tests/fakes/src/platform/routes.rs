@@ -215,6 +215,7 @@ async fn uploading(
         Err(NoUpload::Refused(refused)) => Err(refused),
         Err(NoUpload::BrokeOff) => {
             cut.cut();
+            after(shared, arrival);
             return StatusCode::BAD_REQUEST.into_response();
         }
     };
@@ -244,6 +245,7 @@ async fn perform(
     // A connection that was made before the door was shut ends as one that came too late.
     if shared.door.is_shut() && arrival.operation != Operation::Updates {
         cut.cut();
+        shared.ended(arrival);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let mut acted = None;
@@ -288,6 +290,7 @@ async fn perform(
 
 /// What follows a request: the door may be scripted to be shut before the next one.
 fn after(shared: &Shared, arrival: Arrival) {
+    shared.ended(arrival);
     tracing::trace!(operation = ?arrival.operation, number = arrival.number, fault = ?arrival.fault, "answered");
     shared.shut_if_scripted();
 }

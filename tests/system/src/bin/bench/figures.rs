@@ -1,0 +1,39 @@
+//! Medians and percentiles, and durations as numbers.
+
+use std::time::Duration;
+
+/// The value below which `percent` of the samples lie.
+pub(crate) fn percentile(samples: &[Duration], percent: usize) -> Duration {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(at).copied().unwrap_or_default()
+}
+
+/// The middle value.
+pub(crate) fn median(samples: &[Duration]) -> Duration {
+    percentile(samples, 50)
+}
+
+/// Milliseconds.
+pub(crate) fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Mebibytes.
+#[expect(clippy::cast_precision_loss, reason = "sizes of memory are far below 2^52")]
+pub(crate) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Megabytes a second.
+#[expect(clippy::cast_precision_loss, reason = "sizes of files are far below 2^52")]
+pub(crate) fn rate(bytes: u64, time: Duration) -> f64 {
+    bytes as f64 / 1e6 / time.as_secs_f64()
+}
+
+/// Counts as numbers.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}

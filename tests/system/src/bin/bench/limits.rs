@@ -1,0 +1,66 @@
+//! What this machine can do at best: an append that is on the disk, and a file copied, hashed and sent to itself.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+/// As much as the product has in hand at a time.
+const BUFFER: usize = 256 * 1024;
+
+/// The time that each of so many appends of one page takes until it is on the disk.
+pub(crate) fn appends(directory: &Path, count: usize) -> Result<Vec<Duration>> {
+    let path = directory.join("appended");
+    let mut file = File::options().append(true).create(true).open(&path).context("failed to open the appended file")?;
+    let page = [7; 4096];
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let begun = Instant::now();
+        file.write_all(&page)?;
+        file.sync_all()?;
+        times.push(begun.elapsed());
+    }
+    Ok(times)
+}
+
+/// The time for reading a file, hashing it twice, and writing it once more until it is on the disk.
+pub(crate) fn copy_and_hash_twice(source: &Path, directory: &Path) -> Result<Duration> {
+    let begun = Instant::now();
+    let mut from = File::open(source).context("failed to open the file to copy")?;
+    let mut to = File::create(directory.join("copied")).context("failed to create the copy")?;
+    let mut hashers = [Sha256::new(), Sha256::new()];
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hashers.iter_mut().for_each(|hasher| hasher.update(&buffer[..read]));
+        to.write_all(&buffer[..read])?;
+    }
+    to.sync_all()?;
+    std::hint::black_box(hashers.map(Digest::finalize));
+    Ok(begun.elapsed())
+}
+
+/// The time for sending so many bytes to this machine itself.
+pub(crate) fn loopback(bytes: u64) -> Result<Duration> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let address = listener.local_addr()?;
+    let reading = std::thread::spawn(move || -> std::io::Result<u64> {
+        let (mut accepted, _) = listener.accept()?;
+        std::io::copy(&mut accepted, &mut std::io::sink())
+    });
+    let begun = Instant::now();
+    let mut stream = TcpStream::connect(address)?;
+    std::io::copy(&mut std::io::repeat(7).take(bytes), &mut stream)?;
+    drop(stream);
+    reading.join().ok().context("the reader of the loopback panicked")??;
+    Ok(begun.elapsed())
+}

@@ -1,0 +1,164 @@
+//! Satchel under the load of many people at once, all in one process: a channel that takes everything at once, and
+//! people who answer each reply with their next message.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Instant};
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use satchel::build::{Behaviour, build};
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, Sender,
+    delivery::SendError,
+};
+use satchel_local::{
+    ScriptedModel,
+    scripted_model::{Pick, Piece, Script, ScriptedAnswer},
+};
+use satchel_ports::{Channel, FetchError, Inbound, IncomingFile, PartToSend};
+use satchel_routing::tables;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{person::conversation, product::Opened};
+
+/// The first argument of a process that plays this.
+pub(crate) const ROLE: &str = "as-load";
+
+/// What such a process is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Load {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) conversations: usize,
+    /// In each of the conversations.
+    pub(crate) turns: u64,
+    /// How long the model takes.
+    pub(crate) model_ms: u64,
+}
+
+/// What it prints.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    pub(crate) turns: u64,
+    pub(crate) seconds: f64,
+    pub(crate) commits: u64,
+}
+
+/// Carries the load and prints what that took as JSON.
+pub(crate) fn play(settings: &str) -> Result<()> {
+    let load: Load = serde_json::from_str(settings).context("the settings can't be read")?;
+    let carried = tokio::runtime::Runtime::new()?.block_on(carry(load))?;
+    println!("{}", serde_json::to_string(&carried)?);
+    Ok(())
+}
+
+async fn carry(load: Load) -> Result<Carried> {
+    let opened = Opened::at(&load.data_dir).await?;
+    let conversations: Vec<ConversationId> = (0..load.conversations).map(conversation).collect();
+    let (replied, replies): (HashMap<_, _>, Vec<_>) = conversations
+        .iter()
+        .map(|conversation| {
+            let (sender, receiver) = mpsc::channel(1);
+            ((conversation.clone(), sender), (conversation.clone(), receiver))
+        })
+        .unzip();
+    let model = ScriptedModel::new(Script {
+        pick: Pick::ByProgress,
+        answers: vec![ScriptedAnswer {
+            pieces: vec![Piece::WaitMs(load.model_ms), Piece::Text("A short reply.".to_owned())],
+            ..ScriptedAnswer::default()
+        }],
+    });
+    let channel = Taking { name: conversation(0).channel().clone(), replied };
+    let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), Behaviour::default());
+    let stop = CancellationToken::new();
+    let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
+
+    let begun = Instant::now();
+    let mut people = JoinSet::new();
+    for (conversation, replies) in replies {
+        people.spawn(talk(Arc::clone(&satchel.inbound), conversation, replies, load.turns));
+    }
+    while let Some(done) = people.join_next().await {
+        done??;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let commits = opened.ledger.commits();
+    stop.cancel();
+    lanes.await?;
+    Ok(Carried { turns: load.turns * load.conversations as u64, seconds, commits })
+}
+
+async fn talk(
+    inbound: Arc<dyn Inbound>,
+    conversation: ConversationId,
+    mut replies: mpsc::Receiver<()>,
+    turns: u64,
+) -> Result<()> {
+    for number in 0..turns {
+        let key = format!("{}/{number}", conversation.key());
+        let message = InboundMessage {
+            conversation: conversation.clone(),
+            key,
+            edit_of: None,
+            sender: Sender { id: "1001".to_owned(), name: "Person".to_owned() },
+            text: "Hello.".to_owned(),
+            files: Vec::new(),
+            album: None,
+            message: None,
+            raw: serde_json::Value::Null,
+        };
+        inbound.accept(message).await?;
+        replies.recv().await.context("the channel is gone")?;
+    }
+    Ok(())
+}
+
+/// A channel that takes everything at once and tells the person.
+struct Taking {
+    name: ChannelName,
+    replied: HashMap<ConversationId, mpsc::Sender<()>>,
+}
+
+#[async_trait]
+impl Channel for Taking {
+    fn name(&self) -> ChannelName {
+        self.name.clone()
+    }
+
+    fn capabilities(&self, _conversation: &ConversationId) -> ChannelCapabilities {
+        ChannelCapabilities { pace: None, ..tables::telegram() }
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        if let Some(replied) = self.replied.get(&part.conversation) {
+            // The person may have heard enough.
+            let _ = replied.send(()).await;
+        }
+        Ok(vec![MessageRef(part.part.to_string())])
+    }
+
+    async fn edit(&self, message: &MessageRef, _part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        Ok(vec![message.clone()])
+    }
+
+    async fn delete(&self, _conversation: &ConversationId, _message: &MessageRef) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn find_sent(
+        &self,
+        _part: &PartToSend,
+        _after: Option<MessageRef>,
+    ) -> Result<Option<Vec<MessageRef>>, SendError> {
+        Ok(None)
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn fetch(&self, _reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        Err(FetchError::Refused { reason: "nobody sends files here".to_owned() })
+    }
+}

@@ -1,0 +1,106 @@
+//! Satchel in a process of its own, with the fake platform's channel: what `satchel run` will be with Telegram.
+
+use std::{
+    io::BufRead,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use satchel::build::{Behaviour, Ports, build};
+use satchel_domain::{ChannelCapabilities, ChannelName};
+use satchel_fakes::{FakeChannel, FakeMode, Timeouts};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::Script};
+use satchel_ports::{Channel, LanguageModel};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+/// The first argument of a process that plays this.
+pub(crate) const ROLE: &str = "as-product";
+
+/// The room of a workspace; no measurement needs as much.
+const QUOTA: u64 = 4 << 30;
+
+/// What such a process is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Product {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) platform: String,
+    pub(crate) channel: ChannelName,
+    pub(crate) capabilities: ChannelCapabilities,
+    pub(crate) model: Model,
+}
+
+/// Who answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Model {
+    Offline,
+    Scripted(Script),
+}
+
+/// Works until its input ends, and answers each line with the number of commits so far.
+pub(crate) fn play(settings: &str) -> Result<()> {
+    let product: Product = serde_json::from_str(settings).context("the settings can't be read")?;
+    tokio::runtime::Runtime::new()?.block_on(work(product))
+}
+
+async fn work(product: Product) -> Result<()> {
+    let opened = Opened::at(&product.data_dir).await?;
+    let model: Arc<dyn LanguageModel> = match product.model {
+        Model::Offline => Arc::new(OfflineModel::default()),
+        Model::Scripted(script) => Arc::new(ScriptedModel::new(script)),
+    };
+    let channel = Arc::new(FakeChannel::new(
+        product.channel,
+        product.platform,
+        FakeMode::TelegramLike,
+        product.capabilities,
+        Arc::new(opened.blobs.clone()),
+        Timeouts::default(),
+    ));
+    let satchel = build(opened.ports(model, Arc::clone(&channel) as _), Behaviour::default());
+    let stop = CancellationToken::new();
+    let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
+    let stopped = stop.clone();
+    let listening = tokio::spawn(async move { channel.listen(satchel.inbound, stopped).await });
+    let ledger = opened.ledger;
+    tokio::task::spawn_blocking(move || {
+        let asked = std::io::stdin().lock().lines().map_while(Result::ok);
+        asked.for_each(|_| println!("{}", ledger.commits()));
+    })
+    .await?;
+    stop.cancel();
+    lanes.await?;
+    Ok(listening.await?)
+}
+
+/// The stores of a data directory.
+pub(crate) struct Opened {
+    pub(crate) ledger: Arc<SqliteLedger>,
+    blobs: DirectoryBlobs,
+    workspace: DirectoryWorkspace,
+}
+
+impl Opened {
+    pub(crate) async fn at(data_dir: &Path) -> Result<Self> {
+        let ledger = Arc::new(SqliteLedger::open(data_dir, Settings::default()).await?);
+        let blobs = DirectoryBlobs::open(&data_dir.join("blobs"))?;
+        let workspace = DirectoryWorkspace::open(&data_dir.join("workspaces"), None, QUOTA)?;
+        Ok(Self { ledger, blobs, workspace })
+    }
+
+    pub(crate) fn ports(&self, model: Arc<dyn LanguageModel>, channel: Arc<dyn Channel>) -> Ports {
+        Ports {
+            ledger: Arc::clone(&self.ledger) as _,
+            blobs: Arc::new(self.blobs.clone()),
+            workspace: Arc::new(self.workspace.clone()),
+            bus: Arc::new(LocalBus::new()),
+            model,
+            speech: None,
+            channels: vec![channel],
+            tools: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The table of all figures, for people and as JSON.
+
+use std::{fmt, io, path::Path};
+
+use serde::Serialize;
+
+/// One figure, and what it is to be compared with.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    name: String,
+    measured: Option<f64>,
+    unit: &'static str,
+    limit: Option<f64>,
+    ratio: Option<f64>,
+    bar: String,
+    met: Option<bool>,
+    note: String,
+}
+
+/// All rows, in the order in which they were measured.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Table {
+    /// What else the machine was doing.
+    pub(crate) machine: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Row {
+    pub(crate) fn new(name: impl Into<String>, measured: f64, unit: &'static str) -> Self {
+        let (bar, note) = (String::new(), String::new());
+        Self { name: name.into(), measured: Some(measured), unit, limit: None, ratio: None, bar, met: None, note }
+    }
+
+    /// What could not be measured, and why.
+    pub(crate) fn missing(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { measured: None, note: why.into(), ..Self::new(name, 0.0, "") }
+    }
+
+    pub(crate) fn failed(name: &str, error: &anyhow::Error) -> Self {
+        Self::missing(name, format!("failed: {error:#}"))
+    }
+
+    /// What this machine can do at best, in the same unit.
+    pub(crate) fn limit(self, limit: f64) -> Self {
+        Self { limit: Some(limit), ratio: self.measured.map(|measured| measured / limit), ..self }
+    }
+
+    pub(crate) fn at_most(self, bar: f64) -> Self {
+        Self { bar: format!("≤ {}", with_unit(bar, self.unit)), met: self.measured.map(|it| it <= bar), ..self }
+    }
+
+    /// A bar on the ratio.
+    pub(crate) fn ratio_at_least(self, bar: f64) -> Self {
+        Self { bar: format!("≥ {} × limit", short(bar)), met: self.ratio.map(|it| it >= bar), ..self }
+    }
+
+    /// A bar on the ratio.
+    pub(crate) fn ratio_at_most(self, bar: f64) -> Self {
+        Self { bar: format!("≤ {} ×", short(bar)), met: self.ratio.map(|it| it <= bar), ..self }
+    }
+
+    pub(crate) fn note(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let met = self.met.map_or("", |met| if met { "yes" } else { "NO" });
+        [
+            self.name.clone(),
+            self.measured.map_or_else(|| "–".to_owned(), |it| with_unit(it, self.unit)),
+            self.limit.map_or_else(String::new, |it| with_unit(it, self.unit)),
+            self.ratio.map_or_else(String::new, short),
+            self.bar.clone(),
+            met.to_owned(),
+        ]
+    }
+}
+
+impl Table {
+    /// Writes the figures as JSON.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        std::fs::write(path, serde_json::to_vec_pretty(self)?)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.machine)?;
+        let head = ["", "measured", "limit", "ratio", "bar", "met"].map(str::to_owned);
+        let rows: Vec<[String; 6]> = std::iter::once(head).chain(self.rows.iter().map(Row::cells)).collect();
+        let widths: [usize; 6] =
+            std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default());
+        for (at, row) in rows.iter().enumerate() {
+            let [name, cells @ ..] = row;
+            write!(f, "{name:<width$}", width = widths[0])?;
+            for (cell, width) in cells.iter().zip(&widths[1..]) {
+                write!(f, "  {cell:>width$}")?;
+            }
+            let note = at.checked_sub(1).map_or("", |at| self.rows[at].note.as_str());
+            writeln!(f, "{}{note}", if note.is_empty() { "" } else { "  " })?;
+        }
+        Ok(())
+    }
+}
+
+/// A number with its unit.
+fn with_unit(number: f64, unit: &str) -> String {
+    format!("{} {unit}", short(number)).trim_end().to_owned()
+}
+
+/// A number with about three digits that matter.
+fn short(number: f64) -> String {
+    match number.abs() {
+        whole if whole.fract() == 0.0 => format!("{number:.0}"),
+        large if large >= 100.0 => format!("{number:.0}"),
+        middle if middle >= 10.0 => format!("{number:.1}"),
+        small if small >= 0.1 => format!("{number:.2}"),
+        _ => format!("{number:.4}"),
+    }
+}

@@ -1,0 +1,176 @@
+//! The product with every port wrapped, so that its process can die before or after any call of any port.
+//!
+//! A test starts it as a process of its own (`src/bin/crash.rs`) against a fake platform that lives in the test.
+//! What it does is decided by [`CrashOptions`] alone.
+
+pub mod points;
+pub mod tools;
+pub mod voice;
+mod wrapped;
+
+use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, Ending, Message, Part, TurnId, delivery::DeliveryRules,
+};
+use satchel_fakes::{FakeChannel, FakeMode, Timeouts};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{LocalBus, Script, ScriptedModel};
+use satchel_ports::{
+    Ledger,
+    ledger::{OutboxQuery, TurnRecord},
+};
+use satchel_tools::path_fields::PathFields;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::crash::{
+    points::{Point, Points},
+    tools::{RequestVoice, Tally},
+    voice::FakeVoice,
+    wrapped::{Wrapped, WrappedInbound},
+};
+
+/// How often the process looks whether its turns are over.
+const LOOK: Duration = Duration::from_millis(4);
+
+/// What a process is to do, and where it is to die.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CrashOptions {
+    /// Its data directory.
+    pub data: PathBuf,
+    /// The directory that every conversation has as `/shared`.
+    pub shared: PathBuf,
+    /// The file to which each run of the counting tool adds a line.
+    pub tally: PathBuf,
+    /// Where the platform is.
+    pub platform: String,
+    /// Which platform is imitated.
+    pub mode: FakeMode,
+    /// What the platform takes.
+    pub capabilities: ChannelCapabilities,
+    /// The conversation, on the channel of which the process works.
+    pub conversation: ConversationId,
+    /// How many turns the conversation is to have in the end.
+    pub turns: usize,
+    /// What the model says.
+    pub script: Script,
+    /// A file to which every point that is passed is written.
+    pub points: Option<PathBuf>,
+    /// Where to die.
+    pub crash_at: Option<Point>,
+}
+
+/// What a process that lived to the end of all turns tells of them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct CrashReport {
+    /// How the turns ended.
+    pub endings: Vec<String>,
+    /// The kind and state of every part of every turn.
+    pub parts: Vec<(String, String)>,
+    /// What the model was told by its tools.
+    pub tool_answers: Vec<String>,
+}
+
+/// The rules of delivery in a test: as the product's, with waits that are hundreds of times shorter.
+#[must_use]
+pub fn quick_delivery() -> DeliveryRules {
+    DeliveryRules {
+        backoff: Duration::from_millis(4),
+        backoff_cap: Duration::from_millis(40),
+        ..DeliveryRules::default()
+    }
+}
+
+/// Works until all turns are over and standard input has ended, and tells what became of them.
+///
+/// # Errors
+/// When a store can't be opened, or the ledger can't be read at the end.
+pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
+    let points = Arc::new(Points::new(options.points.as_deref(), options.crash_at.clone())?);
+    let ledger = Arc::new(SqliteLedger::open(&options.data, Settings::default()).await?);
+    let blobs = Arc::new(Wrapped::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
+    let workspaces = options.data.join("workspaces");
+    let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
+    let name: ChannelName = options.conversation.channel().clone();
+    let channel = Arc::new(FakeChannel::new(
+        name,
+        options.platform.clone(),
+        options.mode,
+        options.capabilities.clone(),
+        Arc::clone(&blobs) as _,
+        Timeouts { answer: Duration::from_secs(2), ..Timeouts::short() },
+    ));
+    let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
+    let voice = Wrapped::new(RequestVoice, &points);
+    let extra = |tool| ExtraTool { tool, paths: PathFields::None };
+    let ports = Ports {
+        ledger: Arc::new(Wrapped::new(Arc::clone(&ledger), &points)),
+        blobs,
+        workspace: Arc::new(Wrapped::new(workspace, &points)),
+        bus: Arc::new(Wrapped::new(LocalBus::new(), &points)),
+        model: Arc::new(Wrapped::new(ScriptedModel::new(options.script.clone()), &points)),
+        speech: Some(Arc::new(Wrapped::new(FakeVoice, &points))),
+        channels: vec![Arc::new(Wrapped::new(Arc::clone(&channel), &points))],
+        tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice))],
+    };
+    let behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
+    let Satchel { inbound, lanes } = build(ports, behaviour);
+    let stop = CancellationToken::new();
+    let lanes = tokio::spawn(lanes.run(stop.clone()));
+    let inbound = Arc::new(WrappedInbound::new(inbound, &points));
+    let listening = {
+        let stop = stop.clone();
+        tokio::spawn(async move { channel.listen(inbound, stop).await })
+    };
+    end_of_input().await?;
+    let (turns, parts) = settled(&*ledger, &options).await?;
+    stop.cancel();
+    listening.await.context("the channel broke down")?;
+    lanes.await.context("the lanes broke down")?;
+    let history = ledger.history(&options.conversation, 1_000).await?;
+    let answers = history.into_iter().filter_map(|message| match message {
+        Message::Tool { text, .. } => Some(text),
+        _ => None,
+    });
+    let ended = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::name).to_owned();
+    Ok(CrashReport {
+        endings: turns.into_iter().map(ended).collect(),
+        parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.name().to_owned())).collect(),
+        tool_answers: answers.collect(),
+    })
+}
+
+/// Waits until whoever started this process has seen enough of it.
+async fn end_of_input() -> anyhow::Result<()> {
+    let reading = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    reading.await?.context("standard input can't be read")?;
+    Ok(())
+}
+
+/// Waits until there are as many turns as there are to be, with nothing left to do in any of them.
+async fn settled(ledger: &dyn Ledger, options: &CrashOptions) -> anyhow::Result<(Vec<TurnRecord>, Vec<Part>)> {
+    let query = OutboxQuery {
+        conversation: Some(options.conversation.clone()),
+        with_delivered: true,
+        ..OutboxQuery::default()
+    };
+    loop {
+        let parts = ledger.outbox(&query).await?;
+        let ids: BTreeSet<TurnId> = parts.iter().map(|part| part.turn).collect();
+        let mut turns = Vec::new();
+        for id in ids {
+            turns.extend(ledger.turn(id).await?);
+        }
+        let is_over = turns.len() >= options.turns
+            && turns.iter().all(|turn| turn.ending.is_some())
+            && parts.iter().all(|part| part.state.is_settled());
+        if is_over {
+            return Ok((turns, parts));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,134 @@
+//! The points at which a process can die: before and after each call of each port, counted by the call's name.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    fs::File,
+    io::Write,
+    path::Path,
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+/// On which side of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Nothing of it has happened.
+    Before,
+    /// All of it has happened, and the caller does not know yet.
+    After,
+}
+
+/// One point of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Point {
+    /// The port and its verb, such as `ledger.settle_part`.
+    pub call: String,
+    /// Which of these calls, from 1.
+    pub nth: u32,
+    /// Before or after it.
+    pub side: Side,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.side {
+            Side::Before => "before",
+            Side::After => "after",
+        };
+        write!(f, "{side} {} {}", self.call, self.nth)
+    }
+}
+
+impl FromStr for Point {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split(' ');
+        let side = match words.next() {
+            Some("before") => Side::Before,
+            Some("after") => Side::After,
+            _ => anyhow::bail!("`{text}` is no point"),
+        };
+        let call = words.next().context("a point has a call")?.to_owned();
+        let nth = words.next().context("a point has a number")?.parse()?;
+        Ok(Self { call, nth, side })
+    }
+}
+
+/// Counts the calls of a process, writes them down, and ends it where it is to end.
+#[derive(Debug)]
+pub struct Points {
+    crash_at: Option<Point>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    calls: HashMap<&'static str, u32>,
+    list: Option<File>,
+}
+
+impl Points {
+    /// Counts from nothing. With `list`, every point that is passed is written to that file.
+    ///
+    /// # Errors
+    /// When the list can't be made.
+    pub fn new(list: Option<&Path>, crash_at: Option<Point>) -> anyhow::Result<Self> {
+        let list = list.map(File::create).transpose().context("the list of points can't be made")?;
+        Ok(Self { crash_at, state: Mutex::new(State { calls: HashMap::new(), list }) })
+    }
+
+    /// A call begins. Returns its number.
+    #[must_use]
+    pub fn before(&self, call: &'static str) -> u32 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = state.calls.entry(call).or_default();
+        *count += 1;
+        let nth = *count;
+        drop(state);
+        self.pass(call, nth, Side::Before);
+        nth
+    }
+
+    /// The call has ended.
+    pub fn after(&self, call: &'static str, nth: u32) {
+        self.pass(call, nth, Side::After);
+    }
+
+    fn pass(&self, call: &'static str, nth: u32, side: Side) {
+        let point = Point { call: call.to_owned(), nth, side };
+        if self.crash_at.as_ref() == Some(&point) {
+            // No destructor runs, no buffer is flushed, no lock is given back in good order.
+            std::process::abort();
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = &mut state.list {
+            writeln!(list, "{point}").expect("a list that could be made can be written");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_counted_by_call_and_read_as_they_are_written() -> anyhow::Result<()> {
+        let list = tempfile::NamedTempFile::new()?;
+        let points = Points::new(Some(list.path()), None)?;
+        assert_eq!((points.before("a.b"), points.before("c.d"), points.before("a.b")), (1, 1, 2));
+        points.after("a.b", 1);
+        let written = std::fs::read_to_string(list.path())?;
+        assert_eq!(written, "before a.b 1\nbefore c.d 1\nbefore a.b 2\nafter a.b 1\n");
+        for line in written.lines() {
+            assert_eq!(line.parse::<Point>()?.to_string(), line);
+        }
+        assert!("a.b 1".parse::<Point>().is_err());
+        Ok(())
+    }
+}

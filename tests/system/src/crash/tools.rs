@@ -1,0 +1,63 @@
+//! The tools that only the crash matrix has: one that counts how often it ran, and one that asks for a voice.
+
+use std::{fs::OpenOptions, io::Write, path::PathBuf};
+
+use async_trait::async_trait;
+use satchel_domain::{ToolOutcome, VoiceRequest};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use serde_json::{Value, json};
+
+/// What is spoken; it stands nowhere in the reply's text.
+pub const SPOKEN: &str = "All files are on their way.";
+
+/// Leaves a line in a file each time that it runs, as a tool that books a flight would leave a booking.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// The file.
+    pub file: PathBuf,
+}
+
+#[async_trait]
+impl Tool for Tally {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "tally".to_owned(),
+            description: "Counts.".to_owned(),
+            parameters: json!({"type": "object"}),
+            tier: SafetyTier::SideEffecting,
+            time_limit: None,
+        }
+    }
+
+    async fn call(&self, _arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let add = || {
+            let mut file = OpenOptions::new().create(true).append(true).open(&self.file)?;
+            writeln!(file, "{}", context.call)?;
+            file.sync_all()
+        };
+        add().map_err(|error: std::io::Error| ToolError(error.to_string()))?;
+        Ok(ToolOutcome::of_text("counted"))
+    }
+}
+
+/// Asks that the reply be spoken.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestVoice;
+
+#[async_trait]
+impl Tool for RequestVoice {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "request_voice".to_owned(),
+            description: "Speaks.".to_owned(),
+            parameters: json!({"type": "object"}),
+            tier: SafetyTier::ReadOnly,
+            time_limit: None,
+        }
+    }
+
+    async fn call(&self, _arguments: Value, _context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let voice = Some(VoiceRequest { text: Some(SPOKEN.to_owned()) });
+        Ok(ToolOutcome { voice, ..ToolOutcome::of_text("queued") })
+    }
+}

@@ -1,0 +1,70 @@
+//! The channel in both directions: what is sent, edited, looked up and fetched, and what comes in.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId,
+    delivery::SendError,
+};
+use satchel_fakes::FakeChannel;
+use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
+
+use super::{Wrapped, between};
+use crate::crash::points::Points;
+
+#[async_trait]
+impl Channel for Wrapped<Arc<FakeChannel>> {
+    fn name(&self) -> ChannelName {
+        self.inner.name()
+    }
+
+    fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
+        self.inner.capabilities(conversation)
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        between!(self, "channel.send", self.inner.send(part))
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        between!(self, "channel.edit", self.inner.edit(message, part))
+    }
+
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
+        between!(self, "channel.delete", self.inner.delete(conversation, message))
+    }
+
+    async fn find_sent(
+        &self,
+        part: &PartToSend,
+        after: Option<MessageRef>,
+    ) -> Result<Option<Vec<MessageRef>>, SendError> {
+        between!(self, "channel.find_sent", self.inner.find_sent(part, after))
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        between!(self, "channel.probe", self.inner.probe())
+    }
+
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        between!(self, "channel.fetch", self.inner.fetch(reference))
+    }
+}
+
+/// The way in, which [`satchel::build::build`] makes and the channel's inbound side calls.
+pub(crate) struct WrappedInbound(Wrapped<Arc<dyn Inbound>>);
+
+impl WrappedInbound {
+    pub(crate) fn new(inner: Arc<dyn Inbound>, points: &Arc<Points>) -> Self {
+        Self(Wrapped::new(inner, points))
+    }
+}
+
+#[async_trait]
+impl Inbound for WrappedInbound {
+    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+        let wrapped = &self.0;
+        between!(wrapped, "inbound.accept", wrapped.inner.accept(message))
+    }
+}

@@ -1,0 +1,62 @@
+//! The bytes of files and the workspaces of the tools.
+
+use std::{ops::Range, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{ConversationId, Sha256, WorkspacePath};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ports::{
+    BlobError, BlobHint, Blobs, ByteStream, StoredBlob, Workspace, WorkspaceError, WriteMode,
+    workspace::{Entry, WorkspaceFile},
+};
+
+use super::{Wrapped, between};
+
+#[async_trait]
+impl Blobs for Wrapped<DirectoryBlobs> {
+    async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
+        between!(self, "blobs.put", self.inner.put(content, hint, limit))
+    }
+
+    async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        between!(self, "blobs.open", self.inner.open(sha256, range))
+    }
+
+    async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+        between!(self, "blobs.stale", self.inner.stale(grace))
+    }
+
+    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError> {
+        between!(self, "blobs.mark", self.inner.mark(unreferenced))
+    }
+
+    async fn sweep(&self) -> Result<u64, BlobError> {
+        between!(self, "blobs.sweep", self.inner.sweep())
+    }
+}
+
+#[async_trait]
+impl Workspace for Wrapped<DirectoryWorkspace> {
+    async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+        between!(self, "workspace.read", self.inner.read(conversation, path))
+    }
+
+    async fn write(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        content: ByteStream,
+        mode: WriteMode,
+        limit: u64,
+    ) -> Result<u64, WorkspaceError> {
+        between!(self, "workspace.write", self.inner.write(conversation, path, content, mode, limit))
+    }
+
+    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+        between!(self, "workspace.list", self.inner.list(conversation, path))
+    }
+
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+        between!(self, "workspace.remove", self.inner.remove(conversation, path))
+    }
+}

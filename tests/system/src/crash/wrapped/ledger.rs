@@ -1,0 +1,147 @@
+//! The ledger: the points around its commits are where a death tells most.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
+    Sha256, Timestamp, ToolOutcome, TurnId,
+};
+use satchel_ledger::SqliteLedger;
+use satchel_ports::ledger::{
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, JournalEntry, Lease, Ledger, LedgerError, OutboxQuery,
+    QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+};
+use uuid::Uuid;
+
+use super::{Wrapped, between};
+
+#[async_trait]
+impl Ledger for Wrapped<Arc<SqliteLedger>> {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn new_id(&self) -> Uuid {
+        self.inner.new_id()
+    }
+
+    async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
+        between!(self, "ledger.receive", self.inner.receive(message, claim))
+    }
+
+    async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
+        between!(self, "ledger.take_lane", self.inner.take_lane(channels))
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {
+        between!(self, "ledger.renew", self.inner.renew(leases))
+    }
+
+    async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError> {
+        between!(self, "ledger.release", self.inner.release(lease, release))
+    }
+
+    async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError> {
+        between!(self, "ledger.next_turn", self.inner.next_turn(lease))
+    }
+
+    async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
+        between!(self, "ledger.waiting_behind", self.inner.waiting_behind(lease, turn))
+    }
+
+    async fn store_file(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        attachment: &Attachment,
+    ) -> Result<Attachment, LedgerError> {
+        between!(self, "ledger.store_file", self.inner.store_file(lease, message, index, attachment))
+    }
+
+    async fn refuse_file(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        refused: &RefusedFile,
+    ) -> Result<(), LedgerError> {
+        between!(self, "ledger.refuse_file", self.inner.refuse_file(lease, message, index, refused))
+    }
+
+    async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
+        between!(self, "ledger.journal_message", self.inner.journal_message(lease, turn, entry))
+    }
+
+    async fn journal_outcome(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        ordinal: u32,
+        outcome: &ToolOutcome,
+    ) -> Result<ToolOutcome, LedgerError> {
+        between!(self, "ledger.journal_outcome", self.inner.journal_outcome(lease, turn, ordinal, outcome))
+    }
+
+    async fn begin_stream(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        reply_to: Option<MessageRef>,
+    ) -> Result<Option<Part>, LedgerError> {
+        between!(self, "ledger.begin_stream", self.inner.begin_stream(lease, turn, reply_to))
+    }
+
+    async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
+        between!(self, "ledger.complete_turn", self.inner.complete_turn(lease, completed))
+    }
+
+    async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {
+        between!(self, "ledger.next_part", self.inner.next_part(lease))
+    }
+
+    async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
+        between!(self, "ledger.save_part", self.inner.save_part(lease, part))
+    }
+
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
+        between!(self, "ledger.settle_part", self.inner.settle_part(lease, settlement))
+    }
+
+    async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
+        between!(self, "ledger.discard_part", self.inner.discard_part(part))
+    }
+
+    async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
+        between!(self, "ledger.turn", self.inner.turn(turn))
+    }
+
+    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError> {
+        between!(self, "ledger.history", self.inner.history(conversation, limit))
+    }
+
+    async fn attachment(
+        &self,
+        conversation: &ConversationId,
+        key: AttachmentKey,
+    ) -> Result<Option<Attachment>, LedgerError> {
+        between!(self, "ledger.attachment", self.inner.attachment(conversation, key))
+    }
+
+    async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError> {
+        between!(self, "ledger.attachments", self.inner.attachments(query))
+    }
+
+    async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError> {
+        between!(self, "ledger.outbox", self.inner.outbox(query))
+    }
+
+    async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
+        between!(self, "ledger.sent_before", self.inner.sent_before(part))
+    }
+
+    async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
+        between!(self, "ledger.unreferenced", self.inner.unreferenced(blobs))
+    }
+}

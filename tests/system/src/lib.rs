@@ -1,0 +1,4 @@
+//! What the tests of the whole system run: the product with every port wrapped, and the measuring harness.
+
+pub mod crash;
+pub mod real_binary;

@@ -1,0 +1,235 @@
+//! Finds the real `satchel`, gives it a place of its own to live in, and drives it.
+
+#![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
+
+use std::{
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// After how long a process that has not ended is taken for hung.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The binary that was built in the same profile as the running test; it is built first where it is missing.
+/// `cargo xtask test` builds it before the tests, so that it is never an old one there.
+///
+/// # Panics
+/// When it can't be built.
+#[must_use]
+pub fn satchel_binary() -> PathBuf {
+    let own = std::env::current_exe().expect("a process knows its own path");
+    let profile =
+        own.ancestors().find(|path| !path.ends_with("deps") && path.is_dir()).expect("a file has a directory");
+    let binary = profile.join("satchel");
+    if !binary.is_file() {
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--package", "satchel"]).current_dir(workspace_root());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let built = build.status();
+        assert!(built.is_ok_and(|status| status.success()) && binary.is_file(), "{} can't be built", binary.display());
+    }
+    binary
+}
+
+/// The directory of the workspace's own `Cargo.toml`.
+///
+/// # Panics
+/// Never: this package lies two directories below it.
+#[must_use]
+pub fn workspace_root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("tests/system lies in the workspace").to_owned()
+}
+
+/// A machine's worth of directories for one test: a home, a working directory, and the data within it.
+#[derive(Debug)]
+pub struct Household {
+    directory: TempDir,
+}
+
+/// What a process that has ended left behind.
+#[derive(Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained of and logged.
+    pub stderr: String,
+}
+
+impl Household {
+    /// An empty one.
+    ///
+    /// # Panics
+    /// When no temporary directory can be made.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it makes a directory; nobody wants that by default")]
+    pub fn new() -> Self {
+        let household = Self { directory: tempfile::tempdir().expect("there is room for a temporary directory") };
+        std::fs::create_dir(household.work()).expect("a new directory is empty");
+        household
+    }
+
+    /// The directory that holds everything.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The working directory.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.root().join("work")
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.root().join("data")
+    }
+
+    /// Writes a file into the working directory.
+    ///
+    /// # Panics
+    /// When it can't be written.
+    pub fn file(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.work().join(name);
+        std::fs::write(&path, content).expect("the working directory takes files");
+        path
+    }
+
+    /// The binary with these arguments and nothing of this process's environment.
+    #[must_use]
+    pub fn satchel(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(satchel_binary());
+        command.args(arguments);
+        self.at_home(&mut command);
+        command
+    }
+
+    /// Puts another program into this household.
+    pub fn at_home(&self, command: &mut Command) {
+        command.env_clear().env("HOME", self.root()).env("USER", "ann").env("TERM", "xterm-256color");
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("SATCHEL_STORAGE__DATA_DIR", self.data());
+        command.current_dir(self.work()).stdin(Stdio::null());
+    }
+
+    /// Runs the binary to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        finish(&mut self.satchel(arguments))
+    }
+
+    /// Runs `satchel chat --once TEXT --json` with files to its end.
+    pub fn once(&self, text: &str, files: &[&Path]) -> Ran {
+        let mut command = self.satchel(&["chat", "--once", text, "--json"]);
+        for file in files {
+            command.arg("--attach").arg(file);
+        }
+        finish(&mut command)
+    }
+}
+
+impl Ran {
+    /// The exit code; `None` when a signal ended it.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Standard output as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {self:#?}"))
+    }
+
+    /// The reply's text.
+    ///
+    /// # Panics
+    /// When standard output isn't the JSON of a turn.
+    #[must_use]
+    pub fn reply(&self) -> String {
+        self.json()["response"]["text"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Fails the test if the process panicked, aborted, or was killed.
+    ///
+    /// # Panics
+    /// When it did.
+    pub fn assert_orderly(&self, case: &str) {
+        let panicked = ["panicked", "RUST_BACKTRACE", "stack overflow"].iter().any(|words| self.stderr.contains(words));
+        assert!(!panicked && self.code().is_some(), "{case}: {self:#?}");
+    }
+}
+
+/// Starts a program and waits for its end.
+///
+/// # Panics
+/// When it can't be started or doesn't end.
+pub fn finish(command: &mut Command) -> Ran {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap_or_else(|error| panic!("{command:?} can't be started: {error}"));
+    await_end(child)
+}
+
+/// Waits for the end of a program whose outputs are piped.
+///
+/// # Panics
+/// When it doesn't end.
+pub fn await_end(mut child: Child) -> Ran {
+    drop(child.stdin.take());
+    let stdout = gather(child.stdout.take());
+    let stderr = gather(child.stderr.take());
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            break Some(status);
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ended_just_now = child.kill();
+            let _status = child.wait();
+            break None;
+        }
+        thread::sleep(Duration::from_millis(3));
+    };
+    let text = |gathering: thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&gathering.join().expect("reading does not panic")).into_owned()
+    };
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    let Some(status) = status else { panic!("it did not end in {PATIENCE:?}:\n{stdout}\n{stderr}") };
+    Ran { status, stdout, stderr }
+}
+
+/// Writes lines to a program's standard input and leaves it open.
+///
+/// # Panics
+/// When it takes none any more.
+pub fn type_lines(child: &mut Child, lines: &[&str]) {
+    let input = child.stdin.as_mut().expect("standard input is piped");
+    for line in lines {
+        writeln!(input, "{line}").expect("the program reads its input");
+    }
+    input.flush().expect("a pipe has nothing to flush");
+}
+
+fn gather(source: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        if let Some(mut source) = source {
+            // What could be read is what there is to show.
+            let _cut_off = source.read_to_end(&mut all);
+        }
+        all
+    })
+}

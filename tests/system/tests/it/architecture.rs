@@ -1,0 +1,389 @@
+//! The rules of the house that can be tested: who may depend on whom, and what a file looks like.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
+use satchel_system::real_binary::workspace_root;
+
+/// What each crate that decides may know of ours.
+const INWARD: [(&str, &[&str]); 7] = [
+    ("satchel-domain", &[]),
+    ("satchel-ports", &["satchel-domain"]),
+    ("satchel-intake", &["satchel-domain", "satchel-ports"]),
+    ("satchel-routing", &["satchel-domain", "satchel-ports"]),
+    ("satchel-attachments", &["satchel-domain", "satchel-ports"]),
+    ("satchel-tools", &["satchel-domain", "satchel-ports", "satchel-attachments"]),
+    ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-routing"]),
+];
+
+/// What an adapter may know of ours.
+const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
+
+/// What is so common that it has no home.
+const FOUNDATIONS: [&str; 16] = [
+    "async-trait",
+    "bytes",
+    "futures",
+    "pulldown-cmark",
+    "serde",
+    "serde_json",
+    "sha2",
+    "thiserror",
+    "tokio",
+    "tokio-stream",
+    "tokio-util",
+    "tracing",
+    "unicode-normalization",
+    "unicode-segmentation",
+    "unicode-width",
+    "uuid",
+];
+
+/// The only package that may name a vendor, besides those under `tests/`.
+const HOMES: [(&str, &[&str]); 36] = [
+    ("anstyle", &["satchel-console"]),
+    ("anyhow", &["satchel", "satchel-script", "xtask"]),
+    ("async-nats", &["satchel-nats"]),
+    ("axum", &["satchel-web"]),
+    ("cap-std", &["satchel-files"]),
+    ("clap", &["satchel", "satchel-script", "xtask"]),
+    ("genai", &["satchel-models"]),
+    ("globset", &["satchel-attachments"]),
+    ("imagesize", &["satchel-files"]),
+    ("indicatif", &["satchel-console"]),
+    ("infer", &["satchel-files"]),
+    ("jiff", &["satchel"]),
+    ("metrics-exporter-prometheus", &["satchel"]),
+    ("mimetype-detector", &["satchel-files"]),
+    ("minijinja", &["satchel-attachments"]),
+    ("mockall", &["satchel-ports"]),
+    ("object_store", &["satchel-files"]),
+    ("opus-pure", &["satchel-speech"]),
+    ("reqwest", &["satchel-http"]),
+    ("rmcp", &["satchel-mcp"]),
+    ("rustix", &["satchel-console", "satchel-files", "satchel-script"]),
+    ("rustyline", &["satchel-console"]),
+    ("schemars", &["satchel-tools"]),
+    ("secrecy", &["satchel"]),
+    ("serde-saphyr", &["satchel"]),
+    ("serde_path_to_error", &["satchel-tools"]),
+    ("serenity", &["satchel-discord"]),
+    ("sqlx", &["satchel-ledger"]),
+    ("starlark", &["satchel-script"]),
+    ("strsim", &["satchel"]),
+    ("symphonia", &["satchel-speech"]),
+    ("teloxide", &["satchel-telegram"]),
+    ("tempfile", &["satchel-files"]),
+    ("tracing-subscriber", &["satchel", "satchel-script"]),
+    ("wasmtime", &["satchel-sandbox"]),
+    ("wasmtime-wasi", &["satchel-sandbox"]),
+];
+
+/// What unit tests under `crates/` may use besides what the code itself uses there.
+const TEST_LIBRARIES: [&str; 5] = ["criterion", "insta", "mockall", "proptest", "rstest"];
+
+fn metadata() -> Metadata {
+    let manifest = workspace_root().join("Cargo.toml");
+    MetadataCommand::new()
+        .manifest_path(manifest)
+        .other_options(["--locked".to_owned(), "--offline".to_owned()])
+        .exec()
+        .expect("cargo knows the workspace")
+}
+
+/// The workspace's packages with the folder, such as `crates/domain`, that each lies in.
+fn packages(metadata: &Metadata) -> Vec<(String, &Package)> {
+    let folder = |package: &Package| {
+        let manifest =
+            package.manifest_path.strip_prefix(&metadata.workspace_root).expect("a member lies in the workspace");
+        manifest.parent().expect("a manifest lies in a folder").to_string()
+    };
+    metadata.workspace_packages().into_iter().map(|package| (folder(package), package)).collect()
+}
+
+fn is_ours(dependency: &Dependency) -> bool {
+    dependency.path.is_some()
+}
+
+/// What is linked into `satchel`, tests and their features left out, with the features of each.
+fn linked_into_satchel() -> BTreeMap<String, BTreeSet<String>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(workspace_root());
+    cargo.args(["tree", "--package", "satchel", "--edges", "normal", "--prefix", "none", "--format", "{p}|{f}"]);
+    let told = cargo.args(["--locked", "--offline"]).output().expect("cargo can be run");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let mut linked: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&told.stdout).lines() {
+        let (package, features) = line.split_once('|').unwrap_or((line, ""));
+        let name = package.split(' ').next().unwrap_or_default().to_owned();
+        let features = features.trim_end_matches(" (*)").split(',').filter(|feature| !feature.is_empty());
+        linked.entry(name).or_default().extend(features.map(str::to_owned));
+    }
+    assert!(linked.contains_key("satchel-domain") && linked.contains_key("tokio"), "the tree was read: {linked:?}");
+    linked
+}
+
+/// Every source file of the workspace, by its path in it.
+fn source_files() -> Vec<(PathBuf, String)> {
+    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).expect("the sources can be listed").flatten() {
+            let path = entry.path();
+            let is_build = path.ends_with("target") || path.file_name().is_some_and(|name| name == "snapshots");
+            if path.is_dir() && !is_build {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let root = workspace_root();
+    let mut found = Vec::new();
+    ["crates", "adapters", "apps", "tests"].iter().for_each(|layer| walk(&root.join(layer), &mut found));
+    assert!(found.len() > 100, "the sources were found");
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("sources are UTF-8");
+        (path.strip_prefix(&root).expect("it lies in the root").to_owned(), text)
+    };
+    found.into_iter().map(read).collect()
+}
+
+/// Fails with every complaint, not only the first.
+fn assert_none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn dependencies_point_inward() {
+    let metadata = metadata();
+    let packages = packages(&metadata);
+    let folder_of: BTreeMap<&str, &str> =
+        packages.iter().map(|(folder, package)| (package.name.as_str(), folder.as_str())).collect();
+    let used_by_code: BTreeSet<&str> = packages
+        .iter()
+        .filter(|(folder, _)| folder.starts_with("crates/"))
+        .flat_map(|(_, package)| &package.dependencies)
+        .filter(|dependency| dependency.kind == DependencyKind::Normal)
+        .map(|dependency| dependency.name.as_str())
+        .collect();
+    let mut complaints = Vec::new();
+    for (folder, package) in &packages {
+        let name = package.name.as_str();
+        for dependency in &package.dependencies {
+            let of = dependency.name.as_str();
+            let ours = is_ours(dependency);
+            let development = dependency.kind == DependencyKind::Development;
+            let allowed = match folder.split('/').next() {
+                Some("crates") => {
+                    let Some((_, inward)) = INWARD.iter().find(|(of, _)| *of == name) else {
+                        complaints.push(format!("{name} is new under crates/: say in INWARD what it may know"));
+                        break;
+                    };
+                    match (ours, development) {
+                        (true, _) => inward.contains(&of),
+                        (false, true) => TEST_LIBRARIES.contains(&of) || used_by_code.contains(of),
+                        (false, false) => true,
+                    }
+                }
+                Some("adapters") if ours && development => {
+                    ADAPTERS_SEE.contains(&of) || ["satchel-contracts", "satchel-fakes"].contains(&of)
+                }
+                Some("adapters") if ours => ADAPTERS_SEE.contains(&of),
+                // An app names what it puts together; nobody names an app but the tests.
+                Some("apps") if ours => folder_of.get(of).is_some_and(|folder| {
+                    folder.starts_with("crates/") || folder.starts_with("adapters/") || development
+                }),
+                _ => true,
+            };
+            if !allowed {
+                complaints.push(format!("{folder} must not depend on {of} ({:?})", dependency.kind));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn one_vendor_has_one_home() {
+    let metadata = metadata();
+    let mut complaints = Vec::new();
+    for (folder, package) in packages(&metadata).iter().filter(|(folder, _)| !folder.starts_with("tests/")) {
+        let vendors = package.dependencies.iter().filter(|dependency| {
+            dependency.kind == DependencyKind::Normal
+                && !is_ours(dependency)
+                && !FOUNDATIONS.contains(&dependency.name.as_str())
+        });
+        for vendor in vendors {
+            match HOMES.iter().find(|(name, _)| *name == vendor.name) {
+                Some((_, homes)) if homes.contains(&package.name.as_str()) => {}
+                Some((name, homes)) => complaints.push(format!("{name} lives in {homes:?}, not in {folder}")),
+                None => complaints.push(format!("{} in {folder} has no home yet: give it one in HOMES", vendor.name)),
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn mocks_stay_in_tests() {
+    let linked = linked_into_satchel();
+    for test_only in TEST_LIBRARIES.into_iter().chain(["satchel-contracts", "satchel-fakes", "tempfile"]) {
+        assert!(!linked.contains_key(test_only), "{test_only} is linked into satchel");
+    }
+    assert!(!linked["satchel-ports"].contains("mocks"), "satchel is built with mocks");
+}
+
+#[test]
+fn no_interpreter_in_the_main_binary() {
+    const INTERPRETERS: [&str; 10] =
+        ["starlark", "rhai", "mlua", "boa_engine", "rquickjs", "pyo3", "wasmi", "lopdf", "pdfium-render", "mupdf"];
+    const DECODERS: [&str; 7] = ["pdf", "pdf-extract", "image", "png", "zune-jpeg", "symphonia", "ffmpeg-next"];
+    let linked = linked_into_satchel();
+    for hostile in INTERPRETERS.into_iter().chain(DECODERS) {
+        assert!(!linked.contains_key(hostile), "{hostile} is linked into satchel; it belongs into a worker process");
+    }
+}
+
+/// With the feature on, numbers in tagged types can't be read any more, and a Telegram location ends the update.
+#[test]
+fn serde_json_has_no_arbitrary_precision() {
+    #[derive(serde::Deserialize)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    enum Update {
+        Location { latitude: f64 },
+    }
+    const FEATURE: &str = "arbitrary_precision";
+    assert!(!linked_into_satchel()["serde_json"].contains(FEATURE));
+    let metadata = metadata();
+    let resolve = metadata.resolve.expect("cargo resolves the workspace");
+    let turns_it_on = |node: &&cargo_metadata::Node| {
+        node.id.repr.contains("serde_json") && node.features.iter().any(|feature| feature.as_str() == FEATURE)
+    };
+    assert_eq!(resolve.nodes.iter().find(turns_it_on).map(|node| &node.id.repr), None);
+    let Update::Location { latitude } =
+        serde_json::from_str(r#"{"kind":"location","latitude":52.520008}"#).expect("a location can be read");
+    assert!((latitude - 52.520_008).abs() < 1e-9);
+}
+
+#[test]
+fn packages_are_named_after_their_folders_and_keep_the_workspaces_lints() {
+    let metadata = metadata();
+    let mut complaints = Vec::new();
+    for (folder, package) in packages(&metadata) {
+        let (layer, name) = folder.split_once('/').expect("every package lies in a layer");
+        let wanted = if layer == "apps" { name.to_owned() } else { format!("satchel-{name}") };
+        if package.name.as_str() != wanted {
+            complaints.push(format!("{folder} is called {}, not {wanted}", package.name));
+        }
+        let manifest = std::fs::read_to_string(&package.manifest_path).expect("a manifest can be read");
+        if !manifest.contains("[lints]\nworkspace = true\n") {
+            complaints.push(format!("{folder} doesn't keep the workspace's lints"));
+        }
+        if package.publish.as_ref().is_none_or(|registries| !registries.is_empty()) {
+            complaints.push(format!("{folder} could be published by accident"));
+        }
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn unsafety_is_forbidden_everywhere() {
+    let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).expect("the root has a manifest");
+    // Written apart, so that this file doesn't find itself.
+    let word = concat!("unsafe", "_code");
+    assert!(manifest.contains(&format!("{word} = \"forbid\"")));
+    for (path, text) in source_files() {
+        assert!(!text.contains(word), "{} speaks of {word}", path.display());
+    }
+}
+
+#[test]
+fn every_file_says_what_it_owns_and_stays_small() {
+    let mut complaints = Vec::new();
+    for (path, text) in source_files() {
+        let shown = path.display();
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        if !text.starts_with("//! ") || text.starts_with("//! placeholder") {
+            complaints.push(format!("{shown} doesn't open by saying what it owns"));
+        }
+        let lines = text.lines().count();
+        if lines > 600 {
+            complaints.push(format!("{shown} has {lines} lines; it is split by 600"));
+        }
+        if ["mod", "utils", "util", "common", "helpers", "misc"].contains(&name) {
+            complaints.push(format!("{shown} has a name that says nothing"));
+        }
+        // Written apart, so that this file doesn't find itself.
+        for banned in [
+            concat!("#[", "allow("),
+            concat!("#![", "allow("),
+            concat!("#[", "ignore"),
+            concat!("#[", "should_panic"),
+            concat!("todo", "!("),
+        ] {
+            if text.contains(banned) {
+                complaints.push(format!("{shown} holds {banned}"));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+/// A decision that nothing holds is a wish: what an ADR's "Confirmation" names must be there.
+#[test]
+fn decisions_name_tests_that_exist() {
+    let sources = source_files();
+    let is_there = |named: &str| {
+        let (module, name) = match named.rsplit_once("::") {
+            Some((module, name)) => (module.split("::").next().unwrap_or_default(), name),
+            None => ("", named),
+        };
+        let beginning = name.strip_suffix('…');
+        let wanted = match name.strip_suffix('!') {
+            Some(macro_name) => format!("macro_rules! {macro_name}"),
+            None => format!("fn {}", beginning.unwrap_or(name)),
+        };
+        sources.iter().any(|(path, text)| {
+            let is_module = |part: std::path::Component<'_>| {
+                part.as_os_str().to_str().is_some_and(|part| part.trim_end_matches(".rs") == module)
+            };
+            (module.is_empty() || path.components().any(is_module))
+                && text.match_indices(&wanted).any(|(at, _)| {
+                    let after = text[at + wanted.len()..].chars().next();
+                    beginning.is_some() || after.is_some_and(|after| !after.is_alphanumeric() && after != '_')
+                })
+        })
+    };
+    let mut complaints = Vec::new();
+    let mut checked = 0;
+    for entry in std::fs::read_dir(workspace_root().join("docs/adr")).expect("decisions are written down").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a decision is UTF-8");
+        let decision = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some((_, confirmation)) = text.split_once("## Confirmation") else {
+            complaints.push(format!("{decision} has no confirmation"));
+            continue;
+        };
+        for named in confirmation.split('`').skip(1).step_by(2).filter(|named| !named.contains(' ')) {
+            let holds = if named.contains('/') || named.ends_with(".rs") {
+                workspace_root().join(named).exists()
+            } else if named.contains('_') {
+                is_there(named)
+            } else {
+                continue;
+            };
+            checked += 1;
+            if !holds {
+                complaints.push(format!("{decision} names `{named}`, which doesn't exist"));
+            }
+        }
+    }
+    assert!(checked > 6, "only {checked} names were checked");
+    assert_none(&complaints);
+}

@@ -1,0 +1,62 @@
+//! A configuration with every kind of mistake: the process ends with 2 and says where, and does nothing else.
+
+use satchel_system::real_binary::{Household, finish};
+
+/// A mistake outside the file: its name, arguments, environment, and what is told.
+type Elsewhere =
+    (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)], &'static [&'static str]);
+
+#[test]
+fn a_mistake_in_the_file_ends_the_process_with_its_place() {
+    let cases: [(&str, &[u8], &[&str]); 10] = [
+        ("unknown key", b"turn:\n  model_calsl: 3\n", &["satchel.yaml:2:3:", "did you mean `turn.model_calls`?"]),
+        ("wrong type", b"turn:\n  model_calls: many\n", &["satchel.yaml:2:3:", "whole number", "\"many\""]),
+        ("out of range", b"turn:\n  model_calls: 0\n", &["satchel.yaml:2:3:", "from 1 to 1000"]),
+        ("no YAML", b"turn: [1, 2\n", &["satchel.yaml:1:7:", "not readable as YAML"]),
+        ("key twice", b"turn:\n  model_calls: 3\n  model_calls: 4\n", &["satchel.yaml:3:3:", "twice"]),
+        ("tab", b"delivery:\n\tpace: off\n", &["satchel.yaml:2:1:", "tab"]),
+        ("unknown name", b"model: gpt\n", &["satchel.yaml:1:1:", "offline"]),
+        ("not built yet", b"telegram:\n  token: \"1:x\"\n", &["satchel.yaml:2:3:", "not built yet"]),
+        ("not UTF-8", b"turn:\n  model_calls: \xff\n", &["satchel.yaml", "not UTF-8 at byte 21"]),
+        ("several", b"trun: 1\nturn:\n  tool_calls: x\n", &["satchel.yaml:1:1:", "satchel.yaml:3:3:"]),
+    ];
+    for (case, yaml, told) in cases {
+        let household = Household::new();
+        household.file("satchel.yaml", yaml);
+        for arguments in [&["chat", "--once", "hi"][..], &["run"], &["outbox", "list"], &["config", "check"]] {
+            let ran = household.run(arguments);
+            ran.assert_orderly(case);
+            assert_eq!(ran.code(), Some(2), "{case}, {arguments:?}: {ran:#?}");
+            for words in told {
+                assert!(ran.stderr.contains(words), "{case}, {arguments:?}: no {words:?} in {:?}", ran.stderr);
+            }
+            assert_eq!(ran.stdout, "", "{case}, {arguments:?}");
+        }
+        assert!(!household.data().exists(), "{case}: nothing was begun");
+    }
+}
+
+#[test]
+fn a_mistake_elsewhere_is_named_by_where_it_was_made() {
+    let cases: [Elsewhere; 7] = [
+        ("environment, value", &[], &[("SATCHEL_TURN__MODEL_CALLS", "x")], &["SATCHEL_TURN__MODEL_CALLS:", "\"x\""]),
+        ("environment, name", &[], &[("SATCHEL_TURN__MODELS", "1")], &["SATCHEL_TURN__MODELS:"]),
+        ("--set without value", &["--set", "turn.model_calls"], &[], &["--set", "KEY=VALUE"]),
+        ("--set, unknown", &["--set", "turn.model_cals=1"], &[], &["--set", "did you mean `turn.model_calls`?"]),
+        ("no such file", &["--config", "nowhere.yaml"], &[], &["nowhere.yaml", "No such file"]),
+        ("log filter", &["--log", "a=b=c"], &[], &["a=b=c"]),
+        ("option", &["--bogus"], &[], &["--bogus", "--help"]),
+    ];
+    for (case, arguments, environment, told) in cases {
+        let household = Household::new();
+        let mut command = household.satchel(arguments);
+        command.args(["chat", "--once", "hi"]).envs(environment.iter().copied());
+        let ran = finish(&mut command);
+        ran.assert_orderly(case);
+        assert_eq!(ran.code(), Some(2), "{case}: {ran:#?}");
+        for words in told {
+            assert!(ran.stderr.contains(words), "{case}: no {words:?} in {:?}", ran.stderr);
+        }
+        assert!(!household.data().exists(), "{case}: nothing was begun");
+    }
+}

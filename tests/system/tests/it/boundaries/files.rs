@@ -1,0 +1,229 @@
+//! Files that can't be taken, and names that nobody should have to read.
+
+use std::{
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt, fs::symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use satchel_domain::{Ending, Filename, filename::is_hidden};
+use satchel_fakes::{FakeFile, FakeMode, PlatformRules};
+use satchel_local::OfflineModel;
+use satchel_system::real_binary::{Household, finish, satchel_binary};
+
+use crate::product::{Product, Setup};
+
+#[test]
+fn a_file_that_can_not_be_taken_is_named_with_its_reason_and_the_others_are_kept() {
+    let household = Household::new();
+    household.file("satchel.yaml", "attachments:\n  max_inbound_file_bytes: 1MiB\n");
+    let work = household.work();
+    let oversize = household.file("oversize.bin", []);
+    let large = std::fs::File::options().write(true).open(&oversize).expect("it was just made");
+    large.set_len(3 << 30).expect("a file without content takes no room");
+    std::fs::create_dir(work.join("folder")).expect("a directory");
+    symlink("/nowhere/at/all", work.join("dangling")).expect("a link");
+    let pipe = Command::new("mkfifo").arg(work.join("pipe")).status().expect("coreutils are there");
+    assert!(pipe.success());
+    let cases = [
+        ("gone.txt", "no such file"),
+        ("folder", "directory"),
+        ("dangling", "no such file"),
+        ("pipe", "only regular files"),
+        ("oversize.bin", "it is 3.2 GB, the limit is 1 MB"),
+    ];
+    let kept = household.file("kept.txt", "kept");
+    for (name, reason) in cases {
+        let ran = household.once("save these", &[Path::new(name), &kept]);
+        ran.assert_orderly(name);
+        let told = ran.json();
+        assert_eq!(told["refused"][0]["filename"], name, "{told:#}");
+        let given = told["refused"][0]["reason"].as_str().unwrap_or_default();
+        assert!(given.contains(reason), "{name}: {given}");
+        let reply = ran.reply();
+        assert!(reply.contains(name) && reply.contains(given), "{name}: the person reads why: {reply}");
+        assert!(reply.contains("kept"), "{name}: the other file is worked on: {reply}");
+    }
+    let listed = household.run(&["attachments", "list", "--json"]).json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(cases.len()), "the other file was kept each time: {listed:#}");
+}
+
+#[test]
+fn an_empty_file_and_files_of_one_name_are_kept_apart() {
+    let household = Household::new();
+    let empty = household.file("empty.txt", []);
+    std::fs::create_dir(household.work().join("other")).expect("a directory");
+    let (one, other) = (household.file("a.txt", "one"), household.file("other/a.txt", "other"));
+    let ran = household.once("save all to things and send everything", &[&empty, &one, &other]);
+    ran.assert_orderly("names");
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    let told = ran.json();
+    let contents: Vec<(String, String)> = told["parts"]
+        .as_array()
+        .expect("parts are a list")
+        .iter()
+        .filter_map(|part| part["path"].as_str())
+        .map(|path| {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).expect("a delivered file is there"))
+        })
+        .collect();
+    // They come back in the order in which they were attached; `#2` and `#3` are who was stored first.
+    let delivered: Vec<&str> = contents.iter().map(|(_, content)| content.as_str()).collect();
+    assert_eq!(delivered, ["", "one", "other"]);
+    assert!(contents.iter().zip(["-empty.txt", "-a.txt", "-a.txt"]).all(|((name, _), end)| name.ends_with(end)));
+    let shared = household.data().join("workspaces/console=main/shared/things");
+    let mut saved: Vec<(String, String)> = std::fs::read_dir(shared)
+        .expect("they were saved")
+        .flatten()
+        .map(|entry| {
+            let content = std::fs::read_to_string(entry.path()).expect("a saved file can be read");
+            (entry.file_name().to_string_lossy().into_owned(), content)
+        })
+        .collect();
+    saved.sort();
+    assert_eq!(
+        saved,
+        [("a-2.txt", "other"), ("a.txt", "one"), ("empty.txt", "")].map(|(n, c)| (n.to_owned(), c.to_owned()))
+    );
+}
+
+#[test]
+fn a_file_without_permission_is_named_with_its_reason() {
+    let household = Household::new();
+    let secret = household.file("secret.txt", "nobody's business");
+    let kept = household.file("kept.txt", "kept");
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o000)).expect("it is ours");
+    let Some(mut command) = as_nobody(&household) else { return };
+    command.args(["chat", "--once", "save these", "--json", "--attach"]).arg(&secret).arg("--attach").arg(&kept);
+    let ran = finish(&mut command);
+    ran.assert_orderly("permission");
+    let told = ran.json();
+    assert_eq!(told["refused"][0]["filename"], "secret.txt", "{told:#}");
+    assert!(ran.reply().contains("permission"), "{}", ran.reply());
+    assert!(ran.reply().contains("kept.txt"), "{}", ran.reply());
+}
+
+/// The binary as somebody who isn't root and to whom the household's directories are given; says so where that can't be.
+pub(super) fn as_nobody(household: &Household) -> Option<Command> {
+    // The build directory may be closed to others, so the binary is brought along.
+    let binary = household.root().join("satchel");
+    std::fs::copy(satchel_binary(), &binary).expect("the binary can be copied");
+    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(household.root()).stderr(Stdio::null()).status();
+    let switch = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let switches = Command::new("setpriv").args(switch).arg("true").stderr(Stdio::null()).status();
+    if !given.is_ok_and(|status| status.success()) || !switches.is_ok_and(|status| status.success()) {
+        println!("not run: needs root and setpriv to become somebody else");
+        return None;
+    }
+    let mut command = Command::new("setpriv");
+    household.at_home(&mut command);
+    command.args(switch).arg(binary);
+    Some(command)
+}
+
+#[test]
+fn names_from_the_command_line_are_made_harmless() {
+    let cases: [(&[u8], &str); 6] = [
+        (b"control\n\x1b[2Jx.txt", "control[2Jx.txt"),
+        ("overr\u{202e}ide.txt".as_bytes(), "override.txt"),
+        ("e\u{301}.txt".as_bytes(), "\u{e9}.txt"),
+        (b"  spaces  .txt", "spaces  .txt"),
+        (b"$(reboot);'\"`.txt", "$(reboot);'\"`.txt"),
+        ("\u{4f60}\u{597d} \u{1f642}.txt".as_bytes(), "\u{4f60}\u{597d} \u{1f642}.txt"),
+    ];
+    let household = Household::new();
+    let paths: Vec<PathBuf> = cases.iter().map(|(name, _)| household.file(OsStr::from_bytes(name), name)).collect();
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let ran = household.once("save all to names and send them back", &paths);
+    ran.assert_orderly("names");
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\u{202e}'));
+    for (at, (content, name)) in cases.iter().enumerate() {
+        let listed = ran.json()["response"]["attachments"][at].clone();
+        assert_eq!(listed["filename"], *name, "{listed:#}");
+        let delivered = household.work().join("files").join(format!("{}-{name}", listed["number"]));
+        assert_eq!(std::fs::read(&delivered).ok().as_deref(), Some(*content), "{}", delivered.display());
+    }
+}
+
+#[test]
+fn a_path_that_is_no_text_is_named_with_its_reason() {
+    let household = Household::new();
+    let path = household.file(OsStr::from_bytes(b"bad\xff.txt"), "x");
+    let ran = household.once("save this", &[&path]);
+    ran.assert_orderly("not UTF-8");
+    let reason = ran.json()["refused"][0]["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.contains("UTF-8"), "{reason}");
+}
+
+#[tokio::test]
+async fn names_from_a_platform_are_made_harmless_and_come_back() {
+    let long = format!("{}.tar", "\u{451}".repeat(148));
+    let names = [
+        "plain.txt",
+        "plain.txt",
+        "a\r\nSet-Cookie: x.txt",
+        "invoice\u{202e}fdp.exe",
+        "zero\u{200b}width\u{feff}.txt",
+        "../../etc/passwd",
+        "C:\\Users\\me\\scan.pdf",
+        "e\u{301}.txt",
+        "nul\0byte.txt",
+        "CON",
+        "trailing. . .",
+        "[[satchel.attachments]]{}[[",
+        "",
+        long.as_str(),
+    ];
+    let product = Product::start(Setup::of(FakeMode::TelegramLike), Arc::new(OfflineModel::default())).await;
+    let files: Vec<FakeFile> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| FakeFile::of(*name, "application/octet-stream", format!("content {at}")))
+        .collect();
+    let record = product.say("save all to /shared/in and send everything", files.clone()).await;
+    assert_eq!(record.ending, Some(Ending::Done));
+    assert_eq!(record.refused, []);
+    assert_eq!(record.routing_errors(), []);
+    let transcript = product.platform.transcript();
+    let delivered = transcript.visible_files(&product.conversation);
+    for file in &files {
+        let found = delivered.iter().find(|delivered| delivered.sha256 == file.sha256());
+        let found = found.unwrap_or_else(|| panic!("{:?} came back:\n{transcript}", file.filename));
+        let name = &found.filename;
+        assert!(!name.chars().any(is_hidden) && !name.contains(['/', '\\', '\r', '\n']), "{name:?}");
+        assert!(!name.is_empty() && name.len() <= 255, "{name:?}");
+        assert_eq!(&Filename::from_untrusted(name).as_str(), name, "it is as harmless as it gets");
+    }
+    let name_of = |file: &FakeFile| {
+        delivered.iter().find(|delivered| delivered.sha256 == file.sha256()).map(|found| found.filename.clone())
+    };
+    assert_eq!(name_of(&files[7]).as_deref(), Some("\u{e9}.txt"), "names are composed");
+    assert!(name_of(&files[13]).is_some_and(|name| name.ends_with("\u{451}.tar")), "the extension is kept");
+    product.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_that_vanished_or_is_too_large_for_the_platform_is_told_to_the_person_and_the_model() {
+    let mut setup = Setup::of(FakeMode::TelegramLike);
+    setup.rules = PlatformRules { download_bytes: Some(50_000), ..setup.rules };
+    let product = Product::start(setup, Arc::new(OfflineModel::default())).await;
+    let noise = |name: &str, bytes| FakeFile::generated(name, "application/octet-stream", 3, bytes);
+    let sent = vec![noise("small.bin", 40_000), noise("large.bin", 50_001), noise("empty.bin", 0)];
+    let record = product.say("save these", sent).await;
+    let refused: Vec<&str> = record.refused.iter().map(|file| file.filename.as_str()).collect();
+    assert_eq!(refused, ["large.bin"]);
+    let text = product.texts().join("\n");
+    assert!(text.contains("large.bin") && text.contains("too large"), "{text}");
+    assert!(text.contains("small.bin") && text.contains("empty.bin"), "{text}");
+
+    // An empty file is kept, but this platform takes none: the person is told, and nothing else is lost.
+    let record = product.say("send everything", Vec::new()).await;
+    let text = product.texts().join("\n");
+    assert_eq!(record.routing_errors().len(), 1, "{:#?}", record.parts);
+    assert!(text.contains("empty.bin") && text.contains("/resend"), "{text}");
+    product.stop().await;
+}

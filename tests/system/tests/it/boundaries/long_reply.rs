@@ -1,0 +1,82 @@
+//! A megabyte as a reply: every chunk is one that the platform takes, and the chunks together are the text.
+
+use std::sync::Arc;
+
+use satchel_domain::{Ending, PartState};
+use satchel_fakes::FakeMode;
+use satchel_local::ScriptedModel;
+
+use crate::product::{Product, Setup};
+
+const MEGABYTE: usize = 1_000_000;
+
+fn repeated(paragraph: &str) -> String {
+    let mut text = String::new();
+    let mut number = 0;
+    while text.len() < MEGABYTE {
+        // Each is another one, so that a repeat or a gap can't hide.
+        text.push_str(&paragraph.replace('№', &format!("№{number}")));
+        number += 1;
+    }
+    text.trim_end().to_owned()
+}
+
+fn texts() -> Vec<(&'static str, String)> {
+    let mixed = "№ Съешь же ещё этих мягких французских булок, да выпей чаю. 我能吞下玻璃而不傷身體。いろはにほへと。\n\
+                 👩‍👩‍👧‍👦👍🏽🏳️‍🌈🇩🇪 e\u{301}a\u{308}\u{323} **жирный** и _наклонный_ текст, `код`.\n\n";
+    let fences = "№ вот код:\n\n````markdown\n```rust\nfn main() { println!(\"привет, 世界 №\"); }\n```\n````\n\n\
+                  - пункт\n  ~~~\n  глубже №\n  ~~~\n\n";
+    let lines = "№ строка без абзацев, но с концами строк: 改行だけがある 🙂\n";
+    let mut one_block = String::from("```text\n");
+    one_block.push_str(&repeated("№ строка внутри одной большой вставки 中文字 🙂🙂🙂\n"));
+    one_block.push_str("\n```");
+    vec![
+        ("mixed scripts", repeated(mixed)),
+        ("nested fences", repeated(fences)),
+        ("lines only", repeated(lines)),
+        ("one word", "ё漢🙂".repeat(30_000)),
+        ("one fence", one_block),
+    ]
+}
+
+/// The text without what splitting may add or take: the fences' own lines, and white space at the seams.
+fn essence(text: &str) -> String {
+    let is_fence = |line: &&str| !(line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"));
+    text.lines().filter(is_fence).flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+}
+
+async fn nothing_is_lost(mode: FakeMode) {
+    for (name, text) in texts() {
+        let model = ScriptedModel::saying([text.as_str()]);
+        let product = Product::start(Setup::of(mode), Arc::new(model)).await;
+        let record = product.say("tell me everything", Vec::new()).await;
+        assert_eq!(record.ending, Some(Ending::Done), "{name}");
+        let not_sent = record.parts.iter().find(|part| !matches!(part.state, PartState::Sent { .. }));
+        assert!(not_sent.is_none(), "{name}: {not_sent:?}");
+        let shown = product.texts();
+        assert!(shown.len() > 10, "{name}: {} chunks", shown.len());
+        let (whole, joined) = (essence(&text), essence(&shown.join("\n")));
+        let differs = whole.chars().zip(joined.chars()).position(|(one, other)| one != other);
+        assert!(
+            whole == joined,
+            "{name}: {} characters became {}; the first that differs is number {differs:?}",
+            whole.chars().count(),
+            joined.chars().count(),
+        );
+        for (at, chunk) in shown.iter().enumerate() {
+            let fences = chunk.lines().filter(|line| line.trim_start().starts_with("```")).count();
+            assert!(name != "one fence" || fences == 2, "{name}: chunk {at} leaves a fence open: {chunk}");
+        }
+        product.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_megabyte_arrives_whole_where_visible_text_counts() {
+    nothing_is_lost(FakeMode::TelegramLike).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_megabyte_arrives_whole_where_messages_are_short() {
+    nothing_is_lost(FakeMode::DiscordLike).await;
+}

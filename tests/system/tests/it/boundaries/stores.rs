@@ -1,0 +1,181 @@
+//! A database that can't be used, a disk without room, a directory that may not be written to.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use satchel_domain::Ending;
+use satchel_fakes::{FakeMode, Operation};
+use satchel_ledger::Settings;
+use satchel_local::ScriptedModel;
+use satchel_system::real_binary::{Household, finish, satchel_binary};
+
+use super::files::as_nobody;
+use crate::product::{Product, Setup};
+
+/// Does something to the database with somebody else's SQLite; says so where there is none.
+fn python(household: &Household, what: &str) -> bool {
+    let script = format!("import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n{what}\ndb.commit()\ndb.close()\n");
+    let mut command = Command::new("python3");
+    command.args(["-c", &script]).arg(household.data().join("satchel.db"));
+    let done = command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    if !done {
+        println!("not run: needs python3 with sqlite3 to do to the database what Satchel never does");
+    }
+    done
+}
+
+/// What is done to a database's bytes.
+type Breaking<'a> = dyn Fn(Vec<u8>) -> Vec<u8> + 'a;
+
+#[test]
+fn a_broken_database_is_named_and_left_as_it_is() {
+    let garbage: Vec<u8> = (0..20_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let cases: [(&str, &Breaking<'_>, &str); 4] = [
+        ("garbage", &|_| garbage.clone(), "not a Satchel database"),
+        ("cut off", &|mut whole| whole.drain(..9_000).collect(), "damaged"),
+        ("another program's file", &|_| b"PK\x03\x04 a zip archive".repeat(400), "not a Satchel database"),
+        (
+            "overwritten in the middle",
+            &|mut whole| {
+                whole[100..60_000].fill(0xA5);
+                whole
+            },
+            "damaged",
+        ),
+    ];
+    for (case, break_it, told) in cases {
+        let household = Household::new();
+        assert_eq!(household.once("hi", &[]).code(), Some(0), "{case}");
+        let database = household.data().join("satchel.db");
+        if !python(&household, "db.execute('pragma wal_checkpoint(truncate)')") {
+            return;
+        }
+        let broken = break_it(std::fs::read(&database).expect("the first run left a database"));
+        for beside in ["satchel.db-wal", "satchel.db-shm"] {
+            let _is_gone_after_a_good_end = std::fs::remove_file(household.data().join(beside));
+        }
+        std::fs::write(&database, &broken).expect("it is ours");
+        for arguments in [&["chat", "--once", "hi"][..], &["attachments", "list"], &["outbox", "list"]] {
+            let ran = household.run(arguments);
+            ran.assert_orderly(case);
+            assert_eq!(ran.code(), Some(1), "{case}, {arguments:?}: {ran:#?}");
+            assert!(ran.stderr.contains("satchel.db") && ran.stderr.contains(told), "{case}: {}", ran.stderr);
+        }
+        assert!(std::fs::read(&database).is_ok_and(|now| now == broken), "{case}: evidence is not written over");
+    }
+}
+
+#[test]
+fn a_newer_database_is_left_to_the_newer_satchel() {
+    let household = Household::new();
+    assert_eq!(household.once("hi", &[]).code(), Some(0));
+    let newer = "db.execute(\"insert into _sqlx_migrations (version, description, installed_on, success, checksum, \
+                 execution_time) values (99991231, 'of tomorrow', datetime(), 1, x'00', 1)\")";
+    if !python(&household, newer) {
+        return;
+    }
+    let ran = household.run(&["chat", "--once", "hi"]);
+    ran.assert_orderly("newer");
+    assert_eq!(ran.code(), Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("newer Satchel") && ran.stderr.contains("update"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_data_directory_that_may_not_be_written_to_is_named() {
+    for (case, filled) in [("empty", false), ("in use before", true)] {
+        let household = Household::new();
+        std::fs::create_dir_all(household.data()).expect("a directory");
+        if filled {
+            assert_eq!(household.once("hi", &[]).code(), Some(0));
+        }
+        let Some(mut command) = as_nobody(&household) else { return };
+        let closed = Command::new("chmod").args(["-R", "a-w"]).arg(household.data()).status();
+        assert!(closed.is_ok_and(|status| status.success()));
+        let ran = finish(command.args(["chat", "--once", "hi"]));
+        ran.assert_orderly(case);
+        assert_eq!(ran.code(), Some(1), "{case}: {ran:#?}");
+        let data = household.data().display().to_string();
+        assert!(ran.stderr.contains(&data), "{case}: {}", ran.stderr);
+        assert!(["permission", "read-only"].iter().any(|why| ran.stderr.contains(why)), "{case}: {}", ran.stderr);
+        std::fs::set_permissions(household.data(), PermissionsExt::from_mode(0o755)).expect("root may");
+    }
+}
+
+/// A file system of its own for one script, which vanishes with it; says so where there can be none.
+fn on_a_small_disk(household: &Household, script: &str) -> Option<Command> {
+    let disk = household.root().join("disk");
+    std::fs::create_dir(&disk).expect("a new directory");
+    let unshared = ["--mount", "--map-root-user"];
+    let mount = format!("mount -t tmpfs -o size=1m tmpfs '{}'", disk.display());
+    let probe = Command::new("unshare").args(unshared).args(["sh", "-c", &mount]).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        println!("not run: needs the right to mount a small disk");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    household.at_home(&mut command);
+    command.env("SATCHEL_STORAGE__DATA_DIR", &disk).env("DISK", &disk).env("SATCHEL", satchel_binary());
+    command.args(unshared).args(["sh", "-c", &format!("{mount} && {script}")]);
+    Some(command)
+}
+
+#[test]
+fn a_file_that_finds_no_room_is_told_and_the_conversation_goes_on() {
+    let household = Household::new();
+    household.file("three.bin", vec![7; 3_000_000]);
+    household.file("small.txt", "small");
+    let script = "\"$SATCHEL\" chat --once 'save these' --attach three.bin --attach small.txt\n\
+                  echo \"first: $?\"\n\
+                  \"$SATCHEL\" chat --once 'send small.txt'\n\
+                  echo \"second: $?\"\n\
+                  ls \"$DISK\"/blobs/incoming";
+    let Some(mut command) = on_a_small_disk(&household, script) else { return };
+    let ran = finish(&mut command);
+    ran.assert_orderly("full disk");
+    assert!(ran.stdout.contains("three.bin") && ran.stdout.contains("no space is left"), "{ran:#?}");
+    assert!(ran.stdout.contains("first: 0") && ran.stdout.contains("second: 0"), "{ran:#?}");
+    assert!(ran.stdout.ends_with("second: 0\n"), "no half of a file is left: {ran:#?}");
+    let delivered = household.work().join("files/1-small.txt");
+    assert_eq!(std::fs::read_to_string(delivered).ok().as_deref(), Some("small"));
+}
+
+#[test]
+fn a_message_that_finds_no_room_is_not_taken_and_says_so() {
+    let household = Household::new();
+    let script = "\"$SATCHEL\" chat --once hi > /dev/null\n\
+                  head -c 1048576 /dev/zero > \"$DISK\"/filler 2>/dev/null\n\
+                  \"$SATCHEL\" chat --once 'write a.txt: kept'\n\
+                  echo \"full: $?\"\n\
+                  rm \"$DISK\"/filler\n\
+                  \"$SATCHEL\" chat --once 'write b.txt: kept'\n\
+                  echo \"after: $?\"";
+    let Some(mut command) = on_a_small_disk(&household, script) else { return };
+    let ran = finish(&mut command);
+    ran.assert_orderly("full disk");
+    assert!(ran.stdout.contains("full: 1"), "{ran:#?}");
+    assert!(ran.stderr.contains("no space is left"), "{ran:#?}");
+    assert!(ran.stdout.contains("after: 0"), "with room again it works again: {ran:#?}");
+}
+
+#[tokio::test]
+async fn a_full_database_takes_nothing_and_the_platform_keeps_the_message() {
+    let mut setup = Setup::of(FakeMode::TelegramLike);
+    setup.settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
+    let product = Product::start(setup, Arc::new(ScriptedModel::saying(["one", "two"]))).await;
+    assert_eq!(product.say("hello", Vec::new()).await.ending, Some(Ending::Done));
+    product.platform.person_says(&product.conversation, &"x".repeat(600 * 1024), Vec::new());
+    let asked = product.platform.requests(Operation::Updates);
+    let offered_again = async {
+        while product.platform.requests(Operation::Updates) < asked + 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), offered_again).await.expect("it is asked for again and again");
+    assert_eq!(product.platform.unconfirmed_updates(), 1, "the platform was not told that it is taken");
+    assert_eq!(product.texts(), ["one"]);
+    product.stop().await;
+}

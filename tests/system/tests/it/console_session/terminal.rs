@@ -1,0 +1,106 @@
+//! One conversation on a real terminal, made by tmux: what a person would see on the screen.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use satchel_system::real_binary::{Household, satchel_binary};
+
+use super::{states, until};
+
+/// A terminal of its own with its own tmux server, which ends with it.
+struct Terminal {
+    socket: PathBuf,
+}
+
+impl Terminal {
+    /// Opens one; says so where there can be none.
+    fn open(household: &Household, arguments: &str) -> Option<Self> {
+        let installed = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !installed.is_ok_and(|status| status.success()) {
+            println!("not run: tmux is not installed");
+            return None;
+        }
+        let terminal = Self { socket: household.root().join("tmux") };
+        let run = format!("{} {arguments}; echo \"ended: $?\"; exec sleep 100", satchel_binary().display());
+        let mut command = terminal.tmux();
+        household.at_home(&mut command);
+        command.env("LC_ALL", "C.UTF-8");
+        command.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40", "sh", "-c", &run]);
+        assert!(command.status().is_ok_and(|status| status.success()), "tmux opens a terminal");
+        Some(terminal)
+    }
+
+    fn tmux(&self) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket);
+        command
+    }
+
+    fn press(&self, keys: &[&str]) {
+        let pressed = self.tmux().arg("send-keys").args(keys).status();
+        assert!(pressed.is_ok_and(|status| status.success()), "{keys:?}");
+    }
+
+    /// Types a line and ends it.
+    fn enter(&self, line: &str) {
+        self.press(&["-l", line]);
+        self.press(&["Enter"]);
+    }
+
+    /// All that was ever on the screen.
+    fn shown(&self) -> String {
+        let captured = self.tmux().args(["capture-pane", "-p", "-J", "-S", "-"]).output();
+        String::from_utf8_lossy(&captured.expect("tmux shows the screen").stdout).into_owned()
+    }
+
+    fn wait_for(&self, words: &str) {
+        until(&format!("{words:?} on the screen"), || self.shown().contains(words));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ended = self.tmux().arg("kill-server").stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn a_person_attaches_saves_lists_stops_and_leaves() {
+    let household = Household::new();
+    household.file("a.txt", "zebra stripes");
+    let Some(terminal) = Terminal::open(&household, "chat") else { return };
+    terminal.wait_for("offline model");
+    terminal.enter("/attach a.txt");
+    terminal.wait_for("+ a.txt (13 B)");
+    terminal.enter("save this as notes/b.txt and send it back");
+    terminal.wait_for("/shared/notes/b.txt");
+    until("the file comes back", || household.work().join("files/1-a.txt").is_file());
+    terminal.enter("list /shared/notes");
+    terminal.wait_for("In /shared/notes");
+    until("all of it is sent", || states(&household).iter().all(|state| state == "sent"));
+
+    // A long answer grows while it is watched, and Ctrl-C stops it.
+    terminal.enter("help");
+    terminal.wait_for("They are enough to try");
+    terminal.press(&["C-c"]);
+    terminal.wait_for("Stopped, as you asked.");
+    assert!(!terminal.shown().contains("set up under"), "it was stopped before its end:\n{}", terminal.shown());
+
+    // The conversation goes on, and without an answer under way Ctrl-C only says how to leave.
+    terminal.enter("read notes/b.txt");
+    terminal.wait_for("zebra stripes");
+    // What is written is seen a little before its turn is over; until then Ctrl-C would stop it.
+    until("Ctrl-D leaves", || {
+        terminal.press(&["C-c"]);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        terminal.shown().contains("Ctrl-D leaves")
+    });
+    until("all of it is sent", || states(&household).iter().all(|state| state == "sent" || state == "replaced"));
+    terminal.press(&["C-d"]);
+    terminal.wait_for("ended: 0");
+    let shown = terminal.shown();
+    assert!(!shown.contains("panicked"), "{shown}");
+    assert!(states(&household).iter().all(|state| state == "sent" || state == "replaced"), "{shown}");
+}

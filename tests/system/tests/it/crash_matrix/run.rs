@@ -1,0 +1,201 @@
+//! One run: the process is started, dies where it is to die, is started again, and lives to the end of its turn.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    process::{Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use satchel_domain::ConversationId;
+use satchel_fakes::{FakeFile, FakePlatform, Moment, Operation, Transcript};
+use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
+use tokio::process::Command;
+
+use super::scene::{REQUEST, SECOND, Scene};
+
+/// The longest that one process may take; what takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// How often the platform is asked whether everything that was said to it is taken.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Where a process dies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// Nowhere.
+    Never,
+    /// By its own hand at a point.
+    At(Point),
+    /// And once more at the same point while the next process takes up what is left.
+    AtTwice(Point),
+    /// By SIGKILL while the platform has one of its requests in hand.
+    During { operation: Operation, number: u64, moment: Moment },
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("undisturbed"),
+            Self::At(point) => point.fmt(f),
+            Self::AtTwice(point) => write!(f, "twice {point}"),
+            Self::During { operation, number, moment } => {
+                write!(f, "{} {number}", during(*operation, *moment))
+            }
+        }
+    }
+}
+
+/// The words for a kill from without.
+pub(crate) fn during(operation: Operation, moment: Moment) -> String {
+    let moment = match moment {
+        Moment::Arrived => "arrived",
+        Moment::Performed => "performed",
+    };
+    format!("SIGKILL, {} {moment}", format!("{operation:?}").to_lowercase())
+}
+
+/// What became of a run.
+pub(crate) struct Outcome {
+    /// Whether the process died as it was to.
+    pub(crate) died: bool,
+    /// What the process told that lived to the end; the words of the one that did not.
+    pub(crate) report: Result<CrashReport, String>,
+    /// What stands on the platform.
+    pub(crate) transcript: Transcript,
+    /// How often the tool with an effect ran.
+    pub(crate) tool_runs: usize,
+    /// The points that were passed, where they were written down.
+    pub(crate) points: Vec<Point>,
+    /// How many requests the platform saw.
+    pub(crate) requests: BTreeMap<Operation, u64>,
+    pub(crate) took: Duration,
+}
+
+impl Outcome {
+    /// Everything that helps to understand what happened.
+    pub(crate) fn told(&self) -> String {
+        format!("{:#?}\n{}", self.report, self.transcript)
+    }
+}
+
+pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
+    let began = Instant::now();
+    let platform = FakePlatform::start(scene.rules.clone()).await.expect("a loopback port");
+    let directory = memory_or_disk();
+    let path = |name: &str| directory.path().join(name);
+    let list = path("points");
+    let mut options = CrashOptions {
+        data: path("data"),
+        shared: scene.shared.path().to_owned(),
+        tally: path("tally"),
+        platform: platform.base_url(),
+        mode: scene.platform.mode(),
+        capabilities: scene.capabilities.clone(),
+        conversation: scene.conversation.clone(),
+        turns: 2,
+        script: scene.script.clone(),
+        points: (death == Death::Never).then(|| list.clone()),
+        crash_at: match &death {
+            Death::At(point) | Death::AtTwice(point) => Some(point.clone()),
+            Death::Never | Death::During { .. } => None,
+        },
+    };
+    platform.person_says(&scene.conversation, REQUEST, vec![scene.sent.clone()]);
+    // With a file it is a turn of its own, in whatever state the first one is.
+    platform.person_says(&scene.conversation, SECOND, vec![FakeFile::of("b.txt", "text/plain", "b")]);
+    let mut report = process(&options, &platform, &death).await;
+    let died = report.is_err();
+    if died && matches!(death, Death::AtTwice(_)) {
+        report = process(&options, &platform, &Death::Never).await;
+    }
+    if report.is_err() && death != Death::Never {
+        options.crash_at = None;
+        report = process(&options, &platform, &Death::Never).await;
+    }
+    let tally = std::fs::read_to_string(path("tally")).unwrap_or_default();
+    let points = std::fs::read_to_string(&list).unwrap_or_default();
+    let operations = [Operation::Send, Operation::Edit, Operation::Fetch];
+    Outcome {
+        died,
+        report,
+        transcript: own_only(platform.transcript(), &scene.conversation),
+        tool_runs: tally.lines().count(),
+        points: points.lines().map(|line| line.parse().expect("a point")).collect(),
+        requests: operations.map(|operation| (operation, platform.requests(operation))).into(),
+        took: began.elapsed(),
+    }
+}
+
+/// A directory in memory where the system has one: what a process has written outlives the process there too, and
+/// hundreds of runs don't wait for the disk. That the disk itself is waited for is shown elsewhere.
+fn memory_or_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
+/// Runs one process to its end. The error says how it died.
+async fn process(options: &CrashOptions, platform: &FakePlatform, death: &Death) -> Result<CrashReport, String> {
+    let killed_at = match death {
+        Death::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
+        Death::Never | Death::At(_) | Death::AtTwice(_) => None,
+    };
+    let argument = serde_json::to_string(options).expect("options are data");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_crash"))
+        .arg(argument)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the test's own binary can be started");
+    let input = child.stdin.take();
+    let pid = child.id();
+    // The process may end once nothing is left that it could be asked again.
+    let taken = async {
+        while platform.unconfirmed_updates() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+        drop(input);
+        std::future::pending::<()>().await;
+    };
+    let kill = async {
+        if let Some(moment) = killed_at
+            && moment.await.is_ok()
+        {
+            let pid = pid.expect("a process that has not been waited for has an id");
+            kill(pid).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let ended = tokio::select! {
+        ended = tokio::time::timeout(LIMIT, child.wait_with_output()) => ended,
+        () = taken => unreachable!("it waits for ever"),
+        () = kill => unreachable!("it waits for ever"),
+    };
+    match ended {
+        Err(_) => Err(format!("still running after {LIMIT:?}")),
+        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(output)) => read(&output),
+    }
+}
+
+/// Sends SIGKILL, which no process can refuse or delay.
+async fn kill(pid: u32) {
+    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().await;
+    assert!(killed.is_ok_and(|status| status.success()), "process {pid} can be killed");
+}
+
+fn read(output: &Output) -> Result<CrashReport, String> {
+    if !output.status.success() {
+        return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+/// Only what Satchel sent matters.
+fn own_only(mut transcript: Transcript, conversation: &ConversationId) -> Transcript {
+    if let Some(messages) = transcript.conversations.get_mut(conversation) {
+        messages.retain(|message| message.own);
+    }
+    transcript
+}

@@ -1,0 +1,116 @@
+//! Runs a program under strace and reads what it asked the kernel for, and when.
+
+#![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
+
+use std::{collections::HashMap, process::Command};
+
+use satchel_system::real_binary::{Ran, finish};
+
+/// What is watched.
+const WATCHED: &str = "trace=fsync,fdatasync,sync_file_range,rename,renameat,renameat2,link,linkat,\
+                       write,writev,pwrite64,pwritev,sendto,sendmsg,read,readv,recvfrom,recvmsg";
+
+/// One call, with the lines of the trace on which it began and ended.
+#[derive(Debug)]
+pub(crate) struct SystemCall {
+    pub(crate) begun: usize,
+    pub(crate) ended: usize,
+    name: String,
+    /// Its arguments with descriptors' paths, and its answer.
+    pub(crate) text: String,
+}
+
+impl SystemCall {
+    pub(crate) fn is_sync(&self) -> bool {
+        ["fsync", "fdatasync"].contains(&self.name.as_str()) && self.text.trim_end().ends_with("= 0")
+    }
+
+    pub(crate) fn is_rename(&self) -> bool {
+        self.name.starts_with("rename") || self.name.starts_with("link")
+    }
+
+    pub(crate) fn is_write(&self) -> bool {
+        ["write", "writev", "pwrite64", "pwritev", "sendto", "sendmsg"].contains(&self.name.as_str())
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        ["read", "readv", "recvfrom", "recvmsg"].contains(&self.name.as_str())
+    }
+}
+
+/// A program that has ended and what it asked for.
+pub(crate) struct Traced {
+    pub(crate) ran: Ran,
+    pub(crate) calls: Vec<SystemCall>,
+}
+
+/// Says so where there is no strace, or where it may not trace.
+pub(crate) fn strace_is_missing() -> bool {
+    let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
+    let missing = !works.is_ok_and(|ran| ran.status.success());
+    if missing {
+        println!("not run: strace is not installed, or may not trace here");
+    }
+    missing
+}
+
+/// Runs a program to its end under strace.
+pub(crate) fn traced(program: Command) -> Traced {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-s", "70000", "-e", "signal=none", "-e", WATCHED, "-o"]).arg(&trace);
+    command.arg("--").arg(program.get_program()).args(program.get_args());
+    if let Some(directory) = program.get_current_dir() {
+        command.current_dir(directory);
+    }
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let ran = finish(command.stdin(std::process::Stdio::piped()));
+    let trace = std::fs::read(&trace).expect("strace writes what it saw");
+    Traced { ran, calls: read(&String::from_utf8_lossy(&trace)) }
+}
+
+/// The place of the first call that fits.
+pub(crate) fn position(calls: &[SystemCall], what: &str, fits: impl Fn(&SystemCall) -> bool) -> usize {
+    let found = calls.iter().position(fits);
+    found.unwrap_or_else(|| panic!("never among {} calls: {what}", calls.len()))
+}
+
+/// Puts calls together that were interrupted by those of other threads.
+fn read(trace: &str) -> Vec<SystemCall> {
+    let mut calls = Vec::new();
+    let mut unfinished: HashMap<&str, (usize, String)> = HashMap::new();
+    for (at, line) in trace.lines().enumerate() {
+        let Some((thread, said)) = line.split_once(' ') else { continue };
+        let said = said.trim_start();
+        if let Some(beginning) = said.strip_suffix("<unfinished ...>") {
+            unfinished.insert(thread, (at, beginning.to_owned()));
+            continue;
+        }
+        let (begun, whole) = match said.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>")) {
+            Some((_, end)) => match unfinished.remove(thread) {
+                Some((begun, beginning)) => (begun, beginning + end),
+                None => continue,
+            },
+            None => (at, said.to_owned()),
+        };
+        let Some((name, text)) = whole.split_once('(') else { continue };
+        calls.push(SystemCall { begun, ended: at, name: name.to_owned(), text: text.to_owned() });
+    }
+    calls
+}
+
+#[test]
+fn a_trace_is_read_with_its_interruptions() {
+    let calls = read(
+        "7 write(3</d/a>, \"x\", 1) = 1\n7 fsync(3</d/a> <unfinished ...>\n9 read(4, \"y\", 9) = 1\n7 <... fsync resumed>) = 0\n",
+    );
+    let seen: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.begun, call.ended)).collect();
+    assert_eq!(seen, [("write", 0, 0), ("read", 2, 2), ("fsync", 1, 3)]);
+    assert!(calls[2].is_sync() && calls[2].text.contains("/d/a"));
+}

@@ -1,0 +1,159 @@
+//! The fault matrix: whatever a platform does to one request, nothing is lost silently, the order is kept, and the
+//! person is told.
+//!
+//! The built product talks to the fake platform in this process. Each cell is a conversation of two turns; one request
+//! of the first goes wrong.
+
+mod stage;
+
+use std::{fmt::Write, time::Duration};
+
+use futures::{StreamExt, stream};
+use satchel_fakes::{FakeMode, Fault};
+
+use self::stage::{Cell, Column, Played, play};
+
+/// How many cells are played at once; most of the time they wait.
+const AT_ONCE: usize = 12;
+
+/// An outage that the rules outlast, and the age at which parts are given up where they don't. In the world these are
+/// minutes and a day.
+const SHORT_OUTAGE: u64 = 60;
+const LONG_OUTAGE: u64 = 900;
+const OUTAGE_BEYOND_AGE: u64 = 1_200;
+const AGE: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a fault may lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    /// Everything arrives once and without a label.
+    Everything,
+    /// Everything arrives; where the platform has no key, at most one message twice or with a label.
+    OneInDoubt,
+    /// What can't arrive in any form is named in the notice.
+    Told,
+}
+
+struct Fate {
+    name: &'static str,
+    fault: Fault,
+    allowed: Allowed,
+    max_age: Duration,
+}
+
+impl Fate {
+    /// Whether the fault can meet the request of a column at all.
+    fn fits(&self, column: Column, mode: FakeMode) -> bool {
+        match self.fault {
+            Fault::BadMarkup => matches!(column, Column::Text | Column::Edit),
+            // Only Telegram's albums are messages of several items.
+            Fault::BadItem { .. } => column == Column::Album && mode == FakeMode::TelegramLike,
+            Fault::VoiceForbidden => column == Column::Voice,
+            _ => true,
+        }
+    }
+}
+
+fn fates() -> Vec<Fate> {
+    let fate = |name, fault, allowed| Fate { name, fault, allowed, max_age: DAY };
+    vec![
+        fate("429, retry after 120 ms", Fault::RateLimit { retry_after_ms: 120 }, Allowed::Everything),
+        fate("500, readable", Fault::ServerError, Allowed::Everything),
+        fate("502 as HTML, not performed", Fault::BadGateway { performed: false }, Allowed::OneInDoubt),
+        fate("502 as HTML, performed", Fault::BadGateway { performed: true }, Allowed::OneInDoubt),
+        fate("connection refused", Fault::RefuseConnection { for_ms: 50 }, Allowed::Everything),
+        fate("reset in the middle", Fault::ResetMidTransfer, Allowed::OneInDoubt),
+        fate("performed, answer lost", Fault::AcceptAndDrop, Allowed::OneInDoubt),
+        fate("no answer, not performed", Fault::Hang { performed: false }, Allowed::OneInDoubt),
+        fate("no answer, performed", Fault::Hang { performed: true }, Allowed::OneInDoubt),
+        fate("400, markup", Fault::BadMarkup, Allowed::Everything),
+        fate("400, names an item", Fault::BadItem { index: 1 }, Allowed::Everything),
+        fate("400, voice forbidden", Fault::VoiceForbidden, Allowed::Everything),
+        fate("413", Fault::TooLarge, Allowed::Told),
+        fate("403", Fault::Forbidden, Allowed::Told),
+        fate("outage (20 s)", Fault::Outage { for_ms: SHORT_OUTAGE }, Allowed::OneInDoubt),
+        fate("outage (5 min)", Fault::Outage { for_ms: LONG_OUTAGE }, Allowed::OneInDoubt),
+        Fate {
+            name: "outage beyond max_age",
+            fault: Fault::Outage { for_ms: OUTAGE_BEYOND_AGE },
+            allowed: Allowed::Told,
+            max_age: AGE,
+        },
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_fault_of_a_platform_with_keys_loses_or_repeats_anything() {
+    matrix(FakeMode::DiscordLike).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_fault_of_a_platform_without_keys_loses_anything_or_repeats_it_unlabelled() {
+    matrix(FakeMode::TelegramLike).await;
+}
+
+async fn matrix(mode: FakeMode) {
+    let fates = fates();
+    let cells = fates.iter().flat_map(|fate| Column::ALL.map(|column| (fate, column)));
+    let mut played: Vec<(usize, String, Vec<String>)> = stream::iter(cells.enumerate())
+        .map(|(at, (fate, column))| async move {
+            if !fate.fits(column, mode) {
+                return (at, "-".to_owned(), Vec::new());
+            }
+            let cell = Cell { mode, column, fault: fate.fault, max_age: fate.max_age };
+            let played = play(&cell).await;
+            let problems = problems(fate, &played, mode);
+            let problems =
+                problems.iter().map(|problem| format!("{}, {column:?}: {problem}\n{}", fate.name, played.told()));
+            (at, played.word(), problems.collect())
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    played.sort_by_key(|(at, ..)| *at);
+
+    let mut table = format!("{mode:?}\n{:<28}", "");
+    for column in Column::ALL {
+        let _ = write!(table, "{:<23}", format!("{column:?}").to_lowercase());
+    }
+    for (fate, row) in fates.iter().zip(played.chunks(Column::ALL.len())) {
+        let _ = write!(table, "\n{:<28}", fate.name);
+        for (_, word, problems) in row {
+            let _ = write!(table, "{:<23}", if problems.is_empty() { word } else { "WRONG" });
+        }
+    }
+    println!("{table}");
+    let problems: Vec<&str> = played.iter().flat_map(|(.., problems)| problems).map(String::as_str).collect();
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n\n"));
+}
+
+fn problems(fate: &Fate, played: &Played, mode: FakeMode) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !played.settled {
+        problems.push("the turns did not end".to_owned());
+    }
+    if !played.met {
+        problems.push("the request that was to go wrong was never made".to_owned());
+    }
+    if !played.out_of_order.is_empty() {
+        problems.push(format!("out of order: {:?}", played.out_of_order));
+    }
+    if !played.untold.is_empty() {
+        problems.push(format!("lost and not told: {:?}", played.untold));
+    }
+    if fate.allowed != Allowed::Told && !played.missing.is_empty() {
+        problems.push(format!("missing: {:?}", played.missing));
+    }
+    let in_doubt = match (fate.allowed, mode) {
+        (Allowed::Everything, _) | (_, FakeMode::DiscordLike) => 0,
+        (Allowed::OneInDoubt | Allowed::Told, FakeMode::TelegramLike) => 1,
+    };
+    if played.duplicates > in_doubt || played.labels > in_doubt {
+        problems.push(format!("{} duplicates and {} labels", played.duplicates, played.labels));
+    }
+    if played.unlabelled > 0 {
+        problems.push(format!("{} duplicates without a label", played.unlabelled));
+    }
+    problems
+}

@@ -1,0 +1,315 @@
+//! One cell of the fault matrix: the product in this process, a platform with one fault, two turns.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+
+use futures::TryStreamExt;
+use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
+use satchel_domain::{
+    ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
+};
+use satchel_fakes::{
+    FakeChannel, FakeFile, FakeMode, FakePlatform, Fault, Operation, Shown, Timeouts, Transcript, When,
+};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{
+    LocalBus, ScriptedModel,
+    scripted_model::{Pick, Piece, Script, ScriptedAnswer},
+};
+use satchel_ports::{Ledger, ledger::OutboxQuery};
+use satchel_system::crash::{
+    quick_delivery,
+    tools::{RequestVoice, SPOKEN},
+    voice::FakeVoice,
+};
+use satchel_tools::path_fields::PathFields;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// The longest that two turns may take, outages and all.
+const LIMIT: Duration = Duration::from_secs(15);
+
+const LOOK: Duration = Duration::from_millis(10);
+
+const TEXT: &str = "Here is *what* you asked for.";
+const SECOND: &str = "And here is the second reply.";
+
+/// The request that meets the fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Column {
+    Text,
+    Voice,
+    File,
+    Album,
+    Edit,
+}
+
+impl Column {
+    pub(crate) const ALL: [Self; 5] = [Self::Text, Self::Voice, Self::File, Self::Album, Self::Edit];
+
+    /// Which request of which operation it is.
+    fn request(self) -> (Operation, u64) {
+        match self {
+            Self::Text => (Operation::Send, 1),
+            Self::Voice => (Operation::Send, 2),
+            Self::File | Self::Album => (Operation::Send, 3),
+            Self::Edit => (Operation::Edit, 1),
+        }
+    }
+
+    fn files(self) -> Vec<FakeFile> {
+        let document = |n: u64| FakeFile::generated(format!("d{n}.bin"), "application/octet-stream", 40 + n, 1_500);
+        let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
+        match self {
+            Self::Album => vec![photo(1), photo(2), photo(3), document(1)],
+            Self::Text | Self::Voice | Self::File | Self::Edit => vec![document(1)],
+        }
+    }
+
+    fn is_spoken(self) -> bool {
+        self != Self::Edit
+    }
+}
+
+/// What is played.
+pub(crate) struct Cell {
+    pub(crate) mode: FakeMode,
+    pub(crate) column: Column,
+    pub(crate) fault: Fault,
+    pub(crate) max_age: Duration,
+}
+
+/// What came of it.
+pub(crate) struct Played {
+    /// Whether all parts were settled in time.
+    pub(crate) settled: bool,
+    /// Whether the request that was to go wrong was made.
+    pub(crate) met: bool,
+    /// What a person should see and does not.
+    pub(crate) missing: Vec<String>,
+    /// What of that no notice names.
+    pub(crate) untold: Vec<String>,
+    pub(crate) duplicates: usize,
+    pub(crate) unlabelled: usize,
+    pub(crate) labels: usize,
+    pub(crate) out_of_order: Vec<Shown>,
+    parts: Vec<Part>,
+    transcript: Transcript,
+}
+
+impl Played {
+    /// The cell as the table shows it.
+    pub(crate) fn word(&self) -> String {
+        let mut words = Vec::new();
+        if self.missing.is_empty() {
+            words.push("all");
+        } else {
+            words.push("told");
+        }
+        if self.duplicates > 0 {
+            words.push("twice");
+        }
+        if self.labels > 0 {
+            words.push("labelled");
+        }
+        words.join(", ")
+    }
+
+    pub(crate) fn told(&self) -> String {
+        let mut told = self.transcript.to_string();
+        for part in &self.parts {
+            told.push_str(&format!("{} {:?}\n", part.content.kind(), part.state));
+        }
+        told
+    }
+}
+
+pub(crate) async fn play(cell: &Cell) -> Played {
+    let rules = cell.mode.rules();
+    let platform = FakePlatform::start(rules.clone()).await.expect("a loopback port");
+    let conversation: ConversationId = match cell.mode {
+        FakeMode::TelegramLike => "telegram:5".parse().expect("a conversation"),
+        FakeMode::DiscordLike => "discord:5".parse().expect("a conversation"),
+    };
+    // The streamed message grows once; its only edit is the last.
+    let stream = match cell.column {
+        Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
+        _ => StreamRule::None,
+    };
+    let capabilities = ChannelCapabilities { stream, ..rules.capabilities() };
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = cell.column.files();
+    let ledger =
+        Arc::new(SqliteLedger::open(&directory.path().join("data"), Settings::default()).await.expect("a ledger"));
+    let stop = CancellationToken::new();
+    let playing = start(cell, capabilities, &platform, directory.path(), Arc::clone(&ledger), &stop).await;
+
+    let (operation, number) = cell.column.request();
+    platform.script(operation, When::Nth(number), cell.fault);
+    platform.person_says(&conversation, "first", Vec::new());
+    // With a file it is a turn of its own, whatever the first is doing.
+    platform.person_says(&conversation, "second", vec![FakeFile::of("a.txt", "text/plain", "a")]);
+    let settled = tokio::time::timeout(LIMIT, all_settled(&*ledger, &conversation)).await;
+    let parts = parts(&*ledger, &conversation).await;
+    let transcript = platform.transcript();
+    let met = platform.requests(operation) >= number;
+    stop.cancel();
+    drop(platform);
+    tokio::time::timeout(LIMIT, playing).await.expect("everything stops").expect("nothing panics");
+    Played { met, settled: settled.is_ok(), ..judge(cell, &conversation, &files, parts, transcript) }
+}
+
+/// Builds the product and lets it work until `stop`.
+async fn start(
+    cell: &Cell,
+    capabilities: ChannelCapabilities,
+    platform: &FakePlatform,
+    directory: &Path,
+    ledger: Arc<SqliteLedger>,
+    stop: &CancellationToken,
+) -> tokio::task::JoinHandle<()> {
+    let shared = directory.join("shared");
+    std::fs::create_dir(&shared).expect("a directory");
+    for file in cell.column.files() {
+        let blocks: Vec<_> = file.stream().try_collect().await.expect("generated bytes");
+        std::fs::write(shared.join(&file.filename), blocks.concat()).expect("a file can be written");
+    }
+    let blobs = Arc::new(DirectoryBlobs::open(&directory.join("blobs")).expect("blobs"));
+    let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
+    let timeouts = Timeouts {
+        connect: Duration::from_millis(500),
+        answer: Duration::from_secs(1),
+        poll: Duration::from_millis(500),
+        backoff: Duration::from_millis(5),
+    };
+    let name = match cell.mode {
+        FakeMode::TelegramLike => "telegram",
+        FakeMode::DiscordLike => "discord",
+    };
+    let name = satchel_domain::ChannelName::new(name).expect("a name");
+    let channel = Arc::new(FakeChannel::new(
+        name,
+        platform.base_url(),
+        cell.mode,
+        capabilities,
+        Arc::clone(&blobs) as _,
+        timeouts,
+    ));
+    let ports = Ports {
+        ledger,
+        blobs,
+        workspace: Arc::new(workspace.expect("workspaces")),
+        bus: Arc::new(LocalBus::new()),
+        model: Arc::new(ScriptedModel::new(script(cell.column))),
+        speech: Some(Arc::new(FakeVoice)),
+        channels: vec![Arc::clone(&channel) as _],
+        tools: vec![ExtraTool { tool: Arc::new(RequestVoice), paths: PathFields::None }],
+    };
+    let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
+    let Satchel { inbound, lanes } = build(ports, Behaviour { delivery, ..Behaviour::default() });
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        tokio::join!(lanes.run(stop.clone()), channel.listen(inbound, stop.clone()));
+    })
+}
+
+fn script(column: Column) -> Script {
+    let call = |name: &str, arguments| Piece::Call { name: name.to_owned(), arguments };
+    let when = |words: &str, pieces| ScriptedAnswer { when: Some(words.to_owned()), pieces, refuse: None };
+    let paths: Vec<String> = column.files().iter().map(|file| format!("/shared/{}", file.filename)).collect();
+    let mut calls = vec![call("attachment.add", json!({"paths": paths}))];
+    if column.is_spoken() {
+        calls.push(call("request_voice", json!({})));
+    }
+    let (head, tail) = TEXT.split_at(7);
+    let said = |text: &str| Piece::Text(text.to_owned());
+    Script {
+        pick: Pick::ByProgress,
+        answers: vec![
+            when("first", calls),
+            when("first", vec![said(head), Piece::WaitMs(60), said(tail)]),
+            when("second", vec![said(SECOND)]),
+        ],
+    }
+}
+
+async fn parts(ledger: &dyn Ledger, conversation: &ConversationId) -> Vec<Part> {
+    let query =
+        OutboxQuery { conversation: Some(conversation.clone()), with_delivered: true, ..OutboxQuery::default() };
+    ledger.outbox(&query).await.expect("the outbox can be read")
+}
+
+/// Waits until both turns are complete and nothing of them is unsettled.
+async fn all_settled(ledger: &dyn Ledger, conversation: &ConversationId) {
+    loop {
+        let parts = parts(ledger, conversation).await;
+        let turns: BTreeSet<_> = parts.iter().map(|part| part.turn).collect();
+        let mut complete = turns.len() == 2 && parts.iter().all(|part| part.state.is_settled());
+        for turn in turns {
+            let record = ledger.turn(turn).await.expect("a turn can be read").expect("a part has a turn");
+            complete &= record.ending.is_some();
+        }
+        if complete {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn judge(
+    cell: &Cell,
+    conversation: &ConversationId,
+    files: &[FakeFile],
+    parts: Vec<Part>,
+    transcript: Transcript,
+) -> Played {
+    let spoken = transcript
+        .visible(conversation)
+        .flat_map(|message| &message.contents.files)
+        .find(|file| file.mime.starts_with("audio/"))
+        .map(|file| Shown::File(file.sha256));
+    let texts = transcript.visible_texts(conversation);
+    // What could not be spoken may be written; both are the voice.
+    let voice = spoken.unwrap_or_else(|| Shown::Text(SPOKEN.to_owned()));
+    let mut expected = vec![(Shown::Text(TEXT.to_owned()), "text".to_owned())];
+    if cell.column.is_spoken() {
+        expected.push((voice, "voice".to_owned()));
+    }
+    expected.extend(files.iter().map(|file| (Shown::File(file.sha256()), file.filename.clone())));
+    expected.push((Shown::Text(SECOND.to_owned()), "text".to_owned()));
+
+    let order: Vec<Shown> = expected.iter().map(|(shown, _)| shown.clone()).collect();
+    let missing = transcript.missing(conversation, &order);
+    let names = expected.iter().filter(|(shown, _)| missing.contains(shown)).map(|(_, name)| name.clone());
+    let missing: Vec<String> = names.collect();
+    let told = |name: &&String| texts.iter().any(|text| is_notice(text) && text.to_lowercase().contains(*name));
+    let untold = missing.iter().filter(|name| !told(name)).cloned().collect();
+    let duplicates = transcript.duplicates(conversation);
+    let messages: Vec<_> = transcript.visible(conversation).collect();
+    let together = |message: &MessageRef| {
+        let found = messages.iter().find(|known| known.id == *message);
+        found.and_then(|found| found.album.clone()).unwrap_or_else(|| message.clone())
+    };
+    let labelled = messages.iter().filter(|message| message.is_labelled()).map(|message| together(&message.id));
+    let repeats = |all: bool| -> BTreeSet<MessageRef> {
+        let some = duplicates.iter().filter(|duplicate| all || !duplicate.labelled);
+        some.map(|duplicate| together(&duplicate.message)).collect()
+    };
+    Played {
+        settled: false,
+        met: false,
+        missing,
+        untold,
+        duplicates: repeats(true).len(),
+        unlabelled: repeats(false).len(),
+        labels: labelled.collect::<BTreeSet<_>>().len(),
+        out_of_order: transcript.out_of_order(conversation, &order),
+        parts,
+        transcript,
+    }
+}
+
+/// Whether a text is none of the replies, and so tells of what did not arrive.
+fn is_notice(text: &str) -> bool {
+    ![TEXT, SECOND, SPOKEN].iter().any(|reply| text.contains(reply))
+}

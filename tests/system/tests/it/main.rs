@@ -1,0 +1,11 @@
+//! The whole system: the real binary and the built product against fake platforms, and the rules of the house.
+
+mod architecture;
+mod boundaries;
+mod canary;
+mod console_session;
+mod crash_matrix;
+mod durability;
+mod fault_matrix;
+mod kill_matrix;
+mod product;
