@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
     // The system tests run the real binary, which cargo builds for no other package's tests.
     cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])?;
     if there_is("nextest") {
-        cargo("the tests", ["nextest", "run", "--workspace", "--no-tests", "fail"])?;
+        cargo("the tests", ["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests", "fail"])?;
         cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"])
     } else {
         cargo("the tests", ["test", "--workspace"])

@@ -1,6 +1,6 @@
 //! The turn: the model is asked, its tools are run, and what they yield becomes one response, in spite of any crash.
 //!
-//! [`run`] drives one turn from its queue entry to its commit. Everything that matters is journalled on the way, so
+//! [`run()`] drives one turn from its queue entry to its commit. Everything that matters is journalled on the way, so
 //! that the next process goes on where this one died: [`rounds`] is what is known of a turn, [`calls`] runs tools,
 //! [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
 

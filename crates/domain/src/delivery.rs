@@ -141,7 +141,8 @@ pub enum Step {
 pub enum DoubtStep {
     /// Begin it again as it is: a repeat can't arrive twice.
     Repeat,
-    /// Look for it in the channel's history: one match is [`Event::Found`], anything else [`Event::NotFound`].
+    /// Look for it in the channel's history: one match is [`Event::Found`], for anything else see
+    /// [`without_certainty`].
     LookUp,
     /// Begin it again with a label ([`Event::Relabelled`]).
     Resend,

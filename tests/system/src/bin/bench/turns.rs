@@ -94,7 +94,7 @@ fn script() -> Script {
         answers: vec![
             answer("one part", vec![text("A short reply.")]),
             answer("three parts", vec![text(&long)]),
-            answer("streamed", vec![text("The beginning, "), Piece::WaitMs(60), text("and the end.")]),
+            answer("streamed", vec![text("The beginning, "), Piece::WaitMs(400), text("and the end.")]),
             answer("one tool call", vec![call]),
             answer("one tool call", vec![text("There are no files.")]),
         ],

@@ -227,7 +227,7 @@ fn script(column: Column) -> Script {
         pick: Pick::ByProgress,
         answers: vec![
             when("first", calls),
-            when("first", vec![said(head), Piece::WaitMs(60), said(tail)]),
+            when("first", vec![said(head), Piece::WaitMs(400), said(tail)]),
             when("second", vec![said(SECOND)]),
         ],
     }
