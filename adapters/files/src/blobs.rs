@@ -150,10 +150,10 @@ impl Arriving {
         Ok(Self { store, temp, hasher: sha2::Sha256::new(), bytes: 0 })
     }
 
-    fn publish(self, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
+    fn publish(mut self, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
         let sha256 = Sha256(self.hasher.finalize().into());
         let (mime, media) = detect::file(self.temp.file(), hint).map_err(writing_failed)?;
-        self.temp.file().sync_all().map_err(writing_failed)?;
+        self.temp.sync().map_err(writing_failed)?;
         let (shard, publishing) = self.store.shard(&sha256).map_err(writing_failed)?;
         if still_wanted.strong_count() == 0 {
             return Err(writing_failed(io::ErrorKind::Interrupted.into()));
@@ -171,7 +171,7 @@ impl Sink for Arriving {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.hasher.update(bytes);
-        io::Write::write_all(&mut self.temp.file(), bytes).map_err(writing_failed)?;
+        self.temp.append(bytes).map_err(writing_failed)?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }

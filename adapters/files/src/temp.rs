@@ -2,14 +2,18 @@
 
 use std::{
     fs::{File, TryLockError},
-    io,
+    io::{self, Write},
     sync::atomic::{AtomicU64, Ordering},
+    thread::{self, JoinHandle},
 };
 
 use cap_std::fs::{Dir, OpenOptions};
 
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
+
+/// After how many bytes the disk is asked to begin with them.
+const SYNC_EVERY: u64 = 8 << 20;
 
 /// A file under a temporary name in the directory where it will get its own.
 ///
@@ -20,6 +24,9 @@ pub(crate) struct TempFile {
     name: String,
     file: File,
     published: bool,
+    /// How many bytes were written since the disk was last asked to take them.
+    unsynced: u64,
+    syncing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl TempFile {
@@ -35,7 +42,8 @@ impl TempFile {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 opened => opened?.into_std(),
             };
-            let temp = Self { directory: directory.try_clone()?, name, file, published: false };
+            let directory = directory.try_clone()?;
+            let temp = Self { directory, name, file, published: false, unsynced: 0, syncing: None };
             match temp.file.lock() {
                 Ok(()) => {}
                 // Where nothing can be locked, nothing is taken for a leftover either.
@@ -43,7 +51,7 @@ impl TempFile {
                 Err(error) => return Err(error),
             }
             // Between the two calls above, a cleaner could take the file for a leftover.
-            if directory.symlink_metadata(&temp.name).is_ok() {
+            if temp.directory.symlink_metadata(&temp.name).is_ok() {
                 return Ok(temp);
             }
         }
@@ -52,6 +60,34 @@ impl TempFile {
     /// The file, opened for reading and writing.
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Writes at the file's end. The disk begins with what is there while more comes, so that [`TempFile::sync`] need not
+    /// wait for all of it.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced >= SYNC_EVERY && self.syncing.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.await_sync()?;
+            self.unsynced = 0;
+            let file = self.file.try_clone()?;
+            self.syncing = Some(thread::Builder::new().spawn(move || file.sync_data())?);
+        }
+        Ok(())
+    }
+
+    /// Returns when all bytes are on disk.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        // The system tells an error once, to whoever synced first: it must not be lost with that thread.
+        self.await_sync()?;
+        self.file.sync_all()
+    }
+
+    fn await_sync(&mut self) -> io::Result<()> {
+        match self.syncing.take() {
+            Some(syncing) => syncing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs panicked"))),
+            None => Ok(()),
+        }
     }
 
     /// The directory in which it lies.

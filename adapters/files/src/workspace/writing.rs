@@ -1,7 +1,7 @@
 //! A file on its way into a workspace, and out of it.
 
 use std::{
-    io::{self, Write},
+    io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -75,9 +75,9 @@ impl Writing {
 
     /// Makes the bytes durable, gives the file its name, makes that durable too, and returns the file's size.
     pub(super) fn publish(self, mode: WriteMode, still_wanted: &Weak<()>) -> Result<u64, WorkspaceError> {
-        let Self { path, name, temp, mut room } = self;
+        let Self { path, name, mut temp, mut room } = self;
         let failed = |error| failure(&path, error);
-        temp.file().sync_all().map_err(failed)?;
+        temp.sync().map_err(failed)?;
         let parent = temp.directory().try_clone().map_err(failed)?;
         if still_wanted.strong_count() == 0 {
             return Err(failed(io::ErrorKind::Interrupted.into()));
@@ -109,7 +109,7 @@ impl Sink for Writing {
         if !self.room.take(bytes.len() as u64).map_err(|error| failure(&self.path, error))? {
             return Err(WorkspaceError::QuotaExceeded { quota: self.room.place.quota });
         }
-        self.temp.file().write_all(bytes).map_err(|error| failure(&self.path, error))
+        self.temp.append(bytes).map_err(|error| failure(&self.path, error))
     }
 }
 
