@@ -1,0 +1,192 @@
+//! What follows which answer, and that every part ends settled whatever happens.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::{PartId, TurnId};
+
+const RULES: DeliveryRules = DeliveryRules {
+    max_age: Duration::from_secs(60),
+    on_doubt: OnDoubt::Resend,
+    backoff: Duration::from_millis(100),
+    backoff_cap: Duration::from_secs(5),
+};
+const NO_KEY: DoubtRules = DoubtRules { idempotency: Idempotency::None, can_look_up: false };
+const NONCE: DoubtRules = DoubtRules { idempotency: Idempotency::Key { window_ms: Some(10_000) }, can_look_up: true };
+
+fn part(state: PartState) -> Part {
+    Part {
+        id: PartId(Uuid::from_u128(1)),
+        conversation: "console:main".parse().expect("a conversation"),
+        turn: TurnId(Uuid::from_u128(2)),
+        position: 0,
+        content: PartContent::of_text("hello"),
+        state,
+        attempts: 1,
+        first_attempt_at: Some(Timestamp(0)),
+        labelled: false,
+        target: None,
+        reply_to: None,
+        created_at: Timestamp(0),
+    }
+}
+
+fn doubtful() -> Part {
+    part(PartState::InDoubt { until: Timestamp(0), reason: "reset".into() })
+}
+
+#[test]
+fn the_platforms_wait_is_a_floor() {
+    let limited = SendError::NotSent { retry_after_ms: Some(7_000), reason: "429".into() };
+    let next = advance(&part(PartState::Sending), Event::Answered(Err(limited)), Timestamp(1_000), &RULES);
+    assert_eq!(next.state, PartState::Waiting { until: Timestamp(8_000), reason: "429".into() });
+    assert_eq!(next_step(&next, Timestamp(7_999), &RULES), Step::Wait(Timestamp(8_000)));
+    assert_eq!(next_step(&next, Timestamp(8_000), &RULES), Step::Begin);
+}
+
+#[test]
+fn what_was_interrupted_is_in_doubt_and_probed_before_it_is_sent_again() {
+    let next = advance(&part(PartState::Sending), Event::Interrupted, Timestamp(5), &RULES);
+    assert_eq!(next_step(&next, Timestamp(5), &RULES), Step::Probe);
+    let untouched = advance(&part(PartState::Pending), Event::Interrupted, Timestamp(5), &RULES);
+    assert_eq!(untouched.state, PartState::Pending);
+}
+
+#[test]
+fn without_a_key_doubt_is_resent_once_and_labelled() {
+    assert_eq!(after_doubt(&doubtful(), Timestamp(1), &RULES, NO_KEY), DoubtStep::Resend);
+    let again = advance(&doubtful(), Event::Relabelled, Timestamp(1), &RULES);
+    assert!(again.labelled && next_step(&again, Timestamp(1), &RULES) == Step::Begin);
+    let twice = Part { labelled: true, ..doubtful() };
+    assert!(matches!(after_doubt(&twice, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
+    let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
+    assert!(matches!(after_doubt(&doubtful(), Timestamp(1), &hold, NO_KEY), DoubtStep::GiveUp(_)));
+}
+
+#[test]
+fn a_key_is_trusted_within_its_window_and_looked_up_after_it() {
+    assert_eq!(after_doubt(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
+    assert_eq!(after_doubt(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
+}
+
+#[test]
+fn a_repeat_that_did_not_arrive_leaves_the_first_send_in_doubt() {
+    let limited = || Err(SendError::NotSent { retry_after_ms: Some(9_000), reason: "429".into() });
+    let repeated = advance(&part(PartState::Sending), Event::RepeatAnswered(limited()), Timestamp(0), &RULES);
+    assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(9_000), reason: "429".into() });
+}
+
+#[test]
+fn no_wait_outlasts_the_largest_age() {
+    let waiting = part(PartState::Waiting { until: Timestamp(i64::MAX), reason: "429".into() });
+    assert_eq!(next_step(&waiting, Timestamp(5), &RULES), Step::Wait(Timestamp(60_000)));
+}
+
+#[test]
+fn probes_in_vain_come_less_and_less_often() {
+    let wait = |probes| {
+        let down = Event::StillUnreachable { reason: "down".into(), probes };
+        match advance(&doubtful(), down, Timestamp(0), &RULES).state {
+            PartState::InDoubt { until, .. } => until.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(wait(1) >= 200 && wait(4) >= 8 * wait(1) / 2 && wait(40) <= 6_250, "{} {} {}", wait(1), wait(4), wait(40));
+}
+
+#[test]
+fn edits_are_repeated_and_never_labelled() {
+    let edit = Part { target: Some(MessageRef("7".into())), ..doubtful() };
+    assert_eq!(after_doubt(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Repeat);
+}
+
+#[test]
+fn what_is_too_old_is_given_up_and_says_whether_it_may_have_arrived() {
+    let now = Timestamp(60_000);
+    assert!(matches!(next_step(&doubtful(), now, &RULES), Step::GiveUp(FailureReason::MayHaveArrived { .. })));
+    let pending = part(PartState::Pending);
+    assert!(matches!(next_step(&pending, now, &RULES), Step::GiveUp(FailureReason::Expired { .. })));
+}
+
+fn answers() -> impl Strategy<Value = Result<Vec<MessageRef>, SendError>> {
+    let reason = || "scripted".to_owned();
+    prop_oneof![
+        1 => Just(Ok(vec![MessageRef("1".into())])),
+        4 => proptest::option::of(0u64..3_000)
+            .prop_map(move |retry_after_ms| Err(SendError::NotSent { retry_after_ms, reason: reason() })),
+        4 => Just(Err(SendError::InDoubt { reason: reason() })),
+        1 => Just(Err(SendError::Refused { refusal: Refusal::Other, reason: reason() })),
+        1 => Just(Err(SendError::Forbidden { reason: reason() })),
+    ]
+}
+
+proptest! {
+    /// A driver that does only what the steps say always settles the part, sends it again unlabelled after a doubt
+    /// only where that can't arrive twice, and never waits beyond the largest age.
+    #[test]
+    fn random_events_always_settle(
+        answers in proptest::collection::vec((answers(), any::<bool>(), any::<bool>()), 1..60),
+        nonce in any::<bool>(), hold in any::<bool>(), edit in any::<bool>(),
+    ) {
+        let channel = if nonce { NONCE } else { NO_KEY };
+        let rules = DeliveryRules { on_doubt: if hold { OnDoubt::Hold } else { OnDoubt::Resend }, ..RULES };
+        let mut now = Timestamp(0);
+        let mut part = part(PartState::Pending);
+        part.attempts = 0;
+        part.first_attempt_at = None;
+        part.target = edit.then(|| MessageRef("9".into()));
+        let mut script = answers.into_iter().cycle();
+        let mut doubts_without_key = 0;
+        for _ in 0..5_000 {
+            let (answer, crash, reachable) = script.next().expect("a cycle has no end");
+            match next_step(&part, now, &rules) {
+                Step::Done => break,
+                Step::Prepare => prop_assert!(false, "a text needs no preparation"),
+                Step::Wait(until) => {
+                    prop_assert!(until > now);
+                    now = until;
+                }
+                Step::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
+                Step::Begin => {
+                    part = advance(&part, Event::Begun, now, &rules);
+                    let refused = matches!(answer, Err(SendError::Refused { .. }));
+                    let doubt = crash || matches!(answer, Err(SendError::InDoubt { .. }));
+                    let outcome = if crash { Event::Interrupted } else { Event::Answered(answer) };
+                    part = advance(&part, outcome, now, &rules);
+                    if doubt && !edit && !nonce {
+                        doubts_without_key += 1;
+                    } else if refused && !crash {
+                        let reason = FailureReason::Refused { reason: "scripted".into() };
+                        part = advance(&part, Event::GivenUp(reason), now, &rules);
+                    }
+                }
+                Step::Probe if !reachable => {
+                    let down = Event::StillUnreachable { reason: "down".into(), probes: 1 };
+                    part = advance(&part, down, now, &rules);
+                }
+                Step::Probe => match after_doubt(&part, now, &rules, channel) {
+                    DoubtStep::Repeat => {
+                        part = advance(&part, Event::Begun, now, &rules);
+                        part = advance(&part, Event::RepeatAnswered(answer), now, &rules);
+                    }
+                    DoubtStep::LookUp => part = advance(&part, Event::Relabelled, now, &rules),
+                    DoubtStep::Resend => {
+                        prop_assert!(!hold && !part.labelled);
+                        part = advance(&part, Event::Relabelled, now, &rules);
+                    }
+                    DoubtStep::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
+                },
+            }
+            // A part that is still `Sending` here was begun again after a doubt: the process dies once more.
+            if part.state == PartState::Sending {
+                part = advance(&part, Event::Interrupted, now, &rules);
+            }
+            // Restarts and answers take their time too.
+            now = now.plus(Duration::from_millis(25));
+        }
+        prop_assert!(part.state.is_settled(), "{:?} after {} attempts", part.state, part.attempts);
+        prop_assert!(doubts_without_key <= 2, "sent again more than once without a key");
+        prop_assert!(!edit || !part.labelled, "an edit was labelled");
+    }
+}
