@@ -227,7 +227,7 @@ impl Channel for ConsoleChannel {
         let (file, bytes) = opened.map_err(|reason| FetchError::Refused { reason: reason.to_string() })?;
         let content = ReaderStream::with_capacity(file, 64 * 1024).boxed();
         let content = progress::watched(content, &self.screen, &reference.filename, Some(bytes));
-        Ok(IncomingFile { bytes: Some(bytes), content })
+        Ok(IncomingFile::Bytes { bytes: Some(bytes), content })
     }
 }
 

@@ -82,5 +82,6 @@ fn refer(path: &Path) -> FileReference {
         mime: None,
         bytes: None,
         caption: String::new(),
+        stored: None,
     })
 }

@@ -14,7 +14,11 @@ use satchel_ports::{BlobError, Blobs, ByteStream};
 use tokio::{
     fs::{self, File, OpenOptions},
     io::AsyncWriteExt,
+    task::JoinHandle,
 };
+
+/// After how many bytes the disk is asked to begin with them, so that the end need not wait for all of it.
+const SYNC_EVERY: usize = 8 << 20;
 
 /// Opens a file's bytes.
 pub(crate) async fn open_blob(blobs: &dyn Blobs, sha256: &Sha256) -> Result<ByteStream, SendError> {
@@ -50,11 +54,28 @@ pub(crate) async fn save(
 }
 
 async fn copy(content: &mut ByteStream, file: &mut File, path: &Path) -> Result<(), SendError> {
+    let mut unsynced = 0;
+    let mut syncing: Option<JoinHandle<io::Result<()>>> = None;
     while let Some(chunk) = content.next().await {
         let chunk = chunk.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
         file.write_all(&chunk).await.map_err(|error| refused(&error, "write", path))?;
+        unsynced += chunk.len();
+        if unsynced >= SYNC_EVERY && syncing.as_ref().is_none_or(JoinHandle::is_finished) {
+            synced(syncing.take(), path).await?;
+            unsynced = 0;
+            let file = file.try_clone().await.map_err(|error| refused(&error, "write", path))?;
+            syncing = Some(tokio::spawn(async move { file.sync_data().await }));
+        }
     }
-    file.flush().await.map_err(|error| refused(&error, "write", path))
+    file.flush().await.map_err(|error| refused(&error, "write", path))?;
+    // The system tells an error once, to whoever synced first: it must not be lost with that task.
+    synced(syncing, path).await
+}
+
+async fn synced(syncing: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
+    let Some(syncing) = syncing else { return Ok(()) };
+    let synced = syncing.await.unwrap_or_else(|broken| Err(io::Error::other(broken)));
+    synced.map_err(|error| refused(&error, "write", path))
 }
 
 /// Tells what a failed write means: a full disk may empty, a forbidden directory needs the person.

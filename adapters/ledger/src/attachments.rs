@@ -3,16 +3,17 @@
 use satchel_domain::{
     Attachment, ConversationId, Message, OutgoingResponse, PartContent, ToolOutcome, TurnId, part::FileItem,
 };
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 
 use crate::{
     error::{Error, Result},
     rows,
+    session::Session,
 };
 
 /// Stores a file that is new and gives it its number; one that is known gets the number that it has.
 pub(crate) async fn store(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     conversation: &ConversationId,
     turn: TurnId,
     attachment: &mut Attachment,
@@ -23,7 +24,7 @@ pub(crate) async fn store(
     }
     let known: Option<(String, i64)> = sqlx::query_as("SELECT conversation, number FROM attachments WHERE id = $1")
         .bind(attachment.id.0)
-        .fetch_optional(&mut *connection)
+        .fetch_optional(session.connection().await?)
         .await?;
     if let Some((owner, number)) = known {
         if owner != conversation.to_string() {
@@ -36,7 +37,7 @@ pub(crate) async fn store(
         "UPDATE lanes SET last_number = last_number + 1 WHERE conversation = $1 RETURNING last_number",
     )
     .bind(conversation.to_string())
-    .fetch_one(&mut *connection)
+    .fetch_one(session.connection().await?)
     .await?;
     attachment.number = rows::number(number, "number of an attachment")?;
     sqlx::query(
@@ -48,7 +49,7 @@ pub(crate) async fn store(
     .bind(turn.0)
     .bind(attachment.sha256.0.as_slice())
     .bind(Json(&*attachment))
-    .execute(connection)
+    .execute(session.connection().await?)
     .await?;
     Ok(())
 }

@@ -6,49 +6,51 @@ use satchel_domain::{
     part::PlannedPart,
 };
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments,
+    batch::Batch,
     error::Result,
-    journal::{open_stream, queued_sequence},
-    lanes, parts,
+    journal::{Standing, standing},
+    parts,
     process::Process,
+    session::Session,
 };
 
 /// Completes a turn and returns its first part, if it was begun.
 pub(crate) async fn complete_turn(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     process: &Process,
     lease: &Lease,
     mut completed: CompletedTurn,
 ) -> Result<Option<Part>> {
-    lanes::check(connection, lease).await?;
+    let standing = standing(session, lease, completed.turn).await?;
     let now = process.now();
-    let sequence = queued_sequence(connection, lease, completed.turn).await?;
-    number_files(connection, lease, &mut completed).await?;
-    consume(connection, lease, &completed).await?;
-    write_history(connection, lease, &completed).await?;
-    sqlx::query("UPDATE turns SET state = 'completed', ending = $2, response = $3, completed_at = $4 WHERE id = $1")
+    number_files(session, lease, &mut completed).await?;
+    let mut batch = Batch::default();
+    consume(&mut batch, lease, &completed);
+    write_history(&mut batch, lease, &completed);
+    batch
+        .add("UPDATE turns SET state = 'completed', ending = $2, response = $3, completed_at = $4 WHERE id = $1")
         .bind(completed.turn.0)
         .bind(Json(&completed.ending))
         .bind(Json(&completed.response))
-        .bind(now.0)
-        .execute(&mut *connection)
-        .await?;
-    for told in &completed.told {
-        sqlx::query("UPDATE parts SET told = 1 WHERE id = $1 AND conversation = $2")
-            .bind(told.0)
+        .bind(now.0);
+    if !completed.told.is_empty() {
+        batch
+            .add("UPDATE parts SET told = 1 WHERE conversation = $1 AND hex(id) IN (SELECT value FROM json_each($2))")
             .bind(lease.conversation.to_string())
-            .execute(&mut *connection)
-            .await?;
+            .bind(Json(completed.told.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>()));
     }
-    write_parts(connection, lease, &completed, sequence, now).await
+    let begun = write_parts(&mut batch, lease, completed, standing, now);
+    session.finish(batch);
+    Ok(begun)
 }
 
 /// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them.
-async fn number_files(connection: &mut SqliteConnection, lease: &Lease, completed: &mut CompletedTurn) -> Result<()> {
+async fn number_files(session: &mut Session<'_>, lease: &Lease, completed: &mut CompletedTurn) -> Result<()> {
     let turn = completed.turn;
     let history = match &mut completed.history {
         HistoryChange::Append(messages) => messages.as_mut_slice(),
@@ -58,77 +60,67 @@ async fn number_files(connection: &mut SqliteConnection, lease: &Lease, complete
         .chain(completed.plan.parts.iter_mut().flat_map(|planned| attachments::of_content(&mut planned.content)))
         .chain(history.iter_mut().flat_map(attachments::of_message));
     for attachment in named.filter(|attachment| attachment.number == 0) {
-        attachments::store(connection, &lease.conversation, turn, attachment).await?;
+        attachments::store(session, &lease.conversation, turn, attachment).await?;
     }
     Ok(())
 }
 
-async fn consume(connection: &mut SqliteConnection, lease: &Lease, completed: &CompletedTurn) -> Result<()> {
-    sqlx::query("UPDATE inbox SET consumed_by = $1 WHERE turn = $1 AND consumed_by IS NULL")
-        .bind(completed.turn.0)
-        .execute(&mut *connection)
-        .await?;
+fn consume(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
+    batch.add("UPDATE inbox SET consumed_by = $1 WHERE turn = $1 AND consumed_by IS NULL").bind(completed.turn.0);
     for InboxId(steered) in &completed.steered {
         // An id that isn't found is that of a message that was edited meanwhile: it stays queued, in its new words.
-        let own_turn: Option<Uuid> = sqlx::query_scalar(
-            "UPDATE inbox SET consumed_by = $2 WHERE id = $1 AND conversation = $3 AND consumed_by IS NULL \
-             RETURNING turn",
-        )
-        .bind(steered)
-        .bind(completed.turn.0)
-        .bind(lease.conversation.to_string())
-        .fetch_optional(&mut *connection)
-        .await?;
-        sqlx::query(
-            "UPDATE turns SET state = 'merged', merged_into = $2 WHERE id = $1 AND state = 'queued' \
-             AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = $1 AND consumed_by IS NULL)",
-        )
-        .bind(own_turn)
-        .bind(completed.turn.0)
-        .execute(&mut *connection)
-        .await?;
+        batch
+            .add("UPDATE inbox SET consumed_by = $2 WHERE id = $1 AND conversation = $3 AND consumed_by IS NULL")
+            .bind(steered)
+            .bind(completed.turn.0)
+            .bind(lease.conversation.to_string());
+        batch
+            .add(
+                "UPDATE turns SET state = 'merged', merged_into = $2 \
+                 WHERE id = (SELECT turn FROM inbox WHERE id = $1 AND consumed_by = $2) AND state = 'queued' \
+                 AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND consumed_by IS NULL)",
+            )
+            .bind(steered)
+            .bind(completed.turn.0);
     }
-    Ok(())
 }
 
-async fn write_history(connection: &mut SqliteConnection, lease: &Lease, completed: &CompletedTurn) -> Result<()> {
-    let conversation = lease.conversation.to_string();
+fn write_history(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
     match &completed.history {
+        HistoryChange::Append(messages) if messages.is_empty() => {}
         HistoryChange::Append(messages) => {
-            for message in messages {
-                sqlx::query("INSERT INTO history (conversation, turn, message) VALUES ($1, $2, $3)")
-                    .bind(&conversation)
-                    .bind(completed.turn.0)
-                    .bind(Json(message))
-                    .execute(&mut *connection)
-                    .await?;
-            }
+            batch
+                .add(
+                    "INSERT INTO history (conversation, turn, message) \
+                     SELECT $1, $2, value FROM json_each($3) ORDER BY key",
+                )
+                .bind(lease.conversation.to_string())
+                .bind(completed.turn.0)
+                .bind(Json(messages));
         }
         HistoryChange::Reset => {
-            sqlx::query(
-                "UPDATE lanes SET history_after = \
+            batch
+                .add(
+                    "UPDATE lanes SET history_after = \
                      (SELECT COALESCE(MAX(sequence), 0) FROM history WHERE conversation = $1) WHERE conversation = $1",
-            )
-            .bind(&conversation)
-            .execute(connection)
-            .await?;
+                )
+                .bind(lease.conversation.to_string());
         }
     }
-    Ok(())
 }
 
 /// Stores the plan's parts, the first of them as the continuation of what was streamed, and begins it if it may.
-async fn write_parts(
-    connection: &mut SqliteConnection,
+fn write_parts(
+    batch: &mut Batch,
     lease: &Lease,
-    completed: &CompletedTurn,
-    sequence: i64,
+    completed: CompletedTurn,
+    standing: Standing,
     now: Timestamp,
-) -> Result<Option<Part>> {
-    let stream = open_stream(connection, completed.turn).await?;
-    let mut planned = completed.plan.parts.clone();
+) -> Option<Part> {
+    let Standing { sequence, stream, busy } = standing;
+    let mut planned = completed.plan.parts;
     if let Some(stream) = &stream {
-        sqlx::query("DELETE FROM parts WHERE id = $1").bind(stream.id.0).execute(&mut *connection).await?;
+        batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);
         if planned.iter().all(|planned| planned.refused.is_some()) {
             // Nothing will be written over what was streamed, so it must go.
             planned.insert(0, PlannedPart::of(PartContent::Withdraw));
@@ -155,15 +147,14 @@ async fn write_parts(
             if let Some(stream) = &stream {
                 part = continue_stream(part, stream, now);
             }
-            let ready = part.state == PartState::Pending && !part.content.needs_preparation();
-            if ready && !parts::is_busy(connection, &lease.conversation, completed.turn).await? {
+            if part.state == PartState::Pending && !part.content.needs_preparation() && !busy {
                 part = delivery::advance(&part, Event::Begun, now, &DeliveryRules::default());
                 begun = Some(part.clone());
             }
         }
-        parts::insert(connection, &part, sequence).await?;
+        parts::insert(batch, &part, sequence);
     }
-    Ok(begun)
+    begun
 }
 
 /// The plan's first part as the continuation of the streamed one.

@@ -28,6 +28,8 @@ pub(crate) enum Error {
     Row { what: &'static str },
     #[error("the transaction that it was part of failed")]
     Group(#[source] Arc<Error>),
+    #[error("no space is left")]
+    Full,
     #[error("the job ended in a panic")]
     Panicked,
     #[error("the writer has stopped")]
@@ -50,10 +52,11 @@ impl Error {
     }
 
     /// Whether the disk, or the size that the database may have, is used up.
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Group(shared) => shared.is_full(),
             Self::Statement(error) => is_full(error),
+            Self::Full => true,
             _ => false,
         }
     }

@@ -2,33 +2,34 @@
 
 use satchel_domain::{Attachment, InboxId, RefusedFile, TurnId};
 use satchel_ports::ledger::Lease;
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments,
+    batch::Batch,
     error::{Error, Result},
     lanes,
+    session::Session,
 };
 
 /// Stores a fetched file as the `index`th of a message and numbers it.
 pub(crate) async fn store_file(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     lease: &Lease,
     message: InboxId,
     index: u32,
     mut attachment: Attachment,
 ) -> Result<Attachment> {
-    lanes::check(connection, lease).await?;
-    let (sequence, turn) = find(connection, lease, message).await?;
-    attachments::store(connection, &lease.conversation, turn, &mut attachment).await?;
+    let (sequence, turn) = find(session, lease, message).await?;
+    attachments::store(session, &lease.conversation, turn, &mut attachment).await?;
     let stored = sqlx::query(
         "UPDATE inbox_files SET state = 'stored', attachment = $3, refused = NULL WHERE message = $1 AND position = $2",
     )
     .bind(sequence)
     .bind(i64::from(index))
     .bind(attachment.id.0)
-    .execute(connection)
+    .execute(session.connection().await?)
     .await?;
     require_file(stored.rows_affected(), message, index)?;
     Ok(attachment)
@@ -36,32 +37,36 @@ pub(crate) async fn store_file(
 
 /// Records that the `index`th file of a message was not taken.
 pub(crate) async fn refuse_file(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     lease: &Lease,
     message: InboxId,
     index: u32,
     refused: &RefusedFile,
 ) -> Result<()> {
-    lanes::check(connection, lease).await?;
-    let (sequence, _) = find(connection, lease, message).await?;
+    let (sequence, _) = find(session, lease, message).await?;
     let stored = sqlx::query(
         "UPDATE inbox_files SET state = 'refused', attachment = NULL, refused = $3 WHERE message = $1 AND position = $2",
     )
     .bind(sequence)
     .bind(i64::from(index))
     .bind(Json(refused))
-    .execute(connection)
+    .execute(session.connection().await?)
     .await?;
     require_file(stored.rows_affected(), message, index)
 }
 
-async fn find(connection: &mut SqliteConnection, lease: &Lease, message: InboxId) -> Result<(i64, TurnId)> {
-    let found: Option<(i64, Uuid)> =
-        sqlx::query_as("SELECT sequence, turn FROM inbox WHERE id = $1 AND conversation = $2")
-            .bind(message.0)
-            .bind(lease.conversation.to_string())
-            .fetch_optional(connection)
-            .await?;
+/// Finds a message of the lane, if the lease is valid.
+async fn find(session: &mut Session<'_>, lease: &Lease, message: InboxId) -> Result<(i64, TurnId)> {
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let found = batch
+        .add("SELECT sequence, turn FROM inbox WHERE id = $1 AND conversation = $2")
+        .bind(message.0)
+        .bind(lease.conversation.to_string())
+        .id();
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    let found: Option<(i64, Uuid)> = answers.first(found)?;
     let (sequence, turn) = found.ok_or_else(|| Error::unknown(format!("message {message}")))?;
     Ok((sequence, TurnId(turn)))
 }

@@ -5,78 +5,114 @@ use satchel_domain::{
     delivery::{self, DeliveryRules, Event},
 };
 use satchel_ports::ledger::{JournalEntry, Lease};
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments,
+    batch::{Answers, Batch, Statement},
     error::{Error, Result},
     lanes, parts,
     process::Process,
     rows::{PartRow, select_part},
+    session::Session,
 };
+
+/// Where an incomplete turn stands in its lane.
+pub(crate) struct Standing {
+    /// Its place in the order of the lane.
+    pub(crate) sequence: i64,
+    /// The message in which it streams.
+    pub(crate) stream: Option<Part>,
+    /// Whether something of another turn is unsettled.
+    pub(crate) busy: bool,
+}
+
+/// Reads where an incomplete turn stands, if the lease is valid.
+pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<Standing> {
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let sequence = read_sequence(&mut batch, lease, turn);
+    let stream = read_stream(&mut batch, turn);
+    let busy = parts::read_busy(&mut batch, &lease.conversation, turn);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    Ok(Standing {
+        sequence: require_sequence(&answers, sequence, turn)?,
+        stream: answers.first::<PartRow>(stream)?.map(Part::try_from).transpose()?,
+        busy: parts::is_busy(&answers, busy)?,
+    })
+}
 
 /// Records a model message and marks what was injected before it as taken up.
 pub(crate) async fn journal_message(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     lease: &Lease,
     turn: TurnId,
     entry: &JournalEntry,
 ) -> Result<()> {
-    lanes::check(connection, lease).await?;
-    queued_sequence(connection, lease, turn).await?;
     let JournalEntry::Model { steered, .. } = entry else {
         return Err(Error::unknown("model message to journal"));
     };
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let sequence = read_sequence(&mut batch, lease, turn);
     for message in steered {
-        sqlx::query("UPDATE inbox SET steered_into = $2 WHERE id = $1 AND conversation = $3 AND consumed_by IS NULL")
+        batch
+            .add("UPDATE inbox SET steered_into = $2 WHERE id = $1 AND conversation = $3 AND consumed_by IS NULL")
             .bind(message.id.0)
             .bind(turn.0)
-            .bind(lease.conversation.to_string())
-            .execute(&mut *connection)
-            .await?;
+            .bind(lease.conversation.to_string());
     }
-    append(connection, turn, None, entry).await
+    append(&mut batch, turn, None, entry);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    require_sequence(&answers, sequence, turn)?;
+    Ok(())
 }
 
 /// Records what a call yielded together with its new files, and returns it with their numbers.
 pub(crate) async fn journal_outcome(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     lease: &Lease,
     turn: TurnId,
     ordinal: u32,
     mut outcome: ToolOutcome,
 ) -> Result<ToolOutcome> {
-    lanes::check(connection, lease).await?;
-    queued_sequence(connection, lease, turn).await?;
+    standing(session, lease, turn).await?;
     for attachment in attachments::of_outcome(&mut outcome) {
-        attachments::store(connection, &lease.conversation, turn, attachment).await?;
+        attachments::store(session, &lease.conversation, turn, attachment).await?;
     }
     let entry = JournalEntry::Outcome { ordinal, outcome: outcome.clone() };
-    append(connection, turn, Some(ordinal), &entry).await?;
+    let mut batch = Batch::default();
+    append(&mut batch, turn, Some(ordinal), &entry);
+    session.run(batch).await?;
     Ok(outcome)
 }
 
 /// Whether an earlier reply is under way, so that a turn can't stream yet.
-pub(crate) async fn must_wait(connection: &mut SqliteConnection, lease: &Lease, turn: TurnId) -> Result<bool> {
-    lanes::check(connection, lease).await?;
-    parts::is_busy(connection, &lease.conversation, turn).await
+pub(crate) async fn must_wait(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<bool> {
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let busy = parts::read_busy(&mut batch, &lease.conversation, turn);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    parts::is_busy(&answers, busy)
 }
 
 /// Begins the message in which a turn streams; `None` while anything else of the lane is unsettled.
 pub(crate) async fn begin_stream(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     process: &Process,
     lease: &Lease,
     turn: TurnId,
     reply_to: Option<MessageRef>,
 ) -> Result<Option<Part>> {
-    lanes::check(connection, lease).await?;
-    let sequence = queued_sequence(connection, lease, turn).await?;
-    if let Some(open) = open_stream(connection, turn).await? {
-        return Ok(Some(open));
+    let standing = standing(session, lease, turn).await?;
+    if standing.stream.is_some() {
+        return Ok(standing.stream);
     }
-    if parts::is_busy(connection, &lease.conversation, turn).await? {
+    if standing.busy {
         return Ok(None);
     }
     let now = process.now();
@@ -95,45 +131,38 @@ pub(crate) async fn begin_stream(
         created_at: now,
     };
     let part = delivery::advance(&planned, Event::Begun, now, &DeliveryRules::default());
-    parts::insert(connection, &part, sequence).await?;
-    sqlx::query("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0).execute(connection).await?;
+    let mut batch = Batch::default();
+    parts::insert(&mut batch, &part, standing.sequence);
+    batch.add("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0);
+    session.run(batch).await?;
     Ok(Some(part))
 }
 
-/// The message in which a turn streams.
-pub(crate) async fn open_stream(connection: &mut SqliteConnection, turn: TurnId) -> Result<Option<Part>> {
-    let row: Option<PartRow> = sqlx::query_as(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0"))
+fn read_stream(batch: &mut Batch, turn: TurnId) -> Statement {
+    batch.add(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0")).bind(turn.0).id()
+}
+
+/// Adds the question where an incomplete turn stands in its lane.
+fn read_sequence(batch: &mut Batch, lease: &Lease, turn: TurnId) -> Statement {
+    batch
+        .add("SELECT sequence FROM turns WHERE id = $1 AND conversation = $2 AND state = 'queued'")
         .bind(turn.0)
-        .fetch_optional(connection)
-        .await?;
-    row.map(Part::try_from).transpose()
+        .bind(lease.conversation.to_string())
+        .id()
 }
 
-/// The place of an incomplete turn in its lane.
-pub(crate) async fn queued_sequence(connection: &mut SqliteConnection, lease: &Lease, turn: TurnId) -> Result<i64> {
-    let sequence =
-        sqlx::query_scalar("SELECT sequence FROM turns WHERE id = $1 AND conversation = $2 AND state = 'queued'")
-            .bind(turn.0)
-            .bind(lease.conversation.to_string())
-            .fetch_optional(connection)
-            .await?;
-    sequence.ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))
+fn require_sequence(answers: &Answers, sequence: Statement, turn: TurnId) -> Result<i64> {
+    let found: Option<(i64,)> = answers.first(sequence)?;
+    found.map(|(sequence,)| sequence).ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))
 }
 
-async fn append(
-    connection: &mut SqliteConnection,
-    turn: TurnId,
-    ordinal: Option<u32>,
-    entry: &JournalEntry,
-) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO journal (turn, position, ordinal, entry) \
-         SELECT $1, COALESCE(MAX(position) + 1, 0), $2, $3 FROM journal WHERE turn = $1",
-    )
-    .bind(turn.0)
-    .bind(ordinal.map(i64::from))
-    .bind(Json(entry))
-    .execute(connection)
-    .await?;
-    Ok(())
+fn append(batch: &mut Batch, turn: TurnId, ordinal: Option<u32>, entry: &JournalEntry) {
+    batch
+        .add(
+            "INSERT INTO journal (turn, position, ordinal, entry) \
+             SELECT $1, COALESCE(MAX(position) + 1, 0), $2, $3 FROM journal WHERE turn = $1",
+        )
+        .bind(turn.0)
+        .bind(ordinal.map(i64::from))
+        .bind(Json(entry));
 }

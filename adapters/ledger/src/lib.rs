@@ -1,9 +1,11 @@
 //! The ledger on SQLite: one file in the data directory, one writer with group commit, readers beside it.
 
 mod attachments;
+mod batch;
 mod complete;
 mod error;
 mod inbox;
+mod inspect;
 mod journal;
 mod lanes;
 mod open;
@@ -12,7 +14,9 @@ mod parts;
 mod process;
 mod queries;
 mod receive;
+mod records;
 mod rows;
+mod session;
 mod settle;
 mod turns;
 mod writer;
@@ -25,14 +29,19 @@ use satchel_domain::{
     Sha256, Timestamp, ToolOutcome, TurnId,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, JournalEntry, Lease, Ledger, LedgerError, OutboxQuery,
-    OwnerId, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    TurnsQuery,
 };
 use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
 use uuid::Uuid;
 
-use crate::{error::Error, owners::OwnerLock, process::Process, writer::Writer};
-pub use crate::{open::OpenError, process::Settings};
+use crate::{error::Error, owners::OwnerLock, process::Process, session::Session, writer::Writer};
+pub use crate::{
+    inspect::{Inspection, inspect},
+    open::OpenError,
+    process::Settings,
+};
 
 /// The ledger of one process on a data directory.
 ///
@@ -67,7 +76,7 @@ impl SqliteLedger {
 macro_rules! read {
     ($ledger:ident, $doing:literal, $query:path $(, $argument:expr)*) => {{
         let mut reader = $ledger.reader($doing).await?;
-        $query(&mut reader $(, $argument)*).await.map_err(|error| error.at_port($doing))
+        $query(&mut Session::reading(&mut reader) $(, $argument)*).await.map_err(|error| error.at_port($doing))
     }};
 }
 
@@ -84,8 +93,8 @@ impl Ledger for SqliteLedger {
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
         let (process, message) = (Arc::clone(&self.process), message.clone());
         self.writer
-            .write("receiving a message", move |c| {
-                Box::pin(async move { receive::receive(c, &process, &message, claim).await })
+            .write("receiving a message", move |s| {
+                Box::pin(async move { receive::receive(s, &process, &message, claim).await })
             })
             .await
     }
@@ -97,7 +106,7 @@ impl Ledger for SqliteLedger {
         }
         let process = Arc::clone(&self.process);
         self.writer
-            .write("taking a lane", move |c| Box::pin(async move { lanes::take_first(c, &process, &candidates).await }))
+            .write("taking a lane", move |s| Box::pin(async move { lanes::take_first(s, &process, &candidates).await }))
             .await
     }
 
@@ -107,14 +116,14 @@ impl Ledger for SqliteLedger {
         }
         let (process, leases) = (Arc::clone(&self.process), leases.to_vec());
         self.writer
-            .write("renewing leases", move |c| Box::pin(async move { lanes::renew(c, &process, &leases).await }))
+            .write("renewing leases", move |s| Box::pin(async move { lanes::renew(s, &process, &leases).await }))
             .await
     }
 
     async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError> {
         let lease = lease.clone();
         self.writer
-            .write("releasing a lane", move |c| Box::pin(async move { lanes::release(c, &lease, release).await }))
+            .write("releasing a lane", move |s| Box::pin(async move { lanes::release(s, &lease, release).await }))
             .await
     }
 
@@ -122,7 +131,7 @@ impl Ledger for SqliteLedger {
         const DOING: &str = "reading the next turn";
         let read = {
             let mut reader = self.reader(DOING).await?;
-            turns::next_turn(&mut reader, lease).await.map_err(|error| error.at_port(DOING))?
+            turns::next_turn(&mut Session::reading(&mut reader), lease).await.map_err(|error| error.at_port(DOING))?
         };
         match read {
             // The message that would join it may be on its way to the disk: whoever is about to begin an album must
@@ -131,7 +140,7 @@ impl Ledger for SqliteLedger {
                 let lease = lease.clone();
                 let read = self
                     .writer
-                    .read_in_order(DOING, move |c| Box::pin(async move { turns::next_turn(c, &lease).await }))
+                    .read_in_order(DOING, move |s| Box::pin(async move { turns::next_turn(s, &lease).await }))
                     .await?;
                 Ok(read.map(|read| read.turn))
             }
@@ -152,8 +161,8 @@ impl Ledger for SqliteLedger {
     ) -> Result<Attachment, LedgerError> {
         let (lease, attachment) = (lease.clone(), attachment.clone());
         self.writer
-            .write("storing a file's record", move |c| {
-                Box::pin(async move { inbox::store_file(c, &lease, message, index, attachment).await })
+            .write("storing a file's record", move |s| {
+                Box::pin(async move { inbox::store_file(s, &lease, message, index, attachment).await })
             })
             .await
     }
@@ -167,8 +176,8 @@ impl Ledger for SqliteLedger {
     ) -> Result<(), LedgerError> {
         let (lease, refused) = (lease.clone(), refused.clone());
         self.writer
-            .write("recording a refused file", move |c| {
-                Box::pin(async move { inbox::refuse_file(c, &lease, message, index, &refused).await })
+            .write("recording a refused file", move |s| {
+                Box::pin(async move { inbox::refuse_file(s, &lease, message, index, &refused).await })
             })
             .await
     }
@@ -176,8 +185,8 @@ impl Ledger for SqliteLedger {
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
         let (lease, entry) = (lease.clone(), entry.clone());
         self.writer
-            .write("journalling a message", move |c| {
-                Box::pin(async move { journal::journal_message(c, &lease, turn, &entry).await })
+            .write("journalling a message", move |s| {
+                Box::pin(async move { journal::journal_message(s, &lease, turn, &entry).await })
             })
             .await
     }
@@ -191,8 +200,8 @@ impl Ledger for SqliteLedger {
     ) -> Result<ToolOutcome, LedgerError> {
         let (lease, outcome) = (lease.clone(), outcome.clone());
         self.writer
-            .write("journalling an outcome", move |c| {
-                Box::pin(async move { journal::journal_outcome(c, &lease, turn, ordinal, outcome).await })
+            .write("journalling an outcome", move |s| {
+                Box::pin(async move { journal::journal_outcome(s, &lease, turn, ordinal, outcome).await })
             })
             .await
     }
@@ -209,8 +218,8 @@ impl Ledger for SqliteLedger {
         }
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
-            .write("beginning a stream", move |c| {
-                Box::pin(async move { journal::begin_stream(c, &process, &lease, turn, reply_to).await })
+            .write("beginning a stream", move |s| {
+                Box::pin(async move { journal::begin_stream(s, &process, &lease, turn, reply_to).await })
             })
             .await
     }
@@ -218,8 +227,8 @@ impl Ledger for SqliteLedger {
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
         let (process, lease, completed) = (Arc::clone(&self.process), lease.clone(), completed.clone());
         self.writer
-            .write("completing a turn", move |c| {
-                Box::pin(async move { complete::complete_turn(c, &process, &lease, completed).await })
+            .write("completing a turn", move |s| {
+                Box::pin(async move { complete::complete_turn(s, &process, &lease, completed).await })
             })
             .await
     }
@@ -230,24 +239,32 @@ impl Ledger for SqliteLedger {
 
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
         let (lease, part) = (lease.clone(), part.clone());
-        self.writer.write("saving a part", move |c| Box::pin(async move { parts::save(c, &lease, &part).await })).await
+        self.writer.write("saving a part", move |s| Box::pin(async move { parts::save(s, &lease, &part).await })).await
     }
 
     async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
         let (process, lease, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());
         self.writer
-            .write("settling a part", move |c| {
-                Box::pin(async move { settle::settle_part(c, &process, &lease, &settlement).await })
+            .write("settling a part", move |s| {
+                Box::pin(async move { settle::settle_part(s, &process, &lease, &settlement).await })
             })
             .await
     }
 
     async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
-        self.writer.write("discarding a part", move |c| Box::pin(parts::discard(c, part))).await
+        self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await
     }
 
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
-        read!(self, "reading a turn", queries::turn, turn)
+        read!(self, "reading a turn", records::turn, turn)
+    }
+
+    async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError> {
+        read!(self, "reading the conversations", records::conversations, channel, limit)
+    }
+
+    async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
+        read!(self, "reading turns", records::turns, query)
     }
 
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError> {

@@ -22,7 +22,7 @@ use crate::{
     writer::Writer,
 };
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 const PAGE: u64 = 4096;
 
@@ -197,7 +197,7 @@ fn run_migrations(connection: &mut SqliteConnection) -> BoxFuture<'_, Result<(),
 }
 
 /// The schema's version in the database; 0 when it is new.
-async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+pub(crate) async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     let has_schema: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')")
             .fetch_one(&mut *connection)
@@ -208,7 +208,7 @@ async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> 
     sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations").fetch_one(connection).await
 }
 
-fn at_directory(path: PathBuf, error: io::Error) -> OpenError {
+pub(crate) fn at_directory(path: PathBuf, error: io::Error) -> OpenError {
     let kind = error.kind();
     let source = Box::new(error);
     match kind {
@@ -219,7 +219,7 @@ fn at_directory(path: PathBuf, error: io::Error) -> OpenError {
     }
 }
 
-fn at_database(path: &Path, data_dir: &Path, error: sqlx::Error) -> OpenError {
+pub(crate) fn at_database(path: &Path, data_dir: &Path, error: sqlx::Error) -> OpenError {
     let code = extended_code(&error).map(|extended| extended & 0xff);
     let full = is_full(&error);
     let path = path.to_owned();
@@ -274,8 +274,8 @@ mod tests {
         ] {
             let value: String = ledger
                 .writer
-                .read_in_order("asking", move |c| {
-                    Box::pin(async move { Ok(sqlx::query_scalar(pragma).fetch_one(c).await?) })
+                .read_in_order("asking", move |s| {
+                    Box::pin(async move { Ok(sqlx::query_scalar(pragma).fetch_one(s.connection().await?).await?) })
                 })
                 .await
                 .unwrap();
@@ -292,11 +292,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
         let insert = |name: &'static str, dies: bool| {
-            ledger.writer.write("inserting", move |c| {
+            ledger.writer.write("inserting", move |s| {
                 Box::pin(async move {
                     sqlx::query("INSERT INTO lanes (conversation, channel) VALUES ($1, 'x')")
                         .bind(name)
-                        .execute(c)
+                        .execute(s.connection().await?)
                         .await?;
                     assert!(!dies, "as the test wants it");
                     Ok(())

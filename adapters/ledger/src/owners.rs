@@ -62,6 +62,18 @@ impl Owners {
         }
     }
 
+    /// How many owners live.
+    pub(crate) fn living(&self) -> io::Result<usize> {
+        let mut living = 0;
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let is_lock = path.extension().is_some_and(|extension| extension == "lock");
+            living += usize::from(is_lock && Uuid::try_parse(name).is_ok_and(|owner| !self.is_gone(OwnerId(owner))));
+        }
+        Ok(living)
+    }
+
     /// Removes the lock files of owners that are gone.
     pub(crate) fn clean(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.directory)? {

@@ -2,35 +2,57 @@
 
 use satchel_domain::{InboundMessage, Timestamp, TurnId};
 use satchel_ports::ledger::{Claim, Received};
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::{error::Result, lanes, process::Process};
+use crate::{batch::Batch, error::Result, lanes, process::Process, rows::LaneRow, session::Session};
 
 /// Stores a message and, if asked, claims its lane.
 pub(crate) async fn receive(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     process: &Process,
     message: &InboundMessage,
     claim: Claim,
 ) -> Result<Received> {
-    if let Some(turn) = turn_of(connection, message).await? {
+    let (known, lane) = look(session, message).await?;
+    if let Some(turn) = known {
         return Ok(Received { turn, duplicate: true, lease: None });
     }
     let now = process.now();
-    let lane = lanes::lane_of(connection, &message.conversation).await?;
-    let free = lanes::is_free(process, &lane, now);
+    let free = lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
+    let mut batch = Batch::default();
+    if lane.is_none() {
+        lanes::create(&mut batch, &message.conversation);
+    }
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
-        Claim::IfFree if free => Some(lanes::claim(connection, process, &message.conversation, &lane, now).await?),
+        Claim::IfFree if free => Some(lanes::claim(&mut batch, process, &message.conversation, lane.as_ref(), now)),
         Claim::IfFree | Claim::Leave => None,
     };
     let place = Place { process, message, now, owned: !free };
-    let turn = match place.replace(connection).await? {
+    let turn = match place.replace(session, &mut batch).await? {
         Some(turn) => turn,
-        None => place.add(connection).await?,
+        None => place.add(session, &mut batch).await?,
     };
+    session.finish(batch);
     Ok(Received { turn, duplicate: false, lease })
+}
+
+/// The turn of a message that is known already, and the lane of its conversation.
+async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<(Option<TurnId>, Option<LaneRow>)> {
+    let mut batch = Batch::default();
+    let known = batch
+        .add(
+            "SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
+             WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
+        )
+        .bind(message.conversation.channel().as_str())
+        .bind(&message.key)
+        .id();
+    let lane = lanes::read(&mut batch, &message.conversation);
+    let answers = session.run(batch).await?;
+    let known: Option<(Uuid,)> = answers.first(known)?;
+    Ok((known.map(|(turn,)| TurnId(turn)), answers.first(lane)?))
 }
 
 /// A message whose key is new, and what decides where it goes.
@@ -58,7 +80,7 @@ impl Place<'_> {
     ///
     /// Taken up is what was injected into a running turn, and the turn that an owner works on: the lane's oldest. The
     /// row gets a new id, so that whoever has read the old words can't consume the new ones with them.
-    async fn replace(&self, connection: &mut SqliteConnection) -> Result<Option<TurnId>> {
+    async fn replace(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<Option<TurnId>> {
         let Some(original) = &self.message.edit_of else { return Ok(None) };
         let found: Option<(i64, Uuid)> = sqlx::query_as(
             "SELECT inbox.sequence, inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
@@ -67,71 +89,62 @@ impl Place<'_> {
         )
         .bind(self.message.conversation.channel().as_str())
         .bind(original)
-        .fetch_optional(&mut *connection)
+        .fetch_optional(session.connection().await?)
         .await?;
         let Some((sequence, turn)) = found else { return Ok(None) };
-        match self.queued_turn(connection, turn).await? {
+        match self.queued_turn(session, turn).await? {
             Some(turn) if !(turn.begun || self.owned && turn.oldest) => {}
             _ => return Ok(None),
         }
-        sqlx::query("UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1")
+        let id = Uuid::now_v7();
+        batch
+            .add("UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1")
             .bind(sequence)
-            .bind(Uuid::now_v7())
-            .bind(Json(self.message))
-            .execute(&mut *connection)
-            .await?;
-        sqlx::query("DELETE FROM inbox_files WHERE message = $1").bind(sequence).execute(&mut *connection).await?;
-        self.store_key_and_files(connection, sequence).await?;
+            .bind(id)
+            .bind(Json(self.message));
+        batch.add("DELETE FROM inbox_files WHERE message = $1").bind(sequence);
+        self.store_key_and_files(batch, id);
         Ok(Some(TurnId(turn)))
     }
 
     /// Stores the message in its album's turn, or in a new one.
-    async fn add(&self, connection: &mut SqliteConnection) -> Result<TurnId> {
+    async fn add(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<TurnId> {
         let quiet_at = match self.message.album {
             Some(_) => self.now.plus(self.process.settings.album_quiet),
             None => self.now,
         };
-        let turn = match self.album_turn(connection).await? {
+        let conversation = self.message.conversation.to_string();
+        let turn = match self.album_turn(session).await? {
             Some(album) => {
-                sqlx::query("UPDATE turns SET ready_at = $2 WHERE sequence = $1")
-                    .bind(album.sequence)
-                    .bind(quiet_at.0)
-                    .execute(&mut *connection)
-                    .await?;
+                batch.add("UPDATE turns SET ready_at = $2 WHERE sequence = $1").bind(album.sequence).bind(quiet_at.0);
                 album.id
             }
             None => {
                 let id = Uuid::now_v7();
-                sqlx::query(
-                    "INSERT INTO turns (id, conversation, state, album, ready_at) VALUES ($1, $2, 'queued', $3, $4)",
-                )
-                .bind(id)
-                .bind(self.message.conversation.to_string())
-                .bind(self.message.album.as_deref())
-                .bind(quiet_at.0)
-                .execute(&mut *connection)
-                .await?;
+                batch
+                    .add("INSERT INTO turns (id, conversation, state, album, ready_at) VALUES ($1, $2, 'queued', $3, $4)")
+                    .bind(id)
+                    .bind(&conversation)
+                    .bind(self.message.album.as_deref())
+                    .bind(quiet_at.0);
                 id
             }
         };
-        let sequence: i64 = sqlx::query_scalar(
-            "INSERT INTO inbox (id, conversation, turn, message, received_at) VALUES ($1, $2, $3, $4, $5) \
-             RETURNING sequence",
-        )
-        .bind(Uuid::now_v7())
-        .bind(self.message.conversation.to_string())
-        .bind(turn)
-        .bind(Json(self.message))
-        .bind(self.now.0)
-        .fetch_one(&mut *connection)
-        .await?;
-        self.store_key_and_files(connection, sequence).await?;
+        let id = Uuid::now_v7();
+        batch
+            .add("INSERT INTO inbox (id, conversation, turn, message, received_at) VALUES ($1, $2, $3, $4, $5)")
+            .bind(id)
+            .bind(&conversation)
+            .bind(turn)
+            .bind(Json(self.message))
+            .bind(self.now.0);
+        self.store_key_and_files(batch, id);
         Ok(TurnId(turn))
     }
 
     /// The queued turn of the message's album, if it can't have begun: nothing of it is journalled or streamed, and
     /// nobody works on it, which is so until it is both ready and the oldest of an owned lane.
-    async fn album_turn(&self, connection: &mut SqliteConnection) -> Result<Option<Joinable>> {
+    async fn album_turn(&self, session: &mut Session<'_>) -> Result<Option<Joinable>> {
         let Some(album) = &self.message.album else { return Ok(None) };
         let latest: Option<Uuid> = sqlx::query_scalar(
             "SELECT id FROM turns WHERE conversation = $1 AND state = 'queued' AND album = $2 \
@@ -139,14 +152,14 @@ impl Place<'_> {
         )
         .bind(self.message.conversation.to_string())
         .bind(album)
-        .fetch_optional(&mut *connection)
+        .fetch_optional(session.connection().await?)
         .await?;
         let Some(latest) = latest else { return Ok(None) };
-        let turn = self.queued_turn(connection, latest).await?;
+        let turn = self.queued_turn(session, latest).await?;
         Ok(turn.filter(|turn| !(turn.begun || self.owned && turn.oldest && turn.ready_at <= self.now.0)))
     }
 
-    async fn queued_turn(&self, connection: &mut SqliteConnection, turn: Uuid) -> Result<Option<Joinable>> {
+    async fn queued_turn(&self, session: &mut Session<'_>, turn: Uuid) -> Result<Option<Joinable>> {
         let turn = sqlx::query_as(
             "SELECT sequence, id, ready_at, \
                  EXISTS (SELECT 1 FROM journal WHERE journal.turn = turns.id) \
@@ -156,38 +169,28 @@ impl Place<'_> {
              FROM turns WHERE id = $1 AND state = 'queued'",
         )
         .bind(turn)
-        .fetch_optional(connection)
+        .fetch_optional(session.connection().await?)
         .await?;
         Ok(turn)
     }
 
-    async fn store_key_and_files(&self, connection: &mut SqliteConnection, sequence: i64) -> Result<()> {
-        sqlx::query("INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, $3)")
+    fn store_key_and_files(&self, batch: &mut Batch, id: Uuid) {
+        batch
+            .add(
+                "INSERT INTO inbox_keys (channel, key, message) VALUES ($1, $2, (SELECT sequence FROM inbox WHERE id = $3))",
+            )
             .bind(self.message.conversation.channel().as_str())
             .bind(&self.message.key)
-            .bind(sequence)
-            .execute(&mut *connection)
-            .await?;
-        for (position, file) in (0_i64..).zip(&self.message.files) {
-            sqlx::query("INSERT INTO inbox_files (message, position, state, reference) VALUES ($1, $2, 'waiting', $3)")
-                .bind(sequence)
-                .bind(position)
-                .bind(Json(file))
-                .execute(&mut *connection)
-                .await?;
+            .bind(id);
+        if !self.message.files.is_empty() {
+            batch
+                .add(
+                    "INSERT INTO inbox_files (message, position, state, reference, sha256) \
+                     SELECT sequence, file.key, 'waiting', file.value, unhex(file.value ->> 'stored') \
+                     FROM inbox JOIN json_each($2) AS file WHERE inbox.id = $1",
+                )
+                .bind(id)
+                .bind(Json(&self.message.files));
         }
-        Ok(())
     }
-}
-
-async fn turn_of(connection: &mut SqliteConnection, message: &InboundMessage) -> Result<Option<TurnId>> {
-    let turn: Option<Uuid> = sqlx::query_scalar(
-        "SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
-         WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
-    )
-    .bind(message.conversation.channel().as_str())
-    .bind(&message.key)
-    .fetch_optional(connection)
-    .await?;
-    Ok(turn.map(TurnId))
 }

@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 
 /// The columns of [`PartRow`], followed by the rest of the statement.
 macro_rules! select_part {
-    ($rest:literal) => {
+    ($($rest:expr),+) => {
         concat!(
             "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, open_stream, ",
             "attempts, first_attempt_at, labelled, target, reply_to, created_at FROM parts ",
-            $rest
+            $($rest),+
         )
     };
 }
@@ -75,11 +75,28 @@ impl LaneRow {
     }
 }
 
-/// A queued message joined with one of its files; a message without files is one row without a file.
+/// The columns of [`MessageRow`], followed by the rest of the statement.
+macro_rules! select_messages {
+    ($($rest:expr),+) => {
+        concat!(
+            "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, inbox.message, ",
+            "inbox.received_at, inbox_files.state AS file_state, ",
+            "inbox_files.reference, attachments.record, inbox_files.refused FROM inbox ",
+            "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
+            "LEFT JOIN attachments ON attachments.id = inbox_files.attachment ",
+            $($rest),+
+        )
+    };
+}
+pub(crate) use select_messages;
+
+/// A message joined with one of its files; a message without files is one row without a file.
 #[derive(Debug, sqlx::FromRow)]
 pub(crate) struct MessageRow {
     pub(crate) id: Uuid,
     pub(crate) turn: Uuid,
+    /// The turn that consumed it, or will.
+    pub(crate) answered_in: Uuid,
     pub(crate) message: Json<InboundMessage>,
     pub(crate) received_at: i64,
     pub(crate) file_state: Option<String>,

@@ -6,64 +6,73 @@ use satchel_domain::{
     part::PlannedPart,
 };
 use satchel_ports::ledger::{Lease, Settled, Settlement};
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments,
+    batch::Batch,
     error::{Error, Result},
     lanes, parts,
     process::Process,
     rows::{self, PartRow},
+    session::Session,
 };
 
 /// Settles a part and begins the next.
 pub(crate) async fn settle_part(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     process: &Process,
     lease: &Lease,
     settlement: &Settlement,
 ) -> Result<Settled> {
-    lanes::check(connection, lease).await?;
-    let row = parts::unsettled(connection, lease, settlement.part.id).await?;
     let now = process.now();
     let mut part = settlement.part.clone();
-    if settlement.children.is_empty() {
-        if !part.state.is_settled() {
-            return Err(Error::NotSettled(part.id));
+    if !settlement.children.is_empty() || settlement.notice.is_some() {
+        // Only what takes a part's place, or stands behind it, needs to know where it stands.
+        let row = parts::unsettled(session, lease, part.id).await?;
+        if !settlement.children.is_empty() {
+            let by = insert_children(session, lease, &row, &part, &settlement.children).await?;
+            part.state = PartState::Replaced { by };
         }
-    } else {
-        let by = insert_children(connection, lease, &row, &part, &settlement.children).await?;
-        part.state = PartState::Replaced { by };
+        if let Some(text) = &settlement.notice {
+            write_notice(session, &row, &part, text, now).await?;
+        }
     }
-    parts::update(connection, &part).await?;
-    if let Some(text) = &settlement.notice {
-        write_notice(connection, &row, &part, text, now).await?;
+    let mut batch = Batch::default();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let updated = parts::update(&mut batch, &lease.conversation, &part);
+    let released = lanes::give_back_if_idle(&mut batch, &lease.conversation);
+    let next = parts::read_first_unsettled(&mut batch, &lease.conversation);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    if !part.state.is_settled() {
+        return Err(Error::NotSettled(part.id));
     }
-    let next = begin_next(connection, lease, &settlement.rules, now).await?;
-    let released = next.is_none() && lanes::is_idle(connection, &lease.conversation).await?;
-    if released {
-        lanes::give_back(connection, &lease.conversation).await?;
-    }
-    Ok(Settled { next, released })
+    parts::require_updated(session, lease, part.id, &answers, updated).await?;
+    let next = match answers.first::<PartRow>(next)? {
+        Some(next) => Some(begin(session, lease, next.try_into()?, &settlement.rules, now).await?),
+        None => None,
+    };
+    Ok(Settled { next, released: answers.first::<(i64,)>(released)?.is_some() })
 }
 
 /// Puts the children where their parent stands: behind it and before whatever followed it.
 ///
 /// They keep its age, so that a chain of replacements ends as any wait does.
 async fn insert_children(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     lease: &Lease,
     row: &PartRow,
     parent: &Part,
     children: &[PlannedPart],
 ) -> Result<Vec<PartId>> {
-    sqlx::query("UPDATE parts SET position = position + $3 WHERE turn = $1 AND position > $2")
+    let mut batch = Batch::default();
+    batch
+        .add("UPDATE parts SET position = position + $3 WHERE turn = $1 AND position > $2")
         .bind(row.turn)
         .bind(row.position)
-        .bind(i64::try_from(children.len()).unwrap_or(i64::MAX))
-        .execute(&mut *connection)
-        .await?;
+        .bind(i64::try_from(children.len()).unwrap_or(i64::MAX));
     let mut ids = Vec::with_capacity(children.len());
     for (offset, planned) in (1_i64..).zip(children) {
         let takes_target = offset == 1 && matches!(planned.content, PartContent::Text { .. });
@@ -78,17 +87,18 @@ async fn insert_children(
             ..parent.clone()
         };
         for attachment in attachments::of_content(&mut child.content).filter(|attachment| attachment.number == 0) {
-            attachments::store(connection, &lease.conversation, parent.turn, attachment).await?;
+            attachments::store(session, &lease.conversation, parent.turn, attachment).await?;
         }
-        parts::insert(connection, &child, row.turn_sequence).await?;
+        parts::insert(&mut batch, &child, row.turn_sequence);
         ids.push(child.id);
     }
+    session.run(batch).await?;
     Ok(ids)
 }
 
 /// Writes the response's one closing notice, or brings it up to date while it is not begun.
 async fn write_notice(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     row: &PartRow,
     failed: &Part,
     text: &str,
@@ -98,21 +108,21 @@ async fn write_notice(
     let existing: Option<(Uuid, String)> =
         sqlx::query_as("SELECT id, state FROM parts WHERE turn = $1 AND kind = 'notice' ORDER BY position LIMIT 1")
             .bind(row.turn)
-            .fetch_optional(&mut *connection)
+            .fetch_optional(session.connection().await?)
             .await?;
     match existing {
         Some((id, state)) if state == "pending" => {
             sqlx::query("UPDATE parts SET content = $2 WHERE id = $1")
                 .bind(id)
                 .bind(Json(content))
-                .execute(connection)
+                .execute(session.connection().await?)
                 .await?;
         }
         Some(_) => {}
         None => {
             let last: i64 = sqlx::query_scalar("SELECT MAX(position) FROM parts WHERE turn = $1")
                 .bind(row.turn)
-                .fetch_one(&mut *connection)
+                .fetch_one(session.connection().await?)
                 .await?;
             let notice = Part {
                 id: PartId(Uuid::now_v7()),
@@ -126,29 +136,33 @@ async fn write_notice(
                 created_at: now,
                 ..failed.clone()
             };
-            parts::insert(connection, &notice, row.turn_sequence).await?;
+            let mut batch = Batch::default();
+            parts::insert(&mut batch, &notice, row.turn_sequence);
+            session.run(batch).await?;
         }
     }
     Ok(())
 }
 
 /// The lane's next part, begun if it may be.
-async fn begin_next(
-    connection: &mut SqliteConnection,
+async fn begin(
+    session: &mut Session<'_>,
     lease: &Lease,
+    next: Part,
     rules: &DeliveryRules,
     now: Timestamp,
-) -> Result<Option<Part>> {
-    let Some(next) = parts::first_unsettled(connection, &lease.conversation).await? else { return Ok(None) };
+) -> Result<Part> {
     let event = match next.state {
         PartState::Pending | PartState::Waiting { .. } if delivery::next_step(&next, now, rules) == Step::Begin => {
             Event::Begun
         }
         // Whoever began it is gone: this owner sends one part at a time, and has just settled that one.
         PartState::Sending => Event::Interrupted,
-        _ => return Ok(Some(next)),
+        _ => return Ok(next),
     };
     let next = delivery::advance(&next, event, now, rules);
-    parts::update(connection, &next).await?;
-    Ok(Some(next))
+    let mut batch = Batch::default();
+    parts::update(&mut batch, &lease.conversation, &next);
+    session.finish(batch);
+    Ok(next)
 }

@@ -2,27 +2,16 @@
 
 use satchel_domain::{Part, PartId, PartState, Timestamp, TurnId, part::RoutingError};
 use satchel_ports::ledger::{JournalEntry, Lease, QueuedMessage, QueuedTurn};
-use sqlx::{SqliteConnection, types::Json};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    error::{Error, Result},
+    batch::Batch,
+    error::Result,
     lanes,
-    rows::{self, MessageRow, PartRow, select_part},
+    rows::{self, PartRow, select_messages, select_part},
+    session::Session,
 };
-
-/// The columns of [`MessageRow`], followed by the rest of the statement.
-macro_rules! select_messages {
-    ($rest:literal) => {
-        concat!(
-            "SELECT inbox.id, inbox.turn, inbox.message, inbox.received_at, inbox_files.state AS file_state, ",
-            "inbox_files.reference, attachments.record, inbox_files.refused FROM inbox ",
-            "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
-            "LEFT JOIN attachments ON attachments.id = inbox_files.attachment ",
-            $rest
-        )
-    };
-}
 
 /// How many of the messages behind a turn are looked at: it is done at every message that arrives, and a flood must not
 /// make each of them dearer than the one before.
@@ -30,13 +19,17 @@ const WAITING: i64 = 200;
 
 #[derive(sqlx::FromRow)]
 struct OldestTurn {
-    owner: Option<Uuid>,
-    token: i64,
-    id: Option<Uuid>,
-    sequence: Option<i64>,
+    id: Uuid,
     album: Option<String>,
-    ready_at: Option<i64>,
-    crashes: Option<i64>,
+    ready_at: i64,
+    crashes: i64,
+}
+
+/// The id of the lane's oldest incomplete turn.
+macro_rules! oldest {
+    () => {
+        "(SELECT id FROM turns WHERE conversation = $1 AND state = 'queued' ORDER BY sequence LIMIT 1)"
+    };
 }
 
 /// A turn as it was read.
@@ -47,82 +40,89 @@ pub(crate) struct ReadTurn {
 }
 
 /// Reads the lane's oldest incomplete turn.
-pub(crate) async fn next_turn(connection: &mut SqliteConnection, lease: &Lease) -> Result<Option<ReadTurn>> {
+pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Result<Option<ReadTurn>> {
     let conversation = lease.conversation.to_string();
-    let lost = || Error::LeaseLost(lease.conversation.clone());
-    let oldest: Option<OldestTurn> = sqlx::query_as(
-        "SELECT lanes.owner, lanes.token, turns.id, turns.sequence, turns.album, turns.ready_at, turns.crashes \
-         FROM lanes LEFT JOIN turns ON turns.sequence = (SELECT sequence FROM turns \
-             WHERE conversation = $1 AND state = 'queued' ORDER BY sequence LIMIT 1) \
-         WHERE lanes.conversation = $1",
-    )
-    .bind(&conversation)
-    .fetch_optional(&mut *connection)
-    .await?;
-    let oldest = oldest.ok_or_else(lost)?;
-    if oldest.owner != Some(lease.owner.0) || oldest.token != lease.token.cast_signed() {
-        return Err(lost());
-    }
-    let (Some(id), Some(sequence), Some(ready_at)) = (oldest.id, oldest.sequence, oldest.ready_at) else {
-        return Ok(None);
-    };
-    let messages: Vec<MessageRow> = sqlx::query_as(select_messages!(
-        "WHERE inbox.turn = $1 AND inbox.consumed_by IS NULL ORDER BY inbox.sequence, inbox_files.position"
-    ))
-    .bind(id)
-    .fetch_all(&mut *connection)
-    .await?;
-    let journal: Vec<(Json<JournalEntry>,)> =
-        sqlx::query_as("SELECT entry FROM journal WHERE turn = $1 ORDER BY position")
-            .bind(id)
-            .fetch_all(&mut *connection)
-            .await?;
-    let stream: Option<PartRow> = sqlx::query_as(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0"))
-        .bind(id)
-        .fetch_optional(&mut *connection)
-        .await?;
-    let untold: Vec<PartRow> = sqlx::query_as(select_part!(
-        "WHERE conversation = $1 AND state = 'failed' AND told = 0 AND turn_sequence < $2 \
-         ORDER BY turn_sequence, position"
-    ))
-    .bind(&conversation)
-    .bind(sequence)
-    .fetch_all(&mut *connection)
-    .await?;
+    let mut batch = Batch::default();
+    let oldest = batch
+        .add(concat!("SELECT id, album, ready_at, crashes FROM turns WHERE id = ", oldest!()))
+        .bind(&conversation)
+        .id();
+    let messages = batch
+        .add(select_messages!(
+            "WHERE inbox.turn = ",
+            oldest!(),
+            " AND inbox.consumed_by IS NULL ORDER BY inbox.sequence, inbox_files.position"
+        ))
+        .bind(&conversation)
+        .id();
+    let journal = batch
+        .add(concat!("SELECT entry FROM journal WHERE turn = ", oldest!(), " ORDER BY position"))
+        .bind(&conversation)
+        .id();
+    let stream = batch
+        .add(select_part!("WHERE turn = ", oldest!(), " AND open_stream = 1 AND settled = 0"))
+        .bind(&conversation)
+        .id();
+    let untold = batch
+        .add(select_part!(
+            "WHERE conversation = $1 AND state = 'failed' AND told = 0 \
+             AND turn_sequence < (SELECT MIN(sequence) FROM turns WHERE conversation = $1 AND state = 'queued') \
+             ORDER BY turn_sequence, position"
+        ))
+        .bind(&conversation)
+        .id();
+    let followed = batch
+        .add(concat!(
+            "SELECT EXISTS (SELECT 1 FROM inbox WHERE conversation = $1 AND consumed_by IS NULL AND turn <> ",
+            oldest!(),
+            ")"
+        ))
+        .bind(&conversation)
+        .id();
+    // Last, because nobody but the lane's owner moves on to another turn: if it still is ours, all rows are of one.
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    let Some(oldest) = answers.first::<OldestTurn>(oldest)? else { return Ok(None) };
+    let journal: Vec<(Json<JournalEntry>,)> = answers.all(journal)?;
     let turn = QueuedTurn {
-        id: TurnId(id),
-        messages: rows::messages(messages)?,
-        ready_at: Timestamp(ready_at),
+        id: TurnId(oldest.id),
+        messages: rows::messages(answers.all(messages)?)?,
+        ready_at: Timestamp(oldest.ready_at),
+        followed: answers.first::<(bool,)>(followed)?.is_some_and(|(followed,)| followed),
         journal: journal.into_iter().map(|(entry,)| entry.0).collect(),
-        stream: stream.map(Part::try_from).transpose()?,
-        crashes: rows::number(oldest.crashes.unwrap_or(0), "number of crashes")?,
-        untold: untold.into_iter().filter_map(routing_error).collect(),
+        stream: answers.first::<PartRow>(stream)?.map(Part::try_from).transpose()?,
+        crashes: rows::number(oldest.crashes, "number of crashes")?,
+        untold: answers.all(untold)?.into_iter().filter_map(routing_error).collect(),
     };
     Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
 }
 
 /// Reads the messages that wait behind a turn, oldest first; those that were injected into it wait no longer.
 pub(crate) async fn waiting_behind(
-    connection: &mut SqliteConnection,
+    session: &mut Session<'_>,
     lease: &Lease,
     turn: TurnId,
 ) -> Result<Vec<QueuedMessage>> {
-    lanes::check(connection, lease).await?;
-    let messages: Vec<MessageRow> = sqlx::query_as(select_messages!(
-        "JOIN turns ON turns.id = inbox.turn \
-         WHERE inbox.sequence IN \
-           (SELECT waiting.sequence FROM inbox AS waiting JOIN turns ON turns.id = waiting.turn \
-            WHERE waiting.conversation = $1 AND waiting.consumed_by IS NULL AND waiting.steered_into IS NULL \
-              AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
-            ORDER BY turns.sequence, waiting.sequence LIMIT $3) \
-         ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
-    ))
-    .bind(lease.conversation.to_string())
-    .bind(turn.0)
-    .bind(WAITING)
-    .fetch_all(connection)
-    .await?;
-    rows::messages(messages)
+    let mut batch = Batch::default();
+    let messages = batch
+        .add(select_messages!(
+            "JOIN turns ON turns.id = inbox.turn \
+             WHERE inbox.sequence IN \
+               (SELECT waiting.sequence FROM inbox AS waiting JOIN turns ON turns.id = waiting.turn \
+                WHERE waiting.conversation = $1 AND waiting.consumed_by IS NULL AND waiting.steered_into IS NULL \
+                  AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
+                ORDER BY turns.sequence, waiting.sequence LIMIT $3 + 0) \
+             ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
+        ))
+        .bind(lease.conversation.to_string())
+        .bind(turn.0)
+        .bind(WAITING)
+        .id();
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    rows::messages(answers.all(messages)?)
 }
 
 fn routing_error(row: PartRow) -> Option<RoutingError> {

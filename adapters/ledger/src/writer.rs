@@ -16,7 +16,11 @@ use satchel_ports::ledger::LedgerError;
 use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::{Error, Result};
+use crate::{
+    batch::Batch,
+    error::{Error, Result},
+    session::Session,
+};
 
 /// How many jobs may wait; whoever comes then waits before the queue.
 const QUEUE: usize = 1024;
@@ -47,7 +51,7 @@ impl Writer {
     pub(crate) async fn write<T, F>(&self, doing: &'static str, work: F) -> Result<T, LedgerError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
     {
         self.submit(doing, Effect::Writes, work).await
     }
@@ -56,7 +60,7 @@ impl Writer {
     pub(crate) async fn read_in_order<T, F>(&self, doing: &'static str, work: F) -> Result<T, LedgerError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
     {
         self.submit(doing, Effect::Reads, work).await
     }
@@ -64,7 +68,7 @@ impl Writer {
     async fn submit<T, F>(&self, doing: &'static str, effect: Effect, work: F) -> Result<T, LedgerError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
         let call = Call { doing, effect, work: Some(work), outcome: None, answer };
@@ -80,12 +84,34 @@ enum Effect {
     Writes,
 }
 
+/// How a job went; its failure itself is for its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ran {
+    Well,
+    Failed,
+    /// There was no room; SQLite may have rolled back everything, and with it the work of the others.
+    Full,
+}
+
+impl Ran {
+    fn of<T>(outcome: &Result<T>) -> Self {
+        match outcome {
+            Ok(_) => Self::Well,
+            Err(error) if error.is_full() => Self::Full,
+            Err(_) => Self::Failed,
+        }
+    }
+}
+
 /// A caller's work, whatever it yields.
 trait Job: Send {
     fn effect(&self) -> Effect;
 
-    /// Does the work; `false` when it failed and is to be undone.
-    fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, bool>;
+    /// Does the work; what failed is to be undone.
+    fn run<'s>(&'s mut self, session: &'s mut Session<'_>) -> BoxFuture<'s, Ran>;
+
+    /// Takes note of how what the job had left to be written went.
+    fn settle(&mut self, closing: Result<()>) -> Ran;
 
     /// Tells the caller: its own failure, else that of the transaction, else what it yielded.
     fn answer(self: Box<Self>, transaction: Result<(), Arc<Error>>);
@@ -102,22 +128,32 @@ struct Call<T, F> {
 impl<T, F> Job for Call<T, F>
 where
     T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    F: for<'s, 'c> FnOnce(&'s mut Session<'c>) -> BoxFuture<'s, Result<T>> + Send + 'static,
 {
     fn effect(&self) -> Effect {
         self.effect
     }
 
-    fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, bool> {
+    fn run<'s>(&'s mut self, session: &'s mut Session<'_>) -> BoxFuture<'s, Ran> {
         let work = self.work.take().expect("a job is run once");
         Box::pin(async move {
             // A panic in one job must not take the writer from all others.
-            let outcome = match AssertUnwindSafe(work(connection)).catch_unwind().await {
+            let outcome = match AssertUnwindSafe(work(session)).catch_unwind().await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(Error::Panicked),
             };
-            self.outcome.insert(outcome).is_ok()
+            let ran = Ran::of(&outcome);
+            self.outcome = Some(outcome);
+            ran
         })
+    }
+
+    fn settle(&mut self, closing: Result<()>) -> Ran {
+        let ran = Ran::of(&closing);
+        if let Err(error) = closing {
+            self.outcome = Some(Err(error));
+        }
+        ran
     }
 
     fn answer(self: Box<Self>, transaction: Result<(), Arc<Error>>) {
@@ -138,7 +174,7 @@ async fn work_off(mut connection: SqliteConnection, mut jobs: mpsc::Receiver<Box
         let transaction = run_group(&mut connection, &mut group, &commits).await.map_err(Arc::new);
         if transaction.is_err() {
             // SQLite has rolled back by itself after some errors; then there is nothing left to do.
-            let _ = execute(&mut connection, "ROLLBACK").await;
+            let _ = Batch::of(&["ROLLBACK"]).run(&mut connection).await;
         }
         for job in group.drain(..) {
             job.answer(transaction.clone());
@@ -147,36 +183,55 @@ async fn work_off(mut connection: SqliteConnection, mut jobs: mpsc::Receiver<Box
 }
 
 async fn run_group(connection: &mut SqliteConnection, group: &mut [Box<dyn Job>], commits: &AtomicU64) -> Result<()> {
-    execute(connection, "BEGIN IMMEDIATE").await?;
-    let alone = group.len() == 1;
-    let mut written = false;
-    for job in group {
-        let writes = job.effect() == Effect::Writes;
-        if alone {
-            // The transaction itself is its savepoint.
-            if !job.run(connection).await {
-                return execute(connection, "ROLLBACK").await.or(Ok(()));
-            }
-            written = writes;
-            break;
-        }
-        execute(connection, "SAVEPOINT job").await?;
-        if job.run(connection).await {
-            written |= writes;
-        } else {
-            // Fails when SQLite has rolled back everything, and with it the work of the others.
-            execute(connection, "ROLLBACK TO job").await?;
-        }
-        execute(connection, "RELEASE job").await?;
-    }
-    execute(connection, "COMMIT").await?;
+    let written = match group {
+        [job] => run_alone(connection, job.as_mut()).await?,
+        jobs => run_together(connection, jobs).await?,
+    };
     if written {
         commits.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }
 
-async fn execute(connection: &mut SqliteConnection, statement: &'static str) -> Result<()> {
-    sqlx::query(statement).execute(connection).await?;
-    Ok(())
+/// Runs a job as a transaction and says whether something was committed.
+async fn run_alone(connection: &mut SqliteConnection, job: &mut dyn Job) -> Result<bool> {
+    let mut session = Session::behind(connection, Some(Batch::of(&["BEGIN IMMEDIATE"])));
+    if job.run(&mut session).await != Ran::Well {
+        // It fails where SQLite has rolled back by itself, and where nothing was begun.
+        let _ = session.run(Batch::of(&["ROLLBACK"])).await;
+        return Ok(false);
+    }
+    if session.take_opening().is_some() {
+        return Ok(false);
+    }
+    let mut closing = session.take_closing().unwrap_or_default();
+    closing.add("COMMIT");
+    session.run(closing).await?;
+    Ok(job.effect() == Effect::Writes)
+}
+
+/// Runs jobs as one transaction, each behind a savepoint of its own, and says whether something was committed.
+async fn run_together(connection: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Result<bool> {
+    let mut written = false;
+    let mut opening = Some(Batch::of(&["BEGIN IMMEDIATE", "SAVEPOINT job"]));
+    for job in jobs {
+        let mut session = Session::behind(connection, opening.take());
+        let mut ran = job.run(&mut session).await;
+        if let Some(closing) = session.take_closing().filter(|_| ran == Ran::Well) {
+            // Its failure must stay its own.
+            ran = job.settle(session.run(closing).await.map(|_| ()));
+        }
+        opening = session.take_opening();
+        match ran {
+            Ran::Well => {
+                written |= job.effect() == Effect::Writes;
+                opening = opening.or_else(|| Some(Batch::of(&["RELEASE job", "SAVEPOINT job"])));
+            }
+            Ran::Failed => drop(session.run(Batch::of(&["ROLLBACK TO job"])).await?),
+            // Fails when nothing is left to roll back to.
+            Ran::Full => drop(session.run(Batch::of(&["ROLLBACK TO job"])).await.map_err(|_| Error::Full)?),
+        }
+    }
+    Batch::of(&["COMMIT"]).run(connection).await?;
+    Ok(written)
 }

@@ -9,8 +9,8 @@ use futures::{
     future::{BoxFuture, FutureExt, OptionFuture},
 };
 use satchel_agent::Services;
-use satchel_domain::{ChannelName, ConversationId, delivery::DeliveryRules};
-use satchel_intake::prepare::InboundLimits;
+use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
+use satchel_intake::{prepare::InboundLimits, reception::Claimed};
 use satchel_ports::{Blobs, Channel, Event, Lease, Ledger, LedgerError, Speech};
 use tokio::{
     sync::{Notify, mpsc},
@@ -39,7 +39,7 @@ pub struct Hosting {
 /// The lanes of this process.
 pub struct Lanes {
     hosting: Hosting,
-    claimed: mpsc::Receiver<Lease>,
+    claimed: mpsc::Receiver<Claimed>,
     timing: Timing,
 }
 
@@ -72,6 +72,8 @@ impl Default for Timing {
 /// A lane that is being worked on.
 struct Held {
     lease: Lease,
+    /// The turn for which it was claimed, if it was claimed for one.
+    begun_for: Option<TurnId>,
     wake: Arc<Notify>,
     lost: CancellationToken,
     task: task::Id,
@@ -80,7 +82,7 @@ struct Held {
 impl Lanes {
     /// Takes on the lanes that come through `claimed`, and those found in the ledger.
     #[must_use]
-    pub fn new(hosting: Hosting, claimed: mpsc::Receiver<Lease>) -> Self {
+    pub fn new(hosting: Hosting, claimed: mpsc::Receiver<Claimed>) -> Self {
         Self { hosting, claimed, timing: Timing::default() }
     }
 
@@ -126,13 +128,17 @@ impl Lanes {
                     trusted_until = Instant::now() + trust;
                 }
                 claimed = self.claimed.recv(), if !all_claimed => match claimed {
-                    Some(lease) => self.begin(lease, &mut held, &mut working, &stop),
+                    Some(Claimed { lease, turn }) => {
+                        self.begin(lease, Some(turn), &mut held, &mut working, &stop);
+                    }
                     None => all_claimed = true,
                 },
                 Some(ended) = working.join_next_with_id() => forget(ended, &mut held),
                 Some(event) = events.next() => {
-                    if let Event::MessageReceived { conversation, .. } = event
+                    // Of the message that it was claimed for, a lane need not hear twice.
+                    if let Event::MessageReceived { conversation, turn } = event
                         && let Some(lane) = held.get(&conversation)
+                        && lane.begun_for != Some(turn)
                     {
                         lane.wake.notify_one();
                     }
@@ -140,7 +146,7 @@ impl Lanes {
                 Some(found) = OptionFuture::from(taking.as_mut()) => {
                     taking = None;
                     if let Some(lease) = found {
-                        self.begin(lease, &mut held, &mut working, &stop);
+                        self.begin(lease, None, &mut held, &mut working, &stop);
                         if working.len() < most && cut_off.is_none() {
                             taking = Some(take(ledger.as_ref(), &channels).boxed());
                         }
@@ -188,6 +194,7 @@ impl Lanes {
     fn begin(
         &self,
         lease: Lease,
+        begun_for: Option<TurnId>,
         held: &mut HashMap<ConversationId, Held>,
         working: &mut JoinSet<()>,
         stop: &CancellationToken,
@@ -195,7 +202,7 @@ impl Lanes {
         let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
         let work = lane::work(self.hosting.clone(), lease.clone(), Arc::clone(&wake), lost.clone(), stop.clone());
         let task = working.spawn(work).id();
-        held.insert(lease.conversation.clone(), Held { lease, wake, lost, task });
+        held.insert(lease.conversation.clone(), Held { lease, begun_for, wake, lost, task });
     }
 }
 

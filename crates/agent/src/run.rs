@@ -116,7 +116,9 @@ async fn work(
             let limit = format!("{} model calls", settings.model_calls);
             return Ok(Ended::with(Ending::Budget { limit }));
         }
-        if begins || settings.steering == SteeringMode::Inject {
+        // What came before the turn began is known; what comes now wakes the watch for a stop.
+        let may_have_news = if begins { turn.followed } else { settings.steering == SteeringMode::Inject };
+        if may_have_news {
             let Steering { stop, inject } = steering(services, lane, turn).await?;
             if let Some(stop) = stop {
                 return Ok(Ended::stopped(stop));

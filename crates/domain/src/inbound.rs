@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ConversationId, Filename, MessageRef};
+use crate::{ConversationId, Filename, MessageRef, Sha256};
 
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,6 +29,10 @@ pub struct FileReference {
     /// What the sender wrote beneath it.
     #[serde(default)]
     pub caption: String,
+    /// The address of its bytes, where the channel has put them into the blob store before the message was sent. They
+    /// are kept for as long as the message waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Sha256>,
 }
 
 /// A message as a channel hands it over.

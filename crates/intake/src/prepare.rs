@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, size};
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, Channel, FetchError, Lease, Ledger, LedgerError,
+    BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, StoredBlob,
     ledger::{InboundFile, QueuedTurn},
 };
 
@@ -142,21 +142,12 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
         FetchError::TryAgain { reason } => Attempt::Failed(reason),
         FetchError::Refused { reason } => Attempt::Refused(reason),
     })?;
-    if let Some(bytes) = incoming.bytes.filter(|bytes| *bytes > limit) {
-        return Err(too_large(bytes));
-    }
-    let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone() };
-    let stored = fetching.blobs.put(incoming.content, &hint, limit).await.map_err(|error| match error {
-        BlobError::TooLarge { limit } => {
-            Attempt::Refused(format!("it is larger than the limit of {}", size::human(limit)))
-        }
-        BlobError::Source(source) => Attempt::Failed(format!("the transfer broke off: {source}")),
-        BlobError::Full => Attempt::Failed("no space is left for files".to_owned()),
-        other => {
-            tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
-            Attempt::Failed("the file store failed".to_owned())
-        }
-    })?;
+    let stored = match incoming {
+        IncomingFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
+        IncomingFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
+        IncomingFile::Stored(stored) => stored,
+        IncomingFile::Bytes { content, .. } => store(fetching.blobs, reference, content, limit).await?,
+    };
     Ok(Attachment {
         id: AttachmentId(fetching.ledger.new_id()),
         number: 0,
@@ -170,6 +161,26 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
         description: reference.caption.clone(),
         created_at: fetching.ledger.now(),
         visibility: Visibility::Deliver,
+    })
+}
+
+async fn store(
+    blobs: &dyn Blobs,
+    reference: &FileReference,
+    content: ByteStream,
+    limit: u64,
+) -> Result<StoredBlob, Attempt> {
+    let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone() };
+    blobs.put(content, &hint, limit).await.map_err(|error| match error {
+        BlobError::TooLarge { limit } => {
+            Attempt::Refused(format!("it is larger than the limit of {}", size::human(limit)))
+        }
+        BlobError::Source(source) => Attempt::Failed(format!("the transfer broke off: {source}")),
+        BlobError::Full => Attempt::Failed("no space is left for files".to_owned()),
+        other => {
+            tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
+            Attempt::Failed("the file store failed".to_owned())
+        }
     })
 }
 

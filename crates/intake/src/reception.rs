@@ -8,11 +8,20 @@ use satchel_ports::{Event, EventBus, Inbound, InboundError, Lease, Ledger, Ledge
 use tokio::sync::mpsc;
 use unicode_normalization::UnicodeNormalization;
 
+/// A lane that was claimed together with the message that came for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// The right to work on it.
+    pub lease: Lease,
+    /// The turn that the message became part of.
+    pub turn: TurnId,
+}
+
 /// The one door through which all channels' messages come.
 pub struct Reception {
     ledger: Arc<dyn Ledger>,
     bus: Arc<dyn EventBus>,
-    lanes: mpsc::Sender<Lease>,
+    lanes: mpsc::Sender<Claimed>,
 }
 
 impl Reception {
@@ -20,7 +29,7 @@ impl Reception {
     ///
     /// While that queue is full nothing is claimed: the lane stays free and is found by whoever looks for work next.
     #[must_use]
-    pub fn new(ledger: Arc<dyn Ledger>, bus: Arc<dyn EventBus>, lanes: mpsc::Sender<Lease>) -> Self {
+    pub fn new(ledger: Arc<dyn Ledger>, bus: Arc<dyn EventBus>, lanes: mpsc::Sender<Claimed>) -> Self {
         Self { ledger, bus, lanes }
     }
 }
@@ -41,7 +50,7 @@ impl Inbound for Reception {
 async fn take_in(
     ledger: Arc<dyn Ledger>,
     bus: Arc<dyn EventBus>,
-    lanes: mpsc::Sender<Lease>,
+    lanes: mpsc::Sender<Claimed>,
     message: InboundMessage,
 ) -> Result<TurnId, LedgerError> {
     let message = with_composed_names(message);
@@ -50,7 +59,7 @@ async fn take_in(
     let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
     let received = ledger.receive(&message, claim).await?;
     if let (Some(place), Some(lease)) = (place, received.lease) {
-        place.send(lease);
+        place.send(Claimed { lease, turn: received.turn });
     }
     if !received.duplicate {
         let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
@@ -95,6 +104,7 @@ mod tests {
                 mime: None,
                 bytes: None,
                 caption: String::new(),
+                stored: None,
             }],
             album: None,
             message: None,
@@ -118,7 +128,7 @@ mod tests {
         let (lanes, mut claimed) = mpsc::channel(1);
         let reception = Reception::new(Arc::new(ledger), Arc::new(bus), lanes);
         assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), TURN);
-        assert_eq!(claimed.try_recv().unwrap(), lease());
+        assert_eq!(claimed.try_recv().unwrap(), Claimed { lease: lease(), turn: TURN });
     }
 
     #[tokio::test]
@@ -131,7 +141,7 @@ mod tests {
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
         let (lanes, _claimed) = mpsc::channel(1);
-        lanes.try_send(lease()).unwrap();
+        lanes.try_send(Claimed { lease: lease(), turn: TURN }).unwrap();
         assert!(Reception::new(Arc::new(ledger), Arc::new(bus), lanes).accept(message("a")).await.is_ok());
     }
 

@@ -39,6 +39,7 @@ mod tests {
             mime: None,
             bytes: None,
             caption: String::new(),
+            stored: None,
         };
         QueuedMessage {
             id: InboxId(Uuid::from_u128(id)),

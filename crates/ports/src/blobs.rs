@@ -4,6 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{Filename, Media, Sha256};
+use serde::{Deserialize, Serialize};
 
 use crate::ByteStream;
 
@@ -17,7 +18,7 @@ pub struct BlobHint {
 }
 
 /// What is known of bytes once they are stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredBlob {
     /// Their address.
     pub sha256: Sha256,

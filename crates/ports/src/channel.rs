@@ -8,7 +8,7 @@ use satchel_domain::{
     delivery::SendError,
 };
 
-use crate::ByteStream;
+use crate::{ByteStream, StoredBlob};
 
 /// One part on its way to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,16 +26,24 @@ pub struct PartToSend {
 }
 
 /// A file on its way in.
-pub struct IncomingFile {
-    /// Its size, where the platform tells it before the bytes.
-    pub bytes: Option<u64>,
-    /// The bytes.
-    pub content: ByteStream,
+pub enum IncomingFile {
+    /// Bytes that are still to be stored.
+    Bytes {
+        /// Their number, where the platform tells it before they come.
+        bytes: Option<u64>,
+        /// The bytes.
+        content: ByteStream,
+    },
+    /// The channel has put them into the blob store already, as [`FileReference::stored`] says.
+    Stored(StoredBlob),
 }
 
 impl fmt::Debug for IncomingFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IncomingFile").field("bytes", &self.bytes).finish_non_exhaustive()
+        match self {
+            Self::Bytes { bytes, .. } => f.debug_struct("Bytes").field("bytes", bytes).finish_non_exhaustive(),
+            Self::Stored(stored) => f.debug_tuple("Stored").field(stored).finish(),
+        }
     }
 }
 

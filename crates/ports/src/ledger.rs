@@ -60,7 +60,7 @@ pub enum InboundFile {
     Refused(RefusedFile),
 }
 
-/// A message that no completed turn has consumed.
+/// A message as the inbox has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedMessage {
     /// Its id in the inbox.
@@ -127,6 +127,8 @@ pub struct QueuedTurn {
     pub messages: Vec<QueuedMessage>,
     /// When it may begin: an album waits for half a second of quiet.
     pub ready_at: Timestamp,
+    /// Whether more messages of the conversation wait behind it.
+    pub followed: bool,
     /// What an earlier run of it has recorded, in order.
     pub journal: Vec<JournalEntry>,
     /// The message in which an earlier run of it streamed.
@@ -209,13 +211,21 @@ pub struct TurnRecord {
     pub ending: Option<Ending>,
     /// What the person gets, with the files' numbers.
     pub response: Option<OutgoingResponse>,
+    /// What was said in it, in the order of arrival: its own messages and those that were injected into it.
+    pub messages: Vec<QueuedMessage>,
     /// The parts, in order, replaced ones included.
     pub parts: Vec<Part>,
-    /// The inbound files that were not taken.
-    pub refused: Vec<RefusedFile>,
 }
 
 impl TurnRecord {
+    /// The inbound files that were not taken.
+    pub fn refused(&self) -> impl Iterator<Item = &RefusedFile> {
+        self.messages.iter().flat_map(|message| &message.files).filter_map(|file| match file {
+            InboundFile::Refused(refused) => Some(refused),
+            InboundFile::Waiting(_) | InboundFile::Stored(_) => None,
+        })
+    }
+
     /// What of the response was not delivered.
     #[must_use]
     pub fn routing_errors(&self) -> Vec<RoutingError> {
@@ -230,6 +240,28 @@ impl TurnRecord {
         };
         self.parts.iter().filter_map(failed).collect()
     }
+}
+
+/// A conversation as a list of them shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationSummary {
+    /// Which.
+    pub conversation: ConversationId,
+    /// The first words that were said in it, as they came; empty when only files were sent.
+    pub title: String,
+    /// When something was last said in it.
+    pub last_at: Timestamp,
+}
+
+/// Which turns of a conversation are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnsQuery {
+    /// Whose.
+    pub conversation: ConversationId,
+    /// Only those that began before this one.
+    pub before: Option<TurnId>,
+    /// At most this many, the newest.
+    pub limit: u32,
 }
 
 /// How a file is named.
@@ -261,7 +293,9 @@ pub struct OutboxQuery {
     pub part: Option<PartId>,
     /// Sent and replaced ones too, not only unsettled and failed ones.
     pub with_delivered: bool,
-    /// At most this many, the newest.
+    /// Only unsettled ones, the oldest first.
+    pub under_way: bool,
+    /// At most this many, the newest, or the oldest where these come first.
     pub limit: Option<u32>,
 }
 
@@ -400,6 +434,16 @@ pub trait Ledger: Send + Sync {
     /// Reads a turn.
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError>;
 
+    /// Reads the conversations of a channel, the one last used first.
+    async fn conversations(
+        &self,
+        channel: &ChannelName,
+        limit: u32,
+    ) -> Result<Vec<ConversationSummary>, LedgerError>;
+
+    /// Reads turns, oldest first; those whose messages were all injected into another are left out.
+    async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError>;
+
     /// Reads the history since it last began anew: its last `limit` messages, oldest first.
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError>;
 
@@ -413,12 +457,12 @@ pub trait Ledger: Send + Sync {
     /// Reads files' records, newest first.
     async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError>;
 
-    /// Reads parts, newest first.
+    /// Reads parts, newest first unless only those under way are asked for.
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError>;
 
     /// Reads the last message that was sent in the conversation before a part; where a look-up begins.
     async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError>;
 
-    /// Of these addresses, those that no row references.
+    /// Of these addresses, those that no row references: no file's record, no prepared voice, no message that waits.
     async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError>;
 }

@@ -15,7 +15,7 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, FetchError, PartToSend};
+use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, PartToSend};
 use uuid::Uuid;
 
 /// Longer than any wait that a fixture's channel is set to.
@@ -447,9 +447,15 @@ pub async fn a_persons_file_is_fetched_whole(fixture: &dyn ChannelFixture) {
         let content: Bytes = (0..length).map(|number: u32| number.to_le_bytes()[1]).collect();
         let Some(reference) = fixture.person_sends("note.bin", content.clone()).await else { return };
         let incoming = fixture.channel().fetch(&reference).await.unwrap();
-        assert!(incoming.bytes.is_none_or(|bytes| bytes == content.len() as u64), "{:?}", incoming.bytes);
+        let (bytes, mut flowing) = match incoming {
+            IncomingFile::Bytes { bytes, content } => (bytes, content),
+            IncomingFile::Stored(blob) => {
+                assert_eq!(reference.stored, Some(blob.sha256), "it is kept while the message waits");
+                (Some(blob.bytes), fixture.blobs().open(&blob.sha256, None).await.unwrap())
+            }
+        };
+        assert!(bytes.is_none_or(|bytes| bytes == content.len() as u64), "{bytes:?}");
         let mut whole = Vec::new();
-        let mut flowing = incoming.content;
         while let Some(piece) = flowing.next().await {
             whole.extend_from_slice(&piece.unwrap());
         }

@@ -63,7 +63,10 @@ macro_rules! ledger_contract {
             files::stored_and_refused_files_come_back_in_place
             files::response_and_parts_carry_the_numbers
             files::only_what_no_row_names_is_unreferenced
+            files::what_a_waiting_message_brings_is_kept
             files::ids_sort_in_the_order_in_which_they_were_made
+            turns::a_record_shows_what_was_said_in_the_turn
+            turns::turns_are_paged_and_conversations_listed
             parts::the_first_part_is_begun_with_the_turn
             parts::a_part_that_must_be_prepared_or_wait_is_not_begun
             parts::a_refused_part_is_stored_as_failed
@@ -117,6 +120,7 @@ pub(crate) fn with_files(message: InboundMessage, names: &[&str]) -> InboundMess
         mime: None,
         bytes: Some(3),
         caption: String::new(),
+        stored: None,
     };
     InboundMessage { files: names.iter().map(reference).collect(), ..message }
 }

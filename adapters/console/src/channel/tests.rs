@@ -9,7 +9,7 @@ use satchel_domain::{
     capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
     part::{FileForm, PreparedVoice},
 };
-use satchel_ports::{BlobError, ByteStream, MockBlobs};
+use satchel_ports::{BlobError, ByteStream, IncomingFile, MockBlobs};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -299,8 +299,9 @@ async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason(
     let refer = |path: &Path| crate::attach::reference(path).unwrap();
     for (path, expected) in [(&path, &content), (&empty, &Vec::new())] {
         let fetched = desk.channel.fetch(&refer(path)).await.unwrap();
-        assert_eq!(fetched.bytes, Some(expected.len() as u64));
-        let chunks: Vec<Bytes> = fetched.content.map(Result::unwrap).collect().await;
+        let IncomingFile::Bytes { bytes, content } = fetched else { panic!("bytes: {fetched:?}") };
+        assert_eq!(bytes, Some(expected.len() as u64));
+        let chunks: Vec<Bytes> = content.map(Result::unwrap).collect().await;
         assert!(chunks.iter().all(|chunk| chunk.len() <= 64 * 1024));
         assert_eq!(&chunks.concat(), expected);
     }

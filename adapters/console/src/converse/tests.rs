@@ -52,7 +52,7 @@ fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
         ending,
         response: is_complete.then(|| OutgoingResponse::of_text("Hi.")),
         parts: if is_complete { vec![part] } else { Vec::new() },
-        refused: Vec::new(),
+        messages: Vec::new(),
     }
 }
 

@@ -73,7 +73,7 @@ impl<'a> From<&'a TurnRecord> for Record<'a> {
                 attachments: response.iter().flat_map(|response| &response.attachments).map(Into::into).collect(),
             },
             parts: record.parts.iter().map(part).collect(),
-            refused: record.refused.iter().map(refused).collect(),
+            refused: record.refused().map(refused).collect(),
         }
     }
 }

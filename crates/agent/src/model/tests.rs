@@ -73,6 +73,7 @@ fn streaming(services: &Services) -> Streaming {
         id: TURN,
         messages: Vec::new(),
         ready_at: Timestamp(0),
+        followed: true,
         journal: Vec::new(),
         stream: None,
         crashes: 0,

@@ -18,6 +18,7 @@ fn reference(name: &str, bytes: Option<u64>) -> FileReference {
         mime: None,
         bytes,
         caption: String::new(),
+        stored: None,
     }
 }
 
@@ -43,6 +44,7 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
             received_at: Timestamp(0),
         }],
         ready_at: Timestamp(0),
+        followed: true,
         journal: Vec::new(),
         stream: None,
         crashes: 0,
@@ -91,7 +93,7 @@ fn reason(file: &InboundFile) -> &str {
 #[tokio::test]
 async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
     let mut channel = MockChannel::new();
-    channel.expect_fetch().returning(|_| Ok(IncomingFile { bytes: Some(3), content: empty() }));
+    channel.expect_fetch().returning(|_| Ok(IncomingFile::Bytes { bytes: Some(3), content: empty() }));
     let files = fetch_all(channel, blobs(), vec![reference("a.jpg", None), reference("b.jpg", None)]).await;
     let InboundFile::Stored(second) = &files[1] else { panic!("{files:?}") };
     assert_eq!((second.number, second.mime.as_str(), second.filename.as_str()), (2, "image/png", "b.jpg"));
@@ -103,7 +105,7 @@ async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
 #[tokio::test]
 async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<u64>, #[case] told: Option<u64>) {
     let mut channel = MockChannel::new();
-    channel.expect_fetch().returning(move |_| Ok(IncomingFile { bytes: told, content: empty() }));
+    channel.expect_fetch().returning(move |_| Ok(IncomingFile::Bytes { bytes: told, content: empty() }));
     let files = fetch_all(channel, MockBlobs::new(), vec![reference("a.jpg", claimed)]).await;
     assert_eq!(reason(&files[0]), "it is 101 B, the limit is 100 B");
 }
@@ -111,7 +113,7 @@ async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<
 #[tokio::test]
 async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
     let mut channel = MockChannel::new();
-    channel.expect_fetch().returning(|_| Ok(IncomingFile { bytes: None, content: empty() }));
+    channel.expect_fetch().returning(|_| Ok(IncomingFile::Bytes { bytes: None, content: empty() }));
     let files =
         fetch_all(channel, blobs(), vec![reference("a", None), reference("b", None), reference("c", None)]).await;
     assert!(matches!(files[..2], [InboundFile::Stored(_), InboundFile::Stored(_)]));
@@ -126,7 +128,7 @@ async fn a_failure_that_may_pass_is_tried_again_and_in_the_end_refused() {
     channel.expect_fetch().returning(move |reference| {
         *counted.lock().unwrap() += 1;
         match (reference.locator.as_str(), *counted.lock().unwrap()) {
-            ("flaky", 3) => Ok(IncomingFile { bytes: None, content: empty() }),
+            ("flaky", 3) => Ok(IncomingFile::Bytes { bytes: None, content: empty() }),
             _ => Err(FetchError::TryAgain { reason: "the server is busy".into() }),
         }
     });
@@ -145,7 +147,7 @@ async fn a_refusal_keeps_the_channels_words_and_the_other_files() {
     let mut channel = MockChannel::new();
     channel.expect_fetch().returning(|reference| match reference.locator.as_str() {
         "gone" => Err(FetchError::Refused { reason: "the file is no longer there".into() }),
-        _ => Ok(IncomingFile { bytes: None, content: empty() }),
+        _ => Ok(IncomingFile::Bytes { bytes: None, content: empty() }),
     });
     let files = fetch_all(channel, blobs(), vec![reference("gone", None), reference("here", None)]).await;
     assert_eq!(reason(&files[0]), "the file is no longer there");

@@ -159,8 +159,8 @@ impl Stage {
                 conversation: "console:main".parse().unwrap(),
                 ending: None,
                 response: None,
+                messages: Vec::new(),
                 parts: all.clone(),
-                refused: Vec::new(),
             };
             Ok(Some(record))
         });

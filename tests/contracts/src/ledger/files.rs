@@ -6,7 +6,9 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, InboundFile, LedgerError};
 
-use super::{LedgerFixture, attachment, completed, conversation, file_part, message, receive, texts, with_files};
+use super::{
+    CONVERSATION, LedgerFixture, attachment, completed, conversation, file_part, message, receive, texts, with_files,
+};
 
 pub(crate) fn refusal(name: &str) -> RefusedFile {
     RefusedFile { filename: Filename::from_untrusted(name), bytes: None, reason: "too large".into() }
@@ -88,7 +90,8 @@ pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFi
     assert_eq!(files[0], InboundFile::Waiting(queued.message.files[0].clone()));
     assert_eq!(files[1], InboundFile::Refused(refusal("b.txt")));
     assert_eq!(files[2], InboundFile::Stored(stored));
-    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().refused, [refusal("b.txt")]);
+    let record = ledger.turn(turn).await.unwrap().unwrap();
+    assert_eq!(record.refused().collect::<Vec<_>>(), [&refusal("b.txt")]);
 }
 
 /// Catches: a declared file that is delivered as `#0`.
@@ -136,4 +139,19 @@ pub async fn ids_sort_in_the_order_in_which_they_were_made(fixture: &impl Ledger
     assert!(ids.is_sorted_by(|earlier, later| earlier < later) && ids[0].get_version_num() == 7);
     let times: Vec<_> = (0..1_000).map(|_| ledger.now()).collect();
     assert!(times.is_sorted());
+}
+
+/// Catches: a sweep that takes what was uploaded for a message that waits behind a long turn.
+pub async fn what_a_waiting_message_brings_is_kept(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let brought = attachment(&ledger, &conversation(CONVERSATION), "a.txt");
+    let mut uploaded = with_files(message("1", "look"), &["plain.txt", "a.txt"]);
+    uploaded.files[1].stored = Some(brought.sha256);
+    assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "nobody has named it yet");
+    let (lease, _) = receive(&ledger, &uploaded).await;
+    assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), []);
+    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    assert_eq!(queued.files[1], InboundFile::Waiting(uploaded.files[1].clone()));
+    ledger.refuse_file(&lease, queued.id, 1, &refusal("a.txt")).await.unwrap();
+    assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "it was refused");
 }

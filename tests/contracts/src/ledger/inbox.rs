@@ -104,8 +104,10 @@ pub async fn an_album_that_has_begun_takes_no_more(fixture: &impl LedgerFixture)
 pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
+    assert!(!ledger.next_turn(&lease).await.unwrap().unwrap().followed);
     for key in ["2", "3", "4"] {
         ledger.receive(&message(key, key), Claim::IfFree).await.unwrap();
+        assert!(ledger.next_turn(&lease).await.unwrap().unwrap().followed);
     }
     let waiting = ledger.waiting_behind(&lease, turn).await.unwrap();
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["2", "3", "4"]);

@@ -1,12 +1,16 @@
 //! Promises about turns, their journal and the history.
 
 use satchel_domain::{
-    CallId, Ending, Message, OutgoingResponse, PartId, ToolCall, ToolOutcome,
+    CallId, Ending, InboundMessage, Message, OutgoingResponse, PartId, ToolCall, ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
 };
-use satchel_ports::ledger::{Claim, HistoryChange, JournalEntry, LedgerError, OutboxQuery};
+use satchel_ports::ledger::{
+    Claim, HistoryChange, InboundFile, JournalEntry, LedgerError, OutboxQuery, TurnRecord, TurnsQuery,
+};
 
-use super::{LedgerFixture, attachment, completed, file_part, message, receive, sent, settle, texts};
+use super::{
+    LedgerFixture, attachment, completed, conversation, file_part, message, receive, sent, settle, texts, with_files,
+};
 
 /// Catches: turns in the order of readiness or of ids, and one that is skipped after it was read.
 pub async fn turns_come_in_order_and_stay_until_complete(fixture: &impl LedgerFixture) {
@@ -76,7 +80,7 @@ pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
 pub async fn complete_turn_is_all_or_nothing_and_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let foreign = attachment(&ledger, &super::conversation("console:other"), "a.txt");
+    let foreign = attachment(&ledger, &conversation("console:other"), "a.txt");
     let broken = completed(turn, vec![texts(&["reply"]).remove(0), file_part(&foreign)]);
     assert!(ledger.complete_turn(&lease, &broken).await.is_err());
     assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap(), []);
@@ -134,7 +138,7 @@ pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
         };
         assert_eq!(ledger.history(&lease.conversation, limit).await.unwrap(), expected, "after {key}");
     }
-    assert_eq!(ledger.history(&super::conversation("console:other"), 10).await.unwrap(), []);
+    assert_eq!(ledger.history(&conversation("console:other"), 10).await.unwrap(), []);
 }
 
 /// Catches: a receipt that the model never gets, or gets again and again.
@@ -156,4 +160,57 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
     ledger.receive(&message("3", "thanks"), Claim::Leave).await.unwrap();
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().untold, []);
     assert_eq!(ledger.outbox(&OutboxQuery::default()).await.unwrap(), record.parts, "the operator sees it still");
+}
+
+/// Catches: a page that shows a message in a turn that did not answer it, or files that are gone once it has.
+pub async fn a_record_shows_what_was_said_in_the_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &with_files(message("1", "first"), &["a.txt", "b.txt"])).await;
+    let merged = ledger.receive(&message("2", "steer"), Claim::Leave).await.unwrap();
+    let words = |record: &TurnRecord| record.messages.iter().map(|m| m.message.text.clone()).collect::<Vec<_>>();
+    assert_eq!(words(&ledger.turn(turn).await.unwrap().unwrap()), ["first"]);
+    assert_eq!(words(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
+
+    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let file = attachment(&ledger, &lease.conversation, "a.txt");
+    let stored = ledger.store_file(&lease, queued.id, 0, &file).await.unwrap();
+    let mut done = completed(turn, texts(&["reply"]));
+    done.steered = vec![ledger.waiting_behind(&lease, turn).await.unwrap()[0].id];
+    ledger.complete_turn(&lease, &done).await.unwrap();
+    let record = ledger.turn(merged.turn).await.unwrap().unwrap();
+    assert_eq!((record.id, words(&record)), (turn, vec!["first".to_owned(), "steer".to_owned()]));
+    let files = &record.messages[0].files;
+    assert_eq!(files[0], InboundFile::Stored(stored));
+    assert!(matches!(&files[1], InboundFile::Waiting(reference) if reference.filename.as_str() == "b.txt"));
+}
+
+/// Catches: a page that shows a turn twice, leaves one out, or lists conversations of another channel.
+pub async fn turns_are_paged_and_conversations_listed(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let in_conversation = |name: &str, key: &str, text: &str| InboundMessage {
+        conversation: conversation(name),
+        key: format!("{name} {key}"),
+        ..message(key, text)
+    };
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let received = ledger.receive(&in_conversation("web:a", &number.to_string(), "hello"), Claim::Leave).await;
+        ids.push(received.unwrap().turn);
+    }
+    ledger.receive(&in_conversation("web:b", "0", "the first\nwords"), Claim::Leave).await.unwrap();
+    ledger.receive(&in_conversation("console:main", "0", "elsewhere"), Claim::Leave).await.unwrap();
+    let page = async |before: Option<TurnId>| {
+        let query = TurnsQuery { conversation: conversation("web:a"), before, limit: 2 };
+        ledger.turns(&query).await.unwrap().iter().map(|turn| turn.id).collect::<Vec<_>>()
+    };
+    assert_eq!(page(None).await, ids[3..]);
+    assert_eq!(page(Some(ids[3])).await, ids[1..3]);
+    assert_eq!(page(Some(ids[1])).await, ids[..1]);
+    assert_eq!(page(Some(ids[0])).await, []);
+
+    let web = conversation("web:a").channel().clone();
+    let listed = ledger.conversations(&web, 10).await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|found| (found.conversation.to_string(), found.title.as_str())).collect();
+    assert_eq!(listed, [("web:b".to_owned(), "the first\nwords"), ("web:a".to_owned(), "hello")]);
+    assert_eq!(ledger.conversations(&web, 1).await.unwrap().len(), 1);
 }

@@ -12,8 +12,9 @@ use satchel_domain::{
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, JournalEntry, Lease, Ledger, LedgerError, OutboxQuery,
-    QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    TurnsQuery,
 };
 use uuid::Uuid;
 
@@ -102,6 +103,8 @@ troubled! {
     fn settle_part(lease: &Lease, settlement: &Settlement) -> Settled;
     fn discard_part(part: PartId) -> ();
     fn turn(turn: TurnId) -> Option<TurnRecord>;
+    fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
+    fn turns(query: &TurnsQuery) -> Vec<TurnRecord>;
     fn history(conversation: &ConversationId, limit: u32) -> Vec<Message>;
     fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
     fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;

@@ -57,6 +57,7 @@ pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
         mime: None,
         bytes: None,
         caption: String::new(),
+        stored: None,
     };
     InboundMessage { files: vec![file], ..message }
 }

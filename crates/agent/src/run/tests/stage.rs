@@ -168,6 +168,7 @@ impl Stage {
             id: TURN,
             messages: vec![waiting(2, "please")],
             ready_at: Timestamp(0),
+            followed: true,
             journal: Vec::new(),
             stream: None,
             crashes: 0,

@@ -244,6 +244,7 @@ impl Stage {
             id: TurnId(Uuid::from_u128(1)),
             messages: Vec::new(),
             ready_at: Timestamp(0),
+            followed: true,
             journal: Vec::new(),
             stream: self.earlier,
             crashes: 0,

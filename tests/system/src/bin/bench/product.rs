@@ -52,14 +52,11 @@ async fn work(product: Product) -> Result<()> {
         Model::Offline => Arc::new(OfflineModel::default()),
         Model::Scripted(script) => Arc::new(ScriptedModel::new(script)),
     };
-    let channel = Arc::new(FakeChannel::new(
-        product.channel,
-        product.platform,
-        FakeMode::TelegramLike,
-        product.capabilities,
-        Arc::new(opened.blobs.clone()),
-        Timeouts::default(),
-    ));
+    let blobs = Arc::new(opened.blobs.clone());
+    let mode = FakeMode::TelegramLike;
+    let channel =
+        FakeChannel::new(product.channel, product.platform, mode, product.capabilities, blobs, Timeouts::default());
+    let channel = Arc::new(channel.keeping_connections());
     let satchel = build(opened.ports(model, Arc::clone(&channel) as _), Behaviour::default());
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));

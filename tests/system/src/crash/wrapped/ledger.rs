@@ -9,8 +9,9 @@ use satchel_domain::{
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, JournalEntry, Lease, Ledger, LedgerError, OutboxQuery,
-    QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    TurnsQuery,
 };
 use uuid::Uuid;
 
@@ -135,6 +136,14 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
 
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError> {
         between!(self, "ledger.outbox", self.inner.outbox(query))
+    }
+
+    async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError> {
+        between!(self, "ledger.conversations", self.inner.conversations(channel, limit))
+    }
+
+    async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
+        between!(self, "ledger.turns", self.inner.turns(query))
     }
 
     async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {

@@ -1,0 +1,152 @@
+//! Several statements as one trip to the database.
+//!
+//! A connection lives on a thread of its own, and going there and back costs more than most statements do. SQLite's
+//! driver runs statements that are joined by `;` one after the other and hands over the rows of each.
+
+use futures::TryStreamExt;
+use sqlx::{
+    Arguments, AssertSqlSafe, Either, Encode, Executor, FromRow, Sqlite, SqliteConnection, Type,
+    sqlite::{SqliteArguments, SqliteRow},
+};
+
+use crate::error::Result;
+
+/// Statements that run together. Each counts its own `$1`, `$2`, ….
+#[derive(Default)]
+pub(crate) struct Batch {
+    sql: String,
+    arguments: SqliteArguments,
+    statements: usize,
+    /// How many more stand before them.
+    before: usize,
+}
+
+/// One statement of a batch, by which its rows are found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Statement(usize);
+
+/// A statement that was just added and still takes its arguments.
+pub(crate) struct Added<'a> {
+    batch: &'a mut Batch,
+    statement: Statement,
+}
+
+impl Batch {
+    /// Adds a statement. Its text has no `$` but those of its arguments.
+    pub(crate) fn add(&mut self, sql: &'static str) -> Added<'_> {
+        let offset = self.arguments.len();
+        let mut pieces = sql.split('$');
+        self.sql.push_str(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+            let number: usize = piece[..digits].parse().expect("an argument has a number");
+            self.sql.push('$');
+            self.sql.push_str(&(number + offset).to_string());
+            self.sql.push_str(&piece[digits..]);
+        }
+        self.sql.push(';');
+        self.statements += 1;
+        let statement = Statement(self.statements - 1);
+        Added { batch: self, statement }
+    }
+
+    /// Statements without arguments and answers, such as those around a transaction.
+    pub(crate) fn of(statements: &[&'static str]) -> Self {
+        let mut batch = Self::default();
+        for sql in statements {
+            batch.add(sql);
+        }
+        batch
+    }
+
+    /// This batch's statements before those of `batch`, whose answers are found as if it ran alone.
+    pub(crate) fn followed_by(mut self, batch: Self) -> Self {
+        assert_eq!(self.arguments.len(), 0, "what goes before has no arguments");
+        self.sql.push_str(&batch.sql);
+        Self { sql: self.sql, arguments: batch.arguments, statements: batch.statements, before: self.statements }
+    }
+
+    /// Runs the statements in their order, up to the first that fails.
+    pub(crate) async fn run(self, connection: &mut SqliteConnection) -> Result<Answers> {
+        let mut rows: Vec<Vec<SqliteRow>> = Vec::new();
+        rows.resize_with(self.before + self.statements, Vec::new);
+        let mut statement = 0;
+        // The text is put together from constants; what comes from outside is bound.
+        let query = sqlx::query_with(AssertSqlSafe(self.sql), self.arguments);
+        let mut answers = connection.fetch_many(query);
+        while let Some(answer) = answers.try_next().await? {
+            match answer {
+                Either::Left(_) => statement += 1,
+                Either::Right(row) => rows[statement].push(row),
+            }
+        }
+        rows.drain(..self.before);
+        Ok(Answers(rows))
+    }
+}
+
+impl Added<'_> {
+    /// Binds the statement's next argument.
+    pub(crate) fn bind<'t, T: Encode<'t, Sqlite> + Type<Sqlite>>(self, value: T) -> Self {
+        self.batch.arguments.add(value).expect("ids, numbers and our own types have a form in the database");
+        self
+    }
+
+    /// The statement, for finding its rows.
+    pub(crate) fn id(self) -> Statement {
+        self.statement
+    }
+}
+
+/// What the statements of a batch brought back.
+pub(crate) struct Answers(Vec<Vec<SqliteRow>>);
+
+impl Answers {
+    pub(crate) fn all<T>(&self, statement: Statement) -> Result<Vec<T>>
+    where
+        T: for<'r> FromRow<'r, SqliteRow>,
+    {
+        Ok(self.0[statement.0].iter().map(T::from_row).collect::<Result<_, _>>()?)
+    }
+
+    pub(crate) fn first<T>(&self, statement: Statement) -> Result<Option<T>>
+    where
+        T: for<'r> FromRow<'r, SqliteRow>,
+    {
+        Ok(self.0[statement.0].first().map(T::from_row).transpose()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Connection;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_statement_has_its_own_arguments_and_rows() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let mut batch = Batch::default();
+        let made = batch.add("CREATE TABLE t (a INTEGER, b TEXT)").id();
+        batch.add("INSERT INTO t VALUES ($1, $2), ($1 + 1, $2)").bind(7).bind("x").id();
+        let changed = batch.add("UPDATE t SET b = $1 WHERE a = $2 RETURNING a").bind("y").bind(8).id();
+        let read = batch.add("SELECT a, b FROM t WHERE b <> $1 ORDER BY a").bind("z").id();
+        let answers = batch.run(&mut connection).await.unwrap();
+        assert_eq!(answers.first::<(i64,)>(made).unwrap(), None);
+        assert_eq!(answers.all::<(i64,)>(changed).unwrap(), [(8,)]);
+        let expected = [(7, "x".to_owned()), (8, "y".to_owned())];
+        assert_eq!(answers.all::<(i64, String)>(read).unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn nothing_runs_behind_a_statement_that_fails() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let mut batch = Batch::default();
+        batch.add("CREATE TABLE t (a INTEGER NOT NULL)");
+        batch.add("INSERT INTO t VALUES ($1)").bind(Option::<i64>::None);
+        batch.add("INSERT INTO t VALUES (2)");
+        assert!(batch.run(&mut connection).await.is_err());
+        let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM t").fetch_one(&mut connection).await.unwrap();
+        assert_eq!(rows, 0);
+    }
+}

@@ -1,0 +1,109 @@
+//! A look at a database without using it: for whoever wants to know whether it is well.
+
+use std::path::Path;
+
+use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
+
+use crate::{
+    open::{MIGRATIONS, OpenError, at_database, at_directory, version},
+    owners::Owners,
+    process::Settings,
+};
+
+/// How many kinds of damage are listed.
+const LISTED: usize = 5;
+
+/// What was found in a data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// The version of the schema in the database.
+    pub version: i64,
+    /// The newest version that this program knows.
+    pub known: i64,
+    /// What SQLite says is damaged; empty when all is well.
+    pub damage: Vec<String>,
+    /// The size of the database in bytes.
+    pub bytes: u64,
+    /// How many processes have the directory open.
+    pub processes: usize,
+}
+
+/// Looks at the database of a data directory; `None` when there is none yet. Nothing is changed, and processes that
+/// work with it are not disturbed.
+///
+/// # Errors
+/// When it can't be read, in words for the person who looks after it.
+pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
+    let path = data_dir.join("satchel.db");
+    let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
+    let bytes = match tokio::fs::metadata(&path).await {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(at_directory(path, error)),
+    };
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(false)
+        .busy_timeout(Settings::default().busy_timeout)
+        .pragma("query_only", "ON")
+        .disable_statement_logging();
+    let mut connection = options.connect().await.map_err(failed)?;
+    let version = version(&mut connection).await.map_err(failed)?;
+    let check = format!("PRAGMA quick_check({LISTED})");
+    let found: Vec<String> =
+        sqlx::query_scalar(sqlx::AssertSqlSafe(check)).fetch_all(&mut connection).await.map_err(failed)?;
+    // What was read is known already; a connection that can't be closed in good order changes nothing of it.
+    let _closed = connection.close().await;
+    let directory = data_dir.to_owned();
+    let living = tokio::task::spawn_blocking(move || Owners::open(&directory)?.living()).await;
+    let living = living.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+    Ok(Some(Inspection {
+        version,
+        known: MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0),
+        damage: found.into_iter().filter(|line| line != "ok").collect(),
+        bytes,
+        processes: living.map_err(|error| at_directory(data_dir.to_owned(), error))?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::SqliteLedger;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_is_looked_at_beside_those_who_work_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(inspect(directory.path()).await.unwrap(), None);
+        let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        let other = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        let found = inspect(directory.path()).await.unwrap().unwrap();
+        assert_eq!((found.version, found.damage.as_slice(), found.processes), (found.known, [].as_slice(), 2));
+        assert!(found.bytes > 0 && found.known > 0);
+        drop((ledger, other));
+        assert_eq!(inspect(directory.path()).await.unwrap().unwrap().processes, 0);
+    }
+
+    #[tokio::test]
+    async fn damage_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(SqliteLedger::open(directory.path(), Settings::default()).await.unwrap());
+        let path = directory.path().join("satchel.db");
+        // What is only in the log would hide what is damaged in the file.
+        let mut connection = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle..].fill(0x5a);
+        std::fs::write(&path, &bytes).unwrap();
+        match inspect(directory.path()).await {
+            Ok(found) => assert!(!found.unwrap().damage.is_empty()),
+            Err(error) => assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}"),
+        }
+        std::fs::write(&path, "no database at all, but long enough to be looked at by whoever opens it").unwrap();
+        let error = inspect(directory.path()).await.unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
+    }
+}
