@@ -74,6 +74,17 @@ pub struct FakeChannel {
     client: reqwest::Client,
 }
 
+fn client(timeouts: Timeouts, kept_connections: usize) -> reqwest::Client {
+    crate::install_tls_provider();
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .pool_max_idle_per_host(kept_connections)
+        .connect_timeout(timeouts.connect)
+        .build()
+        .expect("a client without TLS has nothing to load")
+}
+
 impl FakeChannel {
     /// A channel of this name on the platform at `base_url`.
     #[must_use]
@@ -87,14 +98,14 @@ impl FakeChannel {
     ) -> Self {
         // A connection of its own for each request: whether one was refused or a kept one was cut is then never in
         // question.
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .pool_max_idle_per_host(0)
-            .connect_timeout(timeouts.connect)
-            .build()
-            .expect("a client without TLS has nothing to load");
+        let client = client(timeouts, 0);
         Self { name, base_url: base_url.into(), mode, capabilities, blobs, timeouts, client }
+    }
+
+    /// The channel with connections that are kept between requests, as platforms' own clients do.
+    #[must_use]
+    pub fn keeping_connections(self) -> Self {
+        Self { client: client(self.timeouts, usize::MAX), ..self }
     }
 
     fn url(&self, path: &str) -> String {
@@ -248,7 +259,7 @@ impl Channel for FakeChannel {
             });
         }
         let bytes = response.content_length();
-        Ok(IncomingFile { bytes, content: timed(response.bytes_stream().boxed(), self.timeouts.answer) })
+        Ok(IncomingFile::Bytes { bytes, content: timed(response.bytes_stream().boxed(), self.timeouts.answer) })
     }
 }
 

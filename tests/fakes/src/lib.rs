@@ -1,4 +1,5 @@
-//! A strict fake chat platform over HTTP for tests, and the small channel adapter that speaks to it.
+//! A strict fake chat platform and a strict fake model server over HTTP for tests, and the small channel adapter that
+//! speaks to the platform.
 //!
 //! [`FakePlatform`] runs in the test's own process, so that its [`Transcript`] survives whatever is done to the
 //! client; [`FakeChannel`] is the client's side of it. Limits are enforced as the real platforms enforce them, each
@@ -8,6 +9,7 @@ pub mod channel;
 pub mod fake_file;
 pub mod fault;
 pub mod memory_blobs;
+pub mod model;
 pub mod platform;
 pub mod rules;
 pub mod transcript;
@@ -17,6 +19,13 @@ pub use channel::{FakeChannel, Timeouts};
 pub use fake_file::FakeFile;
 pub use fault::{Fault, Moment, Operation, ScriptedFault, When};
 pub use memory_blobs::MemoryBlobs;
+pub use model::FakeModelServer;
 pub use platform::FakePlatform;
 pub use rules::{FakeMode, PlatformRules};
 pub use transcript::{Shown, Transcript, TranscriptFile, TranscriptMessage};
+
+/// Clients of this workspace's reqwest can be built with it alone, even where nothing is encrypted, as soon as one
+/// crate of the build speaks TLS.
+pub(crate) fn install_tls_provider() {
+    let _installed_already = rustls::crypto::ring::default_provider().install_default();
+}

@@ -17,13 +17,10 @@ use satchel_domain::{ConversationId, FileReference, Filename, MessageRef};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::door::{Cut, Door, Doorway};
 use crate::{
     FakeFile, Fault, Moment, Operation, PlatformRules, ScriptedFault, Transcript, When,
-    platform::{
-        door::{Door, Doorway},
-        inbox::Inbox,
-        store::Store,
-    },
+    platform::{inbox::Inbox, store::Store},
 };
 
 /// A chat platform on a free loopback port, with a strict mind and scripted faults. It ends when it is dropped.
@@ -71,6 +68,7 @@ impl FakePlatform {
     /// # Errors
     /// When no loopback port can be had.
     pub async fn start(rules: PlatformRules) -> io::Result<Self> {
+        crate::install_tls_provider();
         let door = Door::open().await?;
         let stopped = CancellationToken::new();
         let shared = Arc::new(Shared {
@@ -80,7 +78,7 @@ impl FakePlatform {
             arrived: Notify::new(),
             state: Mutex::default(),
         });
-        let service = routes::router(Arc::clone(&shared)).into_make_service_with_connect_info::<door::Cut>();
+        let service = routes::router(Arc::clone(&shared)).into_make_service_with_connect_info::<Cut>();
         let serving = axum::serve(Doorway(door), service).with_graceful_shutdown(stopped.cancelled_owned());
         // It ends with the token, which the platform cancels when it is dropped.
         tokio::spawn(async move { serving.await });
@@ -204,7 +202,7 @@ impl FakePlatform {
         let filename = Filename::from_untrusted(&file.filename);
         let (mime, bytes) = (file.mime.clone(), file.bytes());
         let locator = self.shared.state().inbox.keep(file);
-        FileReference { locator, filename, mime: Some(mime), bytes: Some(bytes), caption: String::new() }
+        FileReference { locator, filename, mime: Some(mime), bytes: Some(bytes), caption: String::new(), stored: None }
     }
 
     /// Lets all files that people sent expire.

@@ -90,6 +90,7 @@ fn inbound_message(update: Update) -> InboundMessage {
         mime: Some(file.mime),
         bytes: Some(file.bytes),
         caption: String::new(),
+        stored: None,
     });
     InboundMessage {
         conversation: update.conversation,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use satchel_domain::{InboundMessage, PartContent, TurnId};
 use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, When};
-use satchel_ports::{Channel, FetchError, Inbound, InboundError};
+use satchel_ports::{Channel, FetchError, IncomingFile, Inbound, InboundError};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -118,8 +118,9 @@ async fn files_are_fetched_as_they_flow_and_refused_with_a_reason() {
     let noise = |bytes| FakeFile::generated("n.bin", "application/octet-stream", 5, bytes);
     let reference = bench.platform.person_uploads(noise(3_000_000));
     let incoming = bench.channel.fetch(&reference).await.expect("opened");
-    assert_eq!(incoming.bytes, Some(3_000_000));
-    let read = incoming.content.fold(0, async |read, piece| read + piece.expect("it flows").len()).await;
+    let IncomingFile::Bytes { bytes, content } = incoming else { panic!("bytes: {incoming:?}") };
+    assert_eq!(bytes, Some(3_000_000));
+    let read = content.fold(0, async |read, piece| read + piece.expect("it flows").len()).await;
     assert_eq!(read, 3_000_000);
 
     let too_large = bench.platform.person_uploads(noise(3_000_001));
@@ -127,8 +128,9 @@ async fn files_are_fetched_as_they_flow_and_refused_with_a_reason() {
     assert!(matches!(&answer, Err(FetchError::Refused { reason }) if reason.contains("too large")), "{answer:?}");
 
     bench.platform.script_next(Operation::Fetch, Fault::ResetMidTransfer);
-    let broken = bench.channel.fetch(&reference).await.expect("it begins well").content;
-    assert!(broken.any(async |piece| piece.is_err()).await, "a download that is cut is no whole file");
+    let broken = bench.channel.fetch(&reference).await.expect("it begins well");
+    let IncomingFile::Bytes { content, .. } = broken else { panic!("bytes: {broken:?}") };
+    assert!(content.any(async |piece| piece.is_err()).await, "a download that is cut is no whole file");
 
     for fault in [Fault::ServerError, Fault::AcceptAndDrop, Fault::BadGateway { performed: false }] {
         bench.platform.script_next(Operation::Fetch, fault);
