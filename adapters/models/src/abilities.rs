@@ -1,0 +1,259 @@
+//! What a model can be shown, as data: which types, how large, how many. Pure.
+//!
+//! What the table doesn't allow is not sent but named to the model in words, with the reason.
+
+use satchel_domain::{Attachment, size};
+
+use crate::settings::{Provider, Target};
+
+const MB: u64 = 1_000_000;
+
+const USUAL_IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
+const PLAIN_IMAGES: &[&str] = &["image/png", "image/jpeg"];
+const GEMINI_IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+const PDF: &[&str] = &["application/pdf"];
+const GEMINI_DOCUMENTS: &[&str] =
+    &["application/pdf", "audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/flac", "audio/aac", "audio/aiff"];
+
+/// What a model can be shown. Sizes are those of the files; on the wire they are a third larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Types of images.
+    pub(crate) images: &'static [&'static str],
+    /// The largest image.
+    pub(crate) image_bytes: u64,
+    /// The most images in one request.
+    pub(crate) most_images: usize,
+    /// The longest side of an image in pixels, where the provider refuses longer ones.
+    pub(crate) longest_side: Option<u32>,
+    /// Whether a moving image is taken.
+    pub(crate) moving: bool,
+    /// Types of other files.
+    pub(crate) documents: &'static [&'static str],
+    /// The largest of these.
+    pub(crate) document_bytes: u64,
+    /// The most bytes of files in one request.
+    pub(crate) request_bytes: u64,
+}
+
+/// Sees nothing: every file is told in words.
+const BLIND: Abilities = Abilities {
+    images: &[],
+    image_bytes: 0,
+    most_images: 0,
+    longest_side: None,
+    moving: false,
+    documents: &[],
+    document_bytes: 0,
+    request_bytes: 0,
+};
+
+/// 50 MB of image bytes and 500 images a request, PNG, JPEG, WebP and GIF that doesn't move:
+/// <https://platform.openai.com/docs/guides/images-vision>; PDFs up to 32 MB:
+/// <https://platform.openai.com/docs/guides/pdf-files>.
+const OPENAI: Abilities = Abilities {
+    images: USUAL_IMAGES,
+    image_bytes: 20 * MB,
+    most_images: 500,
+    longest_side: None,
+    moving: false,
+    documents: PDF,
+    document_bytes: 32 * MB,
+    request_bytes: 36 * MB,
+};
+
+/// 5 MiB an image, counted in base64; 100 images; 8000 pixels, 2000 when there are more than 20; 32 MB a request:
+/// <https://platform.claude.com/docs/en/build-with-claude/vision>.
+const ANTHROPIC: Abilities = Abilities {
+    images: USUAL_IMAGES,
+    image_bytes: 5 * 1024 * 1024 / 4 * 3,
+    most_images: 20,
+    longest_side: Some(8000),
+    moving: true,
+    documents: PDF,
+    document_bytes: 22 * MB,
+    request_bytes: 22 * MB,
+};
+
+/// 20 MB a request, inline data included: <https://ai.google.dev/gemini-api/docs/image-understanding>; audio:
+/// <https://ai.google.dev/gemini-api/docs/audio>.
+const GEMINI: Abilities = Abilities {
+    images: GEMINI_IMAGES,
+    image_bytes: 14 * MB,
+    most_images: 3000,
+    longest_side: None,
+    moving: false,
+    documents: GEMINI_DOCUMENTS,
+    document_bytes: 14 * MB,
+    request_bytes: 14 * MB,
+};
+
+/// A server of one's own with a model that sees. What llama.cpp decodes everywhere is PNG and JPEG.
+const OWN_EYES: Abilities = Abilities {
+    images: PLAIN_IMAGES,
+    image_bytes: 20 * MB,
+    most_images: 16,
+    longest_side: None,
+    moving: false,
+    documents: &[],
+    document_bytes: 0,
+    request_bytes: 40 * MB,
+};
+
+/// Whose server a row speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Server {
+    Theirs,
+    Elsewhere,
+    Any,
+}
+
+struct Row {
+    providers: &'static [Provider],
+    server: Server,
+    /// The row is meant if the model's name, in lower case, holds one of these; one with `=` is the whole name.
+    names: &'static [&'static str],
+    abilities: Abilities,
+}
+
+const EVERY: &[&str] = &[""];
+const BOTH_OPENAI: &[Provider] = &[Provider::OpenAi, Provider::OpenAiResponses];
+const PDF_LESS: Abilities = Abilities { documents: &[], document_bytes: 0, ..OPENAI };
+
+/// The families of open models that see, by the names under which Ollama and other servers list them.
+const OPEN_EYES: &[&str] = &[
+    "llava",
+    "vision",
+    "-vl",
+    "vl:",
+    "2.5vl",
+    "pixtral",
+    "moondream",
+    "minicpm-v",
+    "gemma3",
+    "gemma-3",
+    "gemma4",
+    "gemma-4",
+    "llama4",
+    "llama-4",
+    "mistral-small3",
+    "mistral-small-3",
+    "internvl",
+    "smolvlm",
+    "qwen3.5",
+    "omni",
+];
+
+/// The models of the large providers, as gateways to them list them.
+const BEHIND_GATEWAYS: &[&str] = &["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "claude", "gemini"];
+
+/// The first row that fits counts.
+const TABLE: &[Row] = &[
+    Row {
+        providers: BOTH_OPENAI,
+        server: Server::Theirs,
+        names: &["gpt-3.5", "=gpt-4", "gpt-4-0", "gpt-4-1", "o1-mini", "o1-preview", "o3-mini", "gpt-oss"],
+        abilities: BLIND,
+    },
+    Row { providers: BOTH_OPENAI, server: Server::Theirs, names: &["gpt-4-turbo"], abilities: PDF_LESS },
+    Row { providers: BOTH_OPENAI, server: Server::Theirs, names: EVERY, abilities: OPENAI },
+    // Gemma 3 has small siblings that don't see.
+    Row {
+        providers: &[Provider::OpenAi, Provider::OpenAiResponses, Provider::Ollama],
+        server: Server::Any,
+        names: &["gemma3:1b", "gemma3:270m", "gemma-3-1b", "gemma-3-270m"],
+        abilities: BLIND,
+    },
+    Row { providers: BOTH_OPENAI, server: Server::Elsewhere, names: BEHIND_GATEWAYS, abilities: OPENAI },
+    Row { providers: BOTH_OPENAI, server: Server::Elsewhere, names: OPEN_EYES, abilities: OWN_EYES },
+    Row { providers: &[Provider::Ollama], server: Server::Any, names: OPEN_EYES, abilities: OWN_EYES },
+    Row { providers: &[Provider::Anthropic], server: Server::Any, names: &["claude-2", "instant"], abilities: BLIND },
+    Row {
+        providers: &[Provider::Anthropic],
+        server: Server::Any,
+        names: &["claude-3-haiku", "claude-3-opus", "claude-3-sonnet"],
+        abilities: Abilities { documents: &[], document_bytes: 0, ..ANTHROPIC },
+    },
+    Row { providers: &[Provider::Anthropic], server: Server::Any, names: EVERY, abilities: ANTHROPIC },
+    Row {
+        providers: &[Provider::Gemini],
+        server: Server::Any,
+        names: &["gemma"],
+        abilities: Abilities { documents: &[], document_bytes: 0, ..GEMINI },
+    },
+    Row { providers: &[Provider::Gemini], server: Server::Any, names: EVERY, abilities: GEMINI },
+];
+
+/// What a model can be shown.
+pub(crate) fn of(target: &Target) -> Abilities {
+    let model = target.model.to_lowercase();
+    let fits = |row: &&Row| {
+        let server = match row.server {
+            Server::Theirs => !target.is_elsewhere,
+            Server::Elsewhere => target.is_elsewhere,
+            Server::Any => true,
+        };
+        let name = |name: &&str| match name.strip_prefix('=') {
+            Some(whole) => model == whole,
+            None => model.contains(*name),
+        };
+        server && row.providers.contains(&target.provider) && row.names.iter().any(name)
+    };
+    TABLE.iter().find(fits).map_or(BLIND, |row| row.abilities)
+}
+
+/// What has been taken into a request so far.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    images: usize,
+    bytes: u64,
+}
+
+/// Takes a file into a request, or says why it can't be.
+pub(crate) fn take(abilities: &Abilities, taken: &mut Taken, file: &Attachment) -> Result<(), String> {
+    let is_image = abilities.images.contains(&file.mime.as_str());
+    let limit = match (is_image, abilities.documents.contains(&file.mime.as_str())) {
+        (true, _) => abilities.image_bytes,
+        (false, true) => abilities.document_bytes,
+        (false, false) => return Err(format!("this model takes {}", accepted(abilities))),
+    };
+    if file.bytes == 0 {
+        return Err("it is empty".to_owned());
+    }
+    if file.bytes > limit {
+        return Err(format!("it is {}, this model takes up to {}", size::human(file.bytes), size::human(limit)));
+    }
+    let side = file.media.width.max(file.media.height).unwrap_or(0);
+    if let Some(longest) = abilities.longest_side.filter(|longest| is_image && side > *longest) {
+        return Err(format!("it is {side} pixels long, this model takes up to {longest}"));
+    }
+    if is_image && file.media.animated && !abilities.moving {
+        return Err("this model takes no moving images".to_owned());
+    }
+    if is_image && taken.images >= abilities.most_images {
+        return Err(format!("this model takes up to {} images at once", abilities.most_images));
+    }
+    if taken.bytes + file.bytes > abilities.request_bytes {
+        return Err(format!("this model takes up to {} of files at once", size::human(abilities.request_bytes)));
+    }
+    taken.images += usize::from(is_image);
+    taken.bytes += file.bytes;
+    Ok(())
+}
+
+/// The accepted types in words.
+fn accepted(abilities: &Abilities) -> String {
+    let types: Vec<String> = abilities
+        .images
+        .iter()
+        .chain(abilities.documents)
+        .map(|mime| mime.rsplit('/').next().unwrap_or_default().to_uppercase())
+        .collect();
+    match types.as_slice() {
+        [] => "no files, only text".to_owned(),
+        types => format!("only {}", types.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

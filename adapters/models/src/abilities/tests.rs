@@ -1,0 +1,116 @@
+//! Tests of the table of abilities.
+
+use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+use secrecy::SecretString;
+use uuid::Uuid;
+
+use super::*;
+use crate::settings::ModelSettings;
+
+fn abilities(provider: Provider, base_url: Option<&str>, model: &str) -> Abilities {
+    let settings = ModelSettings {
+        name: "main".into(),
+        provider,
+        base_url: base_url.map(SecretString::from),
+        api_key: Some(SecretString::from("k")),
+        model: Some(model.into()),
+    };
+    of(&Target::new(settings).unwrap())
+}
+
+fn file(mime: &str, bytes: u64) -> Attachment {
+    Attachment {
+        id: AttachmentId(Uuid::from_u128(5)),
+        number: 1,
+        conversation: "console:main".parse().unwrap(),
+        source: Source::User,
+        filename: Filename::from_untrusted("x"),
+        mime: mime.into(),
+        bytes,
+        sha256: Sha256([0; 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    }
+}
+
+#[test]
+fn models_see_what_their_makers_say() {
+    const BOX: Option<&str> = Some("http://box/v1");
+    for (provider, base_url, model, wanted) in [
+        (Provider::OpenAi, None, "gpt-5.4-mini", OPENAI),
+        (Provider::OpenAi, None, "gpt-4o", OPENAI),
+        (Provider::OpenAi, None, "some-model-of-next-year", OPENAI),
+        (Provider::OpenAi, None, "gpt-4", BLIND),
+        (Provider::OpenAi, None, "gpt-3.5-turbo", BLIND),
+        (Provider::OpenAi, None, "gpt-4-turbo", PDF_LESS),
+        (Provider::OpenAiResponses, None, "o3-mini", BLIND),
+        (Provider::OpenAi, BOX, "my-model", BLIND),
+        (Provider::OpenAi, BOX, "anthropic/claude-haiku-4.5", OPENAI),
+        (Provider::OpenAi, BOX, "Qwen2.5-VL-7B", OWN_EYES),
+        (Provider::Anthropic, None, "claude-haiku-4-5", ANTHROPIC),
+        (Provider::Anthropic, None, "claude-2.1", BLIND),
+        (Provider::Gemini, None, "gemini-3.5-flash", GEMINI),
+        (Provider::Ollama, None, "llama3.2", BLIND),
+        (Provider::Ollama, None, "llama3.2-vision:11b", OWN_EYES),
+        (Provider::Ollama, None, "gemma3", OWN_EYES),
+        (Provider::Ollama, None, "gemma3:1b", BLIND),
+        (Provider::Ollama, None, "qwen3:8b", BLIND),
+    ] {
+        assert_eq!(abilities(provider, base_url, model), wanted, "{provider:?} {model}");
+    }
+    assert_eq!(abilities(Provider::Anthropic, None, "claude-3-haiku-20240307").documents, [""; 0]);
+    for provider in
+        [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::Gemini, Provider::Ollama]
+    {
+        let eyes = abilities(provider, None, provider.default_model());
+        assert!(!eyes.images.is_empty(), "the default of {provider:?} sees");
+    }
+}
+
+#[test]
+fn what_is_not_taken_is_told_why() {
+    let gif = Attachment { media: Media { animated: true, ..Media::default() }, ..file("image/gif", 9) };
+    let wide =
+        Attachment { media: Media { width: Some(9000), height: Some(1), ..Media::default() }, ..file("image/png", 9) };
+    for (abilities, file, wanted) in [
+        (OPENAI, file("image/png", 20 * MB), Ok(())),
+        (OPENAI, file("image/png", 20 * MB + 1), Err("it is 20 MB, this model takes up to 20 MB")),
+        (OPENAI, file("image/heic", 9), Err("this model takes only PNG, JPEG, WEBP, GIF, PDF")),
+        (OPENAI, file("image/png", 0), Err("it is empty")),
+        (OPENAI, gif.clone(), Err("this model takes no moving images")),
+        (ANTHROPIC, gif, Ok(())),
+        (ANTHROPIC, wide.clone(), Err("it is 9000 pixels long, this model takes up to 8000")),
+        (GEMINI, wide, Ok(())),
+        (GEMINI, file("audio/ogg", 9), Ok(())),
+        (GEMINI, file("image/heic", 9), Ok(())),
+        (OWN_EYES, file("application/pdf", 9), Err("this model takes only PNG, JPEG")),
+        (BLIND, file("image/png", 9), Err("this model takes no files, only text")),
+    ] {
+        let told = take(&abilities, &mut Taken::default(), &file);
+        assert_eq!(told, wanted.map_err(str::to_owned), "{file:?}");
+    }
+}
+
+#[test]
+fn a_request_holds_so_many_and_so_much() {
+    let mut taken = Taken::default();
+    for _ in 0..20 {
+        take(&ANTHROPIC, &mut taken, &file("image/png", 9)).unwrap();
+    }
+    let told = take(&ANTHROPIC, &mut taken, &file("image/png", 9)).unwrap_err();
+    assert_eq!(told, "this model takes up to 20 images at once");
+    take(&ANTHROPIC, &mut taken, &file("application/pdf", 9)).expect("a document is no image");
+    let mut taken = Taken::default();
+    take(&GEMINI, &mut taken, &file("image/png", 8 * MB)).unwrap();
+    let told = take(&GEMINI, &mut taken, &file("application/pdf", 8 * MB)).unwrap_err();
+    assert_eq!(told, "this model takes up to 14 MB of files at once");
+    take(&GEMINI, &mut taken, &file("application/pdf", 6 * MB)).expect("a smaller one still fits");
+}
+
+#[test]
+fn anthropics_image_limit_holds_in_base64() {
+    let encoded = ANTHROPIC.image_bytes.div_ceil(3) * 4;
+    assert!(encoded <= 5 * 1024 * 1024, "{encoded}");
+}

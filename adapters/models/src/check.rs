@@ -1,0 +1,97 @@
+//! One cheap call that tells whether a server is there, the key is good and the model is known.
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use satchel_ports::ModelError;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use crate::{
+    failure::{Failure, Kind, Teller},
+    settings::{Provider, Target},
+};
+
+/// The longest that a check takes.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The longest answer that is read, in bytes. OpenRouter lists its models in about half a megabyte.
+const LONGEST_ANSWER: usize = 8 << 20;
+
+/// The version of its interface that Anthropic wants to be named.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// Asks the server.
+pub(crate) async fn check(
+    http: &Client,
+    target: &Target,
+    teller: &Teller,
+    patience: Duration,
+) -> Result<(), ModelError> {
+    let asked = tokio::time::timeout(patience.min(LONGEST), ask(http, target, teller)).await;
+    asked.unwrap_or_else(|_| Err(teller.failure(Kind::Slow))).map_err(|failure| failure.error)
+}
+
+async fn ask(http: &Client, target: &Target, teller: &Teller) -> Result<(), Failure> {
+    let response = question(http, target).send().await.map_err(|error| teller.of_connection(&error))?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = read(response, teller).await?;
+    let speaks_openai = matches!(target.provider, Provider::OpenAi | Provider::OpenAiResponses);
+    if speaks_openai && status == StatusCode::FORBIDDEN && body.contains("Missing scopes") {
+        // A restricted key that may ask a model and may not list them is a good key.
+        return Ok(());
+    }
+    if target.is_elsewhere && speaks_openai && status == StatusCode::NOT_FOUND {
+        // Not every server that speaks OpenAI's language lists its models; it is there, and that is what we know.
+        return Ok(());
+    }
+    if !status.is_success() {
+        return Err(teller.of_status(status, &body, &headers));
+    }
+    let answer: Value = serde_json::from_str(&body).map_err(|_| teller.failure(Kind::NoSuchPlace))?;
+    if !answer.is_object() {
+        return Err(teller.failure(Kind::NoSuchPlace));
+    }
+    // The others were asked for the one model.
+    let listed = answer.get("data").and_then(Value::as_array).filter(|_| speaks_openai);
+    let is_meant = |listed: &Value| listed.get("id").is_some_and(|id| *id == *target.model);
+    match listed {
+        Some(models) if !models.is_empty() && !models.iter().any(is_meant) => Err(teller.failure(Kind::UnknownModel)),
+        _ => Ok(()),
+    }
+}
+
+fn question(http: &Client, target: &Target) -> RequestBuilder {
+    let key = target.key.as_ref().map(|key| key.expose_secret()).unwrap_or_default();
+    let asked = match target.provider {
+        Provider::OpenAi | Provider::OpenAiResponses => http.get(place(target, &["models"])),
+        Provider::Anthropic => http
+            .get(place(target, &["models", &target.model]))
+            .header("x-api-key", key)
+            .header("anthropic-version", ANTHROPIC_VERSION),
+        Provider::Gemini => http.get(place(target, &["models", &target.model])).header("x-goog-api-key", key),
+        Provider::Ollama => http.post(place(target, &["api", "show"])).json(&json!({ "model": target.model })),
+    };
+    let bearer = !matches!(target.provider, Provider::Anthropic | Provider::Gemini) && target.key.is_some();
+    if bearer { asked.bearer_auth(key) } else { asked }
+}
+
+/// An address below the server's.
+fn place(target: &Target, path: &[&str]) -> Url {
+    let mut url = Url::parse(target.address.expose_secret()).expect("the address was checked");
+    let segments = path.iter().flat_map(|part| part.split('/'));
+    url.path_segments_mut().expect("an http address has a path").pop_if_empty().extend(segments);
+    url
+}
+
+/// Reads an answer up to a limit.
+async fn read(mut response: Response, teller: &Teller) -> Result<String, Failure> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| teller.of_connection(&error))? {
+        if body.len() + piece.len() > LONGEST_ANSWER {
+            return Err(teller.failure(Kind::Garbage));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}

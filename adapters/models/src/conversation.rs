@@ -1,0 +1,295 @@
+//! A conversation as every provider takes it: turns that alternate, calls that are answered, files chosen. Pure.
+//!
+//! Providers refuse a conversation with a gap (an unanswered call, an answer without a call, two turns of one side, an
+//! empty text). Satchel's agent leaves none; what comes from elsewhere is mended here instead of being refused there.
+
+use std::collections::{HashMap, HashSet};
+
+use satchel_domain::{Attachment, filename::is_hidden, size};
+use satchel_ports::{ModelMessage, language_model::ModelCall};
+use serde_json::{Value, json};
+
+use crate::{
+    abilities::{self, Abilities, Taken},
+    names::ToolNames,
+};
+
+/// The longest that a file's name may be in what the model reads, in characters.
+const SHOWN: usize = 150;
+
+/// One side's turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Turn {
+    /// What the person said and Satchel noted.
+    Person(Vec<Piece>),
+    /// What the model said and asked for.
+    Model { text: String, calls: Vec<Asked> },
+    /// The answers to all calls of the turn before, in their order.
+    Answers(Vec<Answer>),
+}
+
+/// A piece of the person's turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Piece {
+    /// Words; never blank.
+    Words(String),
+    /// A file that the model takes.
+    File(Box<Attachment>),
+}
+
+/// A call, named as on the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Always an object.
+    pub(crate) arguments: Value,
+}
+
+/// A tool's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// Files that stand in the answer itself.
+    pub(crate) files: Vec<Attachment>,
+}
+
+/// Where the files that a tool made are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResultFiles {
+    /// Into the answer.
+    Inside,
+    /// Into the person's turn that follows, because the provider takes only text in an answer.
+    After,
+}
+
+/// Arranges the conversation.
+pub(crate) fn arrange(
+    messages: &[ModelMessage],
+    abilities: &Abilities,
+    names: &ToolNames,
+    place: ResultFiles,
+) -> Vec<Turn> {
+    let mut arranged = Arranged { turns: Vec::new(), names, place, calls: 0, open: None };
+    for (message, verdicts) in messages.iter().zip(verdicts(messages, abilities)) {
+        match message {
+            ModelMessage::User { text, .. } => {
+                arranged.close();
+                arranged.says(text);
+                for (file, verdict) in verdicts {
+                    arranged.shows(file, verdict);
+                }
+            }
+            ModelMessage::Note { text } => {
+                arranged.close();
+                arranged.notes(text);
+            }
+            ModelMessage::Assistant { text, calls } => {
+                arranged.close();
+                arranged.answers(text, calls);
+            }
+            ModelMessage::Tool { call, text, .. } => arranged.takes_answer(call, text, verdicts),
+        }
+    }
+    arranged.close();
+    arranged.turns
+}
+
+type Verdicts<'a> = Vec<(&'a Attachment, Result<(), String>)>;
+
+/// Which files are sent. The newest messages choose first, because they are what the turn is about.
+fn verdicts<'a>(messages: &'a [ModelMessage], abilities: &Abilities) -> Vec<Verdicts<'a>> {
+    let mut taken = Taken::default();
+    let mut verdicts: Vec<Verdicts<'a>> = messages
+        .iter()
+        .rev()
+        .map(|message| {
+            let files: &[Attachment] = match message {
+                ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => attachments,
+                ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => &[],
+            };
+            files.iter().map(|file| (file, abilities::take(abilities, &mut taken, file))).collect()
+        })
+        .collect();
+    verdicts.reverse();
+    verdicts
+}
+
+struct Arranged<'a> {
+    turns: Vec<Turn>,
+    names: &'a ToolNames,
+    place: ResultFiles,
+    /// How many calls there have been; their ids are made of it.
+    calls: usize,
+    /// The calls of the model's last turn, as long as answers may come.
+    open: Option<Open>,
+}
+
+struct Open {
+    /// Satchel's ids and what became of them.
+    asked: Vec<(String, Asked)>,
+    answered: HashMap<String, Answer>,
+    /// What is shown after the answers.
+    after: Vec<Piece>,
+}
+
+impl Arranged<'_> {
+    /// The person's turn, to which something is added.
+    fn person(&mut self) -> &mut Vec<Piece> {
+        if !matches!(self.turns.last(), Some(Turn::Person(_))) {
+            self.turns.push(Turn::Person(Vec::new()));
+        }
+        match self.turns.last_mut() {
+            Some(Turn::Person(pieces)) => pieces,
+            _ => unreachable!("it was just pushed"),
+        }
+    }
+
+    fn says(&mut self, text: &str) {
+        let pieces = self.person();
+        if !text.trim().is_empty() {
+            pieces.push(Piece::Words(text.to_owned()));
+        }
+    }
+
+    fn notes(&mut self, text: &str) {
+        if !text.trim().is_empty() {
+            self.person().push(Piece::Words(note(text)));
+        }
+    }
+
+    fn shows(&mut self, file: &Attachment, verdict: Result<(), String>) {
+        let pieces = shown(file, verdict);
+        self.person().extend(pieces);
+    }
+
+    fn answers(&mut self, text: &str, calls: &[ModelCall]) {
+        if text.trim().is_empty() && calls.is_empty() {
+            return;
+        }
+        if self.turns.is_empty() {
+            // Providers want the person to begin.
+            self.notes("The conversation goes on here.");
+        }
+        let mut taken = HashSet::new();
+        let asked: Vec<(String, Asked)> = calls
+            .iter()
+            .filter(|call| taken.insert(call.id.as_str()))
+            .map(|call| {
+                self.calls += 1;
+                // Nine letters and digits: the one form that every provider takes. Mistral takes no other, OpenAI at
+                // most 40 characters, Anthropic nothing but letters, digits, `_` and `-`.
+                let id = format!("call{:05}", self.calls);
+                let arguments = object(&call.arguments);
+                (call.id.clone(), Asked { id, name: self.names.outward(&call.name), arguments })
+            })
+            .collect();
+        match self.turns.last_mut() {
+            Some(Turn::Model { text: before, calls }) if calls.is_empty() => {
+                *before = [before.trim(), text.trim()].map(str::to_owned).join("\n\n").trim().to_owned();
+                *calls = asked.iter().map(|(_, asked)| asked.clone()).collect();
+            }
+            _ => {
+                let calls = asked.iter().map(|(_, asked)| asked.clone()).collect();
+                self.turns.push(Turn::Model { text: text.trim().to_owned(), calls });
+            }
+        }
+        if !asked.is_empty() {
+            self.open = Some(Open { asked, answered: HashMap::new(), after: Vec::new() });
+        }
+    }
+
+    fn takes_answer(&mut self, call: &str, text: &str, files: Verdicts<'_>) {
+        let place = self.place;
+        let Some(open) = &mut self.open else { return self.notes(&format!("A tool answered: {text}")) };
+        let asked = open.asked.iter().find(|(id, _)| id == call).map(|(_, asked)| asked.clone());
+        let Some(asked) = asked.filter(|_| !open.answered.contains_key(call)) else {
+            open.after.push(Piece::Words(note(&format!("A tool answered: {text}"))));
+            return;
+        };
+        let mut answer = Answer { id: asked.id, name: asked.name, text: text.to_owned(), files: Vec::new() };
+        let mut after = Vec::new();
+        for (file, verdict) in files {
+            match (verdict, place) {
+                (Err(reason), _) => add(&mut answer.text, &not_shown(file, &reason)),
+                (Ok(()), ResultFiles::Inside) => answer.files.push(file.clone()),
+                (Ok(()), ResultFiles::After) => after.extend(shown(file, Ok(()))),
+            }
+        }
+        if !after.is_empty() {
+            add(&mut answer.text, "Its files are shown in the next message.");
+            open.after.push(Piece::Words(note(&format!("The files that `{}` made.", answer.name))));
+            open.after.append(&mut after);
+        }
+        if answer.text.trim().is_empty() {
+            answer.text = "done, without words".to_owned();
+        }
+        open.answered.insert(call.to_owned(), answer);
+    }
+
+    /// Ends the answers to the model's last turn; a call without one is given one.
+    fn close(&mut self) {
+        let Some(Open { asked, mut answered, after }) = self.open.take() else { return };
+        let unanswered = |asked: Asked| Answer {
+            id: asked.id,
+            name: asked.name,
+            text: "error: no answer was recorded; it may have taken effect".to_owned(),
+            files: Vec::new(),
+        };
+        let answers =
+            asked.into_iter().map(|(id, asked)| answered.remove(&id).unwrap_or_else(|| unanswered(asked))).collect();
+        self.turns.push(Turn::Answers(answers));
+        if !after.is_empty() {
+            self.person().extend(after);
+        }
+    }
+}
+
+/// A file with its name before it, so that the model can tell it from the others, or why it isn't shown.
+fn shown(file: &Attachment, verdict: Result<(), String>) -> Vec<Piece> {
+    match verdict {
+        Ok(()) => vec![Piece::Words(note(&format!("The file {}:", named(file)))), Piece::File(Box::new(file.clone()))],
+        Err(reason) => vec![Piece::Words(note(&not_shown(file, &reason)))],
+    }
+}
+
+/// Says that a file is not shown, and why.
+pub(crate) fn not_shown(file: &Attachment, reason: &str) -> String {
+    let size = size::human(file.bytes);
+    format!("You can't see the file {} ({}, {size}): {reason}.", named(file), cut(&file.mime))
+}
+
+/// Words of Satchel in the person's turn. The agent escapes the marker in what people write, so nobody can forge it.
+pub(crate) fn note(text: &str) -> String {
+    let text = text.replace("[[satchel.", "\\[[satchel.").replace("[[/satchel.", "\\[[/satchel.");
+    format!("[[satchel.note]]{text}[[/satchel.note]]")
+}
+
+/// A file's name in a form that can give no orders.
+fn named(file: &Attachment) -> String {
+    format!("{:?}", cut(file.filename.as_str()))
+}
+
+fn cut(untrusted: &str) -> String {
+    untrusted.chars().filter(|c| !is_hidden(*c)).take(SHOWN).collect()
+}
+
+pub(crate) fn add(text: &mut String, line: &str) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+/// The arguments as an object. Anthropic, Gemini and Ollama refuse a conversation in which they once were none.
+pub(crate) fn object(arguments: &Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments.clone(),
+        other => json!({ "not_an_object": other }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

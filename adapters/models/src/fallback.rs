@@ -1,0 +1,77 @@
+//! Several models as one: the next is asked when one fails before its first piece.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use satchel_ports::{LanguageModel, ModelError, ModelRequest, language_model::ModelStream};
+
+/// Asks models in order, until one begins to answer.
+///
+/// What has been said can't be taken back, so a model that fails after its first piece fails for all.
+pub struct Fallback {
+    models: Vec<Arc<dyn LanguageModel>>,
+}
+
+impl fmt::Debug for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Fallback").field(&self.models.iter().map(|model| model.name()).collect::<Vec<_>>()).finish()
+    }
+}
+
+impl Fallback {
+    /// Asks the first of these, then the others in order.
+    #[must_use]
+    pub fn new(models: Vec<Arc<dyn LanguageModel>>) -> Self {
+        Self { models }
+    }
+}
+
+#[async_trait]
+impl LanguageModel for Fallback {
+    /// The name of the model that is asked first.
+    fn name(&self) -> String {
+        self.models.first().map_or_else(|| "none".to_owned(), |model| model.name())
+    }
+
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let mut failed: Vec<(String, ModelError)> = Vec::new();
+        for model in &self.models {
+            match begin(&**model, request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    tracing::warn!(model = model.name(), error = %error, "a model failed; the next one is asked");
+                    failed.push((model.name(), error));
+                }
+            }
+        }
+        Err(told(failed))
+    }
+}
+
+/// Waits for the first piece, so that a failure before it is one that the next model can make good.
+async fn begin(model: &dyn LanguageModel, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    let mut answer = model.stream(request).await?;
+    let first = match answer.next().await {
+        Some(first) => first?,
+        None => {
+            return Err(ModelError { reason: "its answer broke off before it began".to_owned(), retryable: true });
+        }
+    };
+    Ok(Box::pin(stream::iter([Ok(first)]).chain(answer)))
+}
+
+/// Why nobody answered.
+fn told(mut failed: Vec<(String, ModelError)>) -> ModelError {
+    match failed.len() {
+        0 => ModelError { reason: "no model is configured".to_owned(), retryable: false },
+        1 => failed.remove(0).1,
+        _ => ModelError {
+            retryable: failed.iter().any(|(_, error)| error.retryable),
+            reason: failed.iter().map(|(name, error)| format!("{name}: {error}")).collect::<Vec<_>>().join("; "),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

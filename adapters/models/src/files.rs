@@ -1,0 +1,126 @@
+//! Files as text for the wire: streamed out of the blob store and encoded piece by piece, never held twice.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use futures::StreamExt;
+use satchel_domain::Attachment;
+use satchel_ports::Blobs;
+
+/// Why a file can't be shown, in words for the model.
+const UNREADABLE: &str = "it could not be read";
+
+/// Reads a file as base64. It reads no more than the file is said to hold.
+///
+/// # Errors
+/// When it can't be read, or is not as long as it is said to be. The reason is logged here.
+pub(crate) async fn encoded(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
+    let unreadable = |error: &dyn std::error::Error| {
+        tracing::warn!(attachment.id = %file.id, error = %error, "a file could not be read for the model");
+        UNREADABLE.to_owned()
+    };
+    let length = usize::try_from(file.bytes).map_err(|error| unreadable(&error))?;
+    let mut content = blobs.open(&file.sha256, None).await.map_err(|error| unreadable(&error))?;
+    let mut text = String::with_capacity(length.div_ceil(3) * 4);
+    let mut rest: Vec<u8> = Vec::with_capacity(3);
+    let mut read = 0;
+    while let Some(piece) = content.next().await {
+        let piece = piece.map_err(|error| unreadable(&error))?;
+        read += piece.len();
+        if read > length {
+            break;
+        }
+        let mut piece = &piece[..];
+        // Three bytes make four letters: what is left over waits for the next piece.
+        if !rest.is_empty() {
+            let (first, others) = piece.split_at(piece.len().min(3 - rest.len()));
+            rest.extend_from_slice(first);
+            piece = others;
+            if rest.len() < 3 {
+                continue;
+            }
+            STANDARD.encode_string(&rest, &mut text);
+            rest.clear();
+        }
+        let whole = piece.len() / 3 * 3;
+        STANDARD.encode_string(&piece[..whole], &mut text);
+        rest.extend_from_slice(&piece[whole..]);
+    }
+    if read != length {
+        tracing::warn!(attachment.id = %file.id, attachment.bytes = file.bytes, "a file is not as long as recorded");
+        return Err(UNREADABLE.to_owned());
+    }
+    STANDARD.encode_string(&rest, &mut text);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::stream;
+    use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+    use satchel_fakes::MemoryBlobs;
+    use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// A store that serves what it holds in pieces of a given length.
+    struct Pieces(Vec<u8>, usize);
+
+    #[async_trait::async_trait]
+    impl Blobs for Pieces {
+        async fn put(&self, _: ByteStream, _: &BlobHint, _: u64) -> Result<StoredBlob, BlobError> {
+            panic!("nothing is put")
+        }
+        async fn open(&self, _: &Sha256, _: Option<std::ops::Range<u64>>) -> Result<ByteStream, BlobError> {
+            let pieces: Vec<_> = self.0.chunks(self.1).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+            Ok(stream::iter(pieces).boxed())
+        }
+        async fn stale(&self, _: std::time::Duration) -> Result<Vec<Sha256>, BlobError> {
+            panic!("nothing is collected")
+        }
+        async fn mark(&self, _: &[Sha256]) -> Result<(), BlobError> {
+            panic!("nothing is collected")
+        }
+        async fn sweep(&self) -> Result<u64, BlobError> {
+            panic!("nothing is collected")
+        }
+    }
+
+    fn file(bytes: u64) -> Attachment {
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(5)),
+            number: 1,
+            conversation: "console:main".parse().unwrap(),
+            source: Source::User,
+            filename: Filename::from_untrusted("x.png"),
+            mime: "image/png".into(),
+            bytes,
+            sha256: Sha256([7; 32]),
+            media: Media::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_of_any_length_make_the_same_text() {
+        let whole: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        for length in [1, 2, 3, 4, 5, 7, 64, 999, 1000] {
+            for total in [1, 2, 3, 4, 998, 999, 1000] {
+                let blobs = Pieces(whole[..total].to_vec(), length);
+                let text = encoded(&blobs, &file(total as u64)).await.unwrap();
+                assert_eq!(text, STANDARD.encode(&whole[..total]), "{total} bytes in pieces of {length}");
+                assert_eq!(text.capacity(), text.len(), "the text is as large as it needs to be");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_not_as_recorded_is_not_shown() {
+        for recorded in [9, 11] {
+            assert_eq!(encoded(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE);
+        }
+        assert_eq!(encoded(&MemoryBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE);
+    }
+}

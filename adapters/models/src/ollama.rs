@@ -1,0 +1,52 @@
+//! Finds an Ollama server on this machine, for a start without any configuration.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::{
+    patience::Patience,
+    remote::http_client,
+    settings::{ModelSettings, Provider},
+};
+
+/// How long the server is waited for. It is on this machine or it isn't there.
+const LONGEST: Duration = Duration::from_millis(800);
+
+/// The longest list of models that is read, in bytes.
+const LONGEST_LIST: u64 = 4 << 20;
+
+/// A local Ollama server that has a model, with the one that was fetched last.
+pub async fn find_ollama() -> Option<ModelSettings> {
+    find_at(Provider::Ollama.own_address()).await
+}
+
+async fn find_at(address: &str) -> Option<ModelSettings> {
+    let model = tokio::time::timeout(LONGEST, newest_model(address)).await.ok()??;
+    let base_url = (address != Provider::Ollama.own_address()).then(|| SecretString::from(address));
+    Some(ModelSettings {
+        name: "ollama".to_owned(),
+        provider: Provider::Ollama,
+        base_url,
+        api_key: None,
+        model: Some(model),
+    })
+}
+
+/// The first model of the list, which the server keeps newest first, that can talk.
+async fn newest_model(address: &str) -> Option<String> {
+    let patience = Patience { connect: LONGEST, ..Patience::default() };
+    let http = http_client(&patience, false, true).ok()?;
+    let response = http.get(format!("{address}api/tags")).send().await.ok()?.error_for_status().ok()?;
+    if response.content_length().is_some_and(|length| length > LONGEST_LIST) {
+        return None;
+    }
+    let list: Value = response.json().await.ok()?;
+    let names = list.get("models")?.as_array()?.iter().filter_map(|model| model.get("name")?.as_str());
+    let talks = |name: &&str| !["embed", "bge-", "minilm", "rerank"].iter().any(|word| name.contains(word));
+    names.filter(talks).map(str::to_owned).next()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Which model is asked, where, and with which key; checked once, before anything is sent.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+
+/// Who serves a model, or whose language a compatible server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Provider {
+    /// OpenAI's chat completions, and the many servers that speak them.
+    OpenAi,
+    /// OpenAI's responses.
+    OpenAiResponses,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+    /// An Ollama server.
+    Ollama,
+}
+
+impl Provider {
+    /// The name as people know it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::OpenAiResponses => "OpenAI",
+            Self::Anthropic => "Anthropic",
+            Self::Gemini => "Gemini",
+            Self::Ollama => "Ollama",
+        }
+    }
+
+    /// Where the provider itself listens. Each ends in a slash, because paths are joined to it.
+    pub(crate) fn own_address(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::OpenAiResponses => "https://api.openai.com/v1/",
+            Self::Anthropic => "https://api.anthropic.com/v1/",
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
+            Self::Ollama => "http://127.0.0.1:11434/",
+        }
+    }
+
+    /// The model that is asked when none is named: small, quick, and able to see.
+    #[must_use]
+    pub fn default_model(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::OpenAiResponses => "gpt-5.4-mini",
+            Self::Anthropic => "claude-haiku-4-5",
+            Self::Gemini => "gemini-3.5-flash",
+            Self::Ollama => "gemma3",
+        }
+    }
+}
+
+/// A model as the operator describes it.
+#[derive(Debug, Clone)]
+pub struct ModelSettings {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Who serves it.
+    pub provider: Provider,
+    /// Another server than the provider's own.
+    pub base_url: Option<SecretString>,
+    /// The key that the server asks for.
+    pub api_key: Option<SecretString>,
+    /// The server's name of the model; `None` for the provider's default.
+    pub model: Option<String>,
+}
+
+/// Why a model can't be asked as it is described. It never holds a key or an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("models.{name}.{key}: {reason}")]
+pub struct SettingsError {
+    name: String,
+    key: &'static str,
+    reason: String,
+}
+
+/// Settings that have been checked.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) provider: Provider,
+    pub(crate) model: String,
+    /// Where the server is, ending in a slash.
+    pub(crate) address: SecretString,
+    pub(crate) key: Option<SecretString>,
+    /// Whether the server is another than the provider's own.
+    pub(crate) is_elsewhere: bool,
+    /// Whether the way there is encrypted.
+    pub(crate) is_encrypted: bool,
+    /// Whether the server is on this machine, where no proxy leads.
+    pub(crate) is_local: bool,
+}
+
+impl Target {
+    /// Checks the settings.
+    pub(crate) fn new(settings: ModelSettings) -> Result<Self, SettingsError> {
+        let ModelSettings { name, provider, base_url, api_key, model } = settings;
+        let wrong = |key, reason: &str| SettingsError { name: name.clone(), key, reason: reason.to_owned() };
+        let is_elsewhere = base_url.is_some();
+        let key = checked_key(api_key).map_err(|reason| wrong("api_key", reason))?;
+        if key.is_none() && !is_elsewhere && provider != Provider::Ollama {
+            return Err(wrong("api_key", &format!("{} asks for a key", provider.title())));
+        }
+        let url = match &base_url {
+            Some(given) => {
+                checked_address(given, provider, key.is_some()).map_err(|reason| wrong("base_url", reason))?
+            }
+            None => Url::parse(provider.own_address()).expect("our own addresses are valid"),
+        };
+        let model = match model {
+            Some(model) => checked_model(model).map_err(|reason| wrong("model", reason))?,
+            None if is_elsewhere && provider != Provider::Ollama => {
+                return Err(wrong("model", "must be named, because the server is another than the provider's own"));
+            }
+            None => provider.default_model().to_owned(),
+        };
+        let is_encrypted = url.scheme() == "https";
+        let is_local = is_local(&url);
+        let address = SecretString::from(String::from(url));
+        Ok(Self { name, provider, model, address, key, is_elsewhere, is_encrypted, is_local })
+    }
+
+    /// Who is asked, as a person is told: the provider, or the server that speaks its language.
+    pub(crate) fn who(&self) -> &'static str {
+        match (self.is_elsewhere, self.provider) {
+            (true, Provider::Ollama) | (false, _) => self.provider.title(),
+            (true, _) => "the server",
+        }
+    }
+
+    /// An error about these settings that shows only when a client is made of them.
+    pub(crate) fn error(&self, key: &'static str, reason: &str) -> SettingsError {
+        SettingsError { name: self.name.clone(), key, reason: reason.to_owned() }
+    }
+}
+
+fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The key, without the line break that a file of secrets ends in. An empty one is none.
+fn checked_key(given: Option<SecretString>) -> Result<Option<SecretString>, &'static str> {
+    let Some(given) = given else { return Ok(None) };
+    let key = given.expose_secret().trim();
+    if key.chars().any(|c| !c.is_ascii_graphic()) {
+        return Err("holds spaces or characters that no key has");
+    }
+    Ok((!key.is_empty()).then(|| SecretString::from(key)))
+}
+
+fn checked_address(given: &SecretString, provider: Provider, has_key: bool) -> Result<Url, &'static str> {
+    let mut url =
+        Url::parse(given.expose_secret().trim()).map_err(|_| "must be a URL such as http://127.0.0.1:8000/v1/")?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err("must begin with http:// or https:// and a host");
+    }
+    if url.fragment().is_some() {
+        return Err("must have no part after a #");
+    }
+    let speaks_openai = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses);
+    if url.query().is_some() && !speaks_openai {
+        return Err("must have no part after a ?");
+    }
+    let has_password = !url.username().is_empty() || url.password().is_some();
+    if has_password && (has_key || provider != Provider::Ollama) {
+        return Err("must hold no user and password; give the key as api_key");
+    }
+    if !url.path().ends_with('/') {
+        let path = format!("{}/", url.path());
+        url.set_path(&path);
+    }
+    Ok(url)
+}
+
+/// A name that can stand in a path and means what it says. The client reads `::` as a namespace.
+fn checked_model(given: String) -> Result<String, &'static str> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
+    let fits = !given.is_empty() && given.len() <= 200 && given.chars().all(is_fit);
+    match fits && !given.contains("::") && !given.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        true => Ok(given),
+        false => Err("must be the server's name of a model, such as gpt-5.4-mini"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CANARY: &str = "sk-canary-4711";
+
+    fn settings(provider: Provider, base_url: Option<&str>, key: Option<&str>, model: Option<&str>) -> ModelSettings {
+        ModelSettings {
+            name: "main".into(),
+            provider,
+            base_url: base_url.map(SecretString::from),
+            api_key: key.map(SecretString::from),
+            model: model.map(str::to_owned),
+        }
+    }
+
+    fn address(provider: Provider, base_url: Option<&str>) -> String {
+        let target = Target::new(settings(provider, base_url, Some("k"), Some("m"))).unwrap();
+        target.address.expose_secret().to_owned()
+    }
+
+    #[test]
+    fn an_address_ends_in_a_slash() {
+        assert_eq!(address(Provider::OpenAi, None), "https://api.openai.com/v1/");
+        assert_eq!(address(Provider::OpenAi, Some("http://box:8000/v1")), "http://box:8000/v1/");
+        assert_eq!(address(Provider::OpenAi, Some(" http://box/v1?version=2 ")), "http://box/v1/?version=2");
+        assert_eq!(address(Provider::Gemini, Some("https://proxy.example")), "https://proxy.example/");
+    }
+
+    #[test]
+    fn what_is_missing_gets_a_sensible_default_or_is_asked_for() {
+        let openai = Target::new(settings(Provider::OpenAi, None, Some("k\n"), None)).unwrap();
+        assert_eq!(openai.model, Provider::OpenAi.default_model());
+        assert_eq!(openai.key.unwrap().expose_secret(), "k", "a file of secrets ends in a line break");
+        assert!(Target::new(settings(Provider::Ollama, None, None, None)).is_ok(), "Ollama asks for no key");
+        let keyless = Target::new(settings(Provider::OpenAi, Some("http://box/v1"), None, Some("m"))).unwrap();
+        assert!(keyless.key.is_none() && keyless.is_elsewhere);
+    }
+
+    #[test]
+    fn a_server_on_this_machine_is_reached_without_a_proxy() {
+        for (address, wanted) in [
+            ("http://127.0.0.1:8000/v1", true),
+            ("http://[::1]:8000/v1", true),
+            ("http://localhost/v1", true),
+            ("http://192.168.1.5/v1", false),
+            ("https://127.0.0.1.example/v1", false),
+        ] {
+            let target = Target::new(settings(Provider::OpenAi, Some(address), None, Some("m"))).unwrap();
+            assert_eq!(target.is_local, wanted, "{address}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_without_their_secrets() {
+        let secret_url = format!("http://user:{CANARY}@box/v1");
+        let ftp = format!("ftp://box/{CANARY}");
+        let query = format!("https://box/?key={CANARY}");
+        let spaced = format!("{CANARY} x");
+        for (given, key) in [
+            (settings(Provider::OpenAi, None, None, None), "api_key"),
+            (settings(Provider::Anthropic, None, Some(" \n"), None), "api_key"),
+            (settings(Provider::OpenAi, None, Some(&spaced), None), "api_key"),
+            (settings(Provider::OpenAi, Some(CANARY), None, Some("m")), "base_url"),
+            (settings(Provider::OpenAi, Some(&ftp), None, Some("m")), "base_url"),
+            (settings(Provider::OpenAi, Some(&secret_url), None, Some("m")), "base_url"),
+            (settings(Provider::Gemini, Some(&query), None, Some("m")), "base_url"),
+            (settings(Provider::OpenAi, Some("http://box/#x"), None, Some("m")), "base_url"),
+            (settings(Provider::OpenAi, Some("http://box/"), None, None), "model"),
+            (settings(Provider::OpenAi, None, Some("k"), Some("a b")), "model"),
+            (settings(Provider::Gemini, None, Some("k"), Some("../files")), "model"),
+            (settings(Provider::OpenAi, None, Some("k"), Some("groq::x")), "model"),
+            (settings(Provider::OpenAi, None, Some("k"), Some("")), "model"),
+        ] {
+            let shown = format!("{given:?}");
+            assert!(!shown.contains(CANARY), "{shown}");
+            let error = Target::new(given).err().expect(&shown).to_string();
+            assert!(error.starts_with(&format!("models.main.{key}: ")), "{error}");
+            assert!(!error.contains(CANARY), "{error}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a person is told when something goes wrong, on every wire, and what is tried again.
+
+use satchel_fakes::model::{Fate, Finish, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
+use satchel_ports::ModelError;
+use secrecy::SecretString;
+
+use crate::stage::{Stage, Whole, ask, quick, request, user};
+
+/// Asks once, with a scripted failure that never ends.
+async fn told(wire: ModelWire, reply: ModelReply) -> (Whole, usize) {
+    let stage = Stage::new().await;
+    stage.server.reply(reply.every_time());
+    let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
+    (answer, stage.server.asked().len())
+}
+
+fn error(answer: Whole) -> ModelError {
+    let shown = format!("it failed: {answer:?}");
+    answer.error.expect(&shown)
+}
+
+/// The server is another than the provider's own, as far as Satchel knows.
+fn who(wire: ModelWire) -> &'static str {
+    if wire == ModelWire::Ollama { "Ollama" } else { "the server" }
+}
+
+#[tokio::test]
+async fn refusals_are_told_in_words_and_passing_ones_are_tried_again() {
+    for wire in ModelWire::ALL {
+        let (who, model) = (who(wire), wire.model());
+        for (meaning, wanted, passing) in [
+            (Meaning::Key, format!("{who} does not accept the key: check models.main.api_key"), false),
+            (Meaning::NotAllowed, format!("{who} does not let this key use the model {model}"), false),
+            (Meaning::Model, format!("{who} knows no model {model}: check models.main.model"), false),
+            (
+                Meaning::Quota,
+                format!("the account at {who} has no credit left, or its quota is used up: look at its billing page"),
+                false,
+            ),
+            (
+                Meaning::ContextTooLong,
+                format!("the conversation has become too long for the model {model}: begin a new one with /new"),
+                false,
+            ),
+            (Meaning::TooLarge, format!("what came with this turn is too large for {who}: send less at once"), false),
+            (Meaning::Filtered, format!("{who} withholds the answer because of its rules on content"), false),
+            (
+                Meaning::NoTools,
+                format!("the model {model} can't use tools: choose another in models.main.model"),
+                false,
+            ),
+            (Meaning::Overloaded, format!("{who} is overloaded: try again in a few minutes"), true),
+            (Meaning::Server, format!("{who} has a fault of its own: try again in a few minutes"), true),
+        ] {
+            let (answer, asked) = told(wire, ModelReply::fault(ModelFault::Says(meaning))).await;
+            let error = error(answer);
+            assert_eq!(error.reason, wanted, "{wire:?} {meaning:?}");
+            assert_eq!(error.retryable, passing, "{wire:?} {meaning:?}");
+            assert_eq!(asked, if passing { 4 } else { 1 }, "{wire:?} {meaning:?}: how often it was asked");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_told_with_its_wait_and_not_waited_for_when_it_is_long() {
+    for wire in ModelWire::ALL {
+        let limited = ModelReply::fault(ModelFault::RateLimit { retry_after: "300".into() });
+        let (answer, asked) = told(wire, limited).await;
+        let error = error(answer);
+        assert_eq!(error.reason, format!("{} is asked too often: try again in 5 minutes", who(wire)), "{wire:?}");
+        assert!(error.retryable && asked == 1, "{wire:?}: asked {asked} times");
+    }
+    // Gemini names the wait in the body.
+    let (answer, asked) = told(ModelWire::Gemini, ModelReply::fault(ModelFault::Says(Meaning::Rate))).await;
+    assert_eq!((error(answer).reason.as_str(), asked), ("the server is asked too often: try again in 34 seconds", 1));
+}
+
+#[tokio::test]
+async fn what_no_provider_says_is_told_too() {
+    for wire in ModelWire::ALL {
+        let who = who(wire);
+        for (fault, wanted, times) in [
+            (ModelFault::BadGateway, format!("{who} has a fault of its own: try again in a few minutes"), 4),
+            (ModelFault::Cut, "its answer broke off in the middle".to_owned(), 4),
+            (ModelFault::Moved, format!("{who} points to another address: name that one in models.main.base_url"), 1),
+        ] {
+            let (answer, asked) = told(wire, ModelReply::fault(fault.clone())).await;
+            assert_eq!((error(answer).reason, asked), (wanted, times), "{wire:?} {fault:?}");
+        }
+        let (answer, _) = told(wire, ModelReply::fault(ModelFault::Page)).await;
+        let error = error(answer);
+        let unreadable = format!("{who} answered in a way that can't be read");
+        assert!(
+            [unreadable.as_str(), "its answer broke off in the middle"].contains(&error.reason.as_str()),
+            "{wire:?} {error}"
+        );
+        assert!(error.retryable, "{wire:?}");
+    }
+}
+
+/// A stream that was cut is an error, and what came before it is not said again.
+#[tokio::test]
+async fn a_stream_cut_in_half_is_an_error_that_may_pass() {
+    for wire in ModelWire::ALL {
+        for (piece, wanted) in [
+            (ReplyPiece::Cut, "its answer broke off in the middle".to_owned()),
+            (ReplyPiece::StopShort, "its answer broke off in the middle".to_owned()),
+            (ReplyPiece::Garbage, format!("{} answered in a way that can't be read", who(wire))),
+            (
+                ReplyPiece::Trouble(Meaning::Overloaded),
+                format!("{} is overloaded: try again in a few minutes", who(wire)),
+            ),
+            (
+                ReplyPiece::Trouble(Meaning::Server),
+                format!("{} has a fault of its own: try again in a few minutes", who(wire)),
+            ),
+        ] {
+            let shown = format!("{wire:?} {piece:?}");
+            let (answer, asked) = told(wire, ModelReply::pieces([ReplyPiece::Text("So f".into()), piece])).await;
+            assert_eq!((answer.text().as_str(), asked), ("So f", 1), "{shown}");
+            let error = error(answer);
+            assert_eq!((error.reason, error.retryable), (wanted, true), "{shown}");
+        }
+    }
+}
+
+/// Nothing was said yet, so the model is asked again.
+#[tokio::test]
+async fn a_stream_that_breaks_off_before_its_first_piece_is_asked_for_again() {
+    for wire in ModelWire::ALL {
+        for piece in [ReplyPiece::Cut, ReplyPiece::StopShort, ReplyPiece::Trouble(Meaning::Overloaded)] {
+            let stage = Stage::new().await;
+            stage.server.reply(ModelReply::pieces([piece.clone()]));
+            stage.server.reply(ModelReply::text("Here I am."));
+            let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
+            assert_eq!((answer.text().as_str(), answer.error), ("Here I am.", None), "{wire:?} {piece:?}");
+            assert_eq!(stage.server.asked().len(), 2, "{wire:?} {piece:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_the_filter_ends_is_told() {
+    for wire in ModelWire::ALL.into_iter().filter(|wire| *wire != ModelWire::OpenAiResponses) {
+        let (answer, _) = told(wire, ModelReply::text("Take two ").ending(Finish::Filtered)).await;
+        assert_eq!(answer.text(), "Take two ", "{wire:?}");
+        let error = error(answer);
+        let wanted = format!("{} withholds the answer because of its rules on content", who(wire));
+        assert_eq!((error.reason, error.retryable), (wanted, false), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_is_broken_is_told_in_the_providers_words_without_secrets() {
+    let stage = Stage::new().await;
+    let mut settings = stage.settings(ModelWire::OpenAiChat);
+    // A server of another kind at the address: everything is refused with words of its own.
+    settings.provider = Provider::OpenAiResponses;
+    let mut broken = request(vec![user("hello", Vec::new())]);
+    broken.tools = broken
+        .tools
+        .iter()
+        .map(|tool| satchel_ports::ToolSpec { parameters: serde_json::json!({"type": "string"}), ..tool.clone() })
+        .collect();
+    let error = error(ask(&stage.model_of(settings), broken).await);
+    assert_eq!(
+        error.reason,
+        "the server refused the request (400): Invalid schema for function 'file_read': schema must be of 'type: \
+         \"object\"'"
+    );
+    assert!(!error.retryable);
+    assert!(matches!(stage.server.last().fate, Fate::Refused(_)));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for wire in ModelWire::ALL {
+        let stage = Stage::new().await;
+        let mut settings = stage.settings(wire);
+        settings.base_url = Some(SecretString::from(format!("http://{closed}/v1")));
+        let error = error(ask(&stage.model_of(settings.clone()), request(vec![user("hello", Vec::new())])).await);
+        let wanted = format!("{} can't be reached: check that it runs, and models.main.base_url", who(wire));
+        assert_eq!((error.reason, error.retryable), (wanted, true), "{wire:?}");
+        settings.base_url = Some(SecretString::from("http://no-such-host.invalid/v1"));
+        let model = stage.patient(settings, Patience { repeats: 0, ..quick() });
+        let unresolved = ask(&model, request(vec![user("hello", Vec::new())])).await.error.unwrap();
+        assert!(unresolved.reason.contains("can't be reached"), "{wire:?} {unresolved}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_address_is_told() {
+    for wire in ModelWire::ALL {
+        let stage = Stage::new().await;
+        let mut settings = stage.settings(wire);
+        settings.base_url = Some(SecretString::from(stage.server.base_url(ModelWire::Ollama) + "nowhere/"));
+        let error = error(ask(&stage.model_of(settings), request(vec![user("hello", Vec::new())])).await);
+        let wanted = "nothing at its address answers as it should: check models.main.base_url";
+        assert_eq!((error.reason.as_str(), error.retryable), (wanted, false), "{wire:?}");
+    }
+}
+
+/// What answers without encryption where encryption is asked for is no server.
+#[tokio::test]
+async fn an_encrypted_way_that_leads_nowhere_is_told() {
+    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://{}/v1/", plain.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = plain.accept().await {
+            drop(stream);
+        }
+    });
+    let stage = Stage::new().await;
+    let settings =
+        ModelSettings { base_url: Some(SecretString::from(address)), ..stage.settings(ModelWire::OpenAiChat) };
+    match RemoteModel::with_patience(settings, stage.blobs.clone(), quick()) {
+        Ok(model) => {
+            let error = error(ask(&model, request(vec![user("hello", Vec::new())])).await);
+            assert!(error.reason.starts_with("the server can't be reached") && error.retryable, "{error}");
+        }
+        Err(error) => assert!(error.to_string().contains("ca-certificates"), "{error}"),
+    }
+}

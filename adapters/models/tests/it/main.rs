@@ -1,0 +1,11 @@
+//! Every model adapter's promise on every wire, against the strict fake model server.
+
+mod check;
+mod faults;
+mod files;
+mod memory;
+mod patience;
+mod secrets;
+mod stage;
+mod stand_in;
+mod wires;

@@ -1,0 +1,169 @@
+//! What the tests have in common: a fake server, models that ask it, files, and requests.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_domain::{Attachment, AttachmentId, Filename, Media, Source, Timestamp, Visibility};
+use satchel_fakes::{
+    MemoryBlobs,
+    model::{FakeModelServer, ModelWire},
+};
+use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
+use satchel_ports::{
+    BlobHint, Blobs, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, ToolSpec,
+    language_model::{ModelCall, Usage},
+};
+use secrecy::SecretString;
+use serde_json::json;
+use uuid::Uuid;
+
+/// A picture of one red pixel.
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde";
+
+/// Enough of a PDF to be taken for one.
+pub(crate) const PDF: &[u8] = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n";
+
+/// A server and what the models that ask it need.
+pub(crate) struct Stage {
+    pub(crate) server: FakeModelServer,
+    pub(crate) blobs: Arc<MemoryBlobs>,
+}
+
+/// A whole answer.
+#[derive(Debug, Default)]
+pub(crate) struct Whole {
+    pub(crate) texts: Vec<String>,
+    pub(crate) calls: Vec<ModelCall>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) done: bool,
+    pub(crate) error: Option<ModelError>,
+}
+
+impl Whole {
+    pub(crate) fn text(&self) -> String {
+        self.texts.concat()
+    }
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self { server: FakeModelServer::start().await.expect("a loopback port is free"), blobs: Arc::default() }
+    }
+
+    pub(crate) fn settings(&self, wire: ModelWire) -> ModelSettings {
+        ModelSettings {
+            name: "main".into(),
+            provider: provider(wire),
+            base_url: Some(SecretString::from(self.server.base_url(wire))),
+            api_key: Some(SecretString::from(FakeModelServer::KEY)),
+            model: Some(wire.model().into()),
+        }
+    }
+
+    pub(crate) fn model(&self, wire: ModelWire) -> RemoteModel {
+        self.model_of(self.settings(wire))
+    }
+
+    pub(crate) fn model_of(&self, settings: ModelSettings) -> RemoteModel {
+        self.patient(settings, quick())
+    }
+
+    pub(crate) fn patient(&self, settings: ModelSettings, patience: Patience) -> RemoteModel {
+        RemoteModel::with_patience(settings, self.blobs.clone(), patience).expect("the settings are right")
+    }
+
+    /// Stores a file.
+    pub(crate) async fn file(&self, name: &str, mime: &str, bytes: &[u8]) -> Attachment {
+        let content = Bytes::copy_from_slice(bytes);
+        let content = stream::iter([Ok(content)]).boxed();
+        let stored = self.blobs.put(content, &BlobHint::default(), u64::MAX).await.expect("memory takes them");
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(stored.bytes.into())),
+            number: 1,
+            conversation: "console:main".parse().expect("a conversation"),
+            source: Source::User,
+            filename: Filename::from_untrusted(name),
+            mime: mime.into(),
+            bytes: stored.bytes,
+            sha256: stored.sha256,
+            media: Media::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+        }
+    }
+}
+
+/// Waits that a test can afford.
+pub(crate) fn quick() -> Patience {
+    Patience {
+        connect: Duration::from_secs(5),
+        begin: Duration::from_secs(5),
+        silence: Duration::from_secs(5),
+        repeats: 3,
+        first_wait: Duration::from_millis(10),
+        longest_wait: Duration::from_secs(2),
+    }
+}
+
+pub(crate) fn provider(wire: ModelWire) -> Provider {
+    match wire {
+        ModelWire::OpenAiChat => Provider::OpenAi,
+        ModelWire::OpenAiResponses => Provider::OpenAiResponses,
+        ModelWire::Anthropic => Provider::Anthropic,
+        ModelWire::Gemini => Provider::Gemini,
+        ModelWire::Ollama => Provider::Ollama,
+    }
+}
+
+pub(crate) fn user(text: &str, attachments: Vec<Attachment>) -> ModelMessage {
+    ModelMessage::User { text: text.into(), attachments }
+}
+
+pub(crate) fn tool(call: &ModelCall, text: &str, attachments: Vec<Attachment>) -> ModelMessage {
+    ModelMessage::Tool { call: call.id.clone(), text: text.into(), attachments }
+}
+
+/// The tools of a request, one of them with a dot in its name.
+pub(crate) fn tools() -> Arc<[ToolSpec]> {
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: format!("{} for a test.", name.repeat(90)),
+        parameters: json!({"type": "object", "properties": {"path": {"type": "string"}, "size": {"type": "integer"}},
+            "required": ["path"], "additionalProperties": false}),
+        tier: SafetyTier::ReadOnly,
+        time_limit: None,
+    };
+    [tool("file_read"), tool("attachment.save_all"), tool("web_search")].into()
+}
+
+pub(crate) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
+    ModelRequest { system: "Be brief.".into(), messages, tools: tools() }
+}
+
+/// The same call under the id that Satchel gives it.
+pub(crate) fn renamed(calls: &[ModelCall], turn: u128) -> Vec<ModelCall> {
+    let id = |ordinal: usize| format!("{}-{ordinal}", Uuid::from_u128(turn));
+    calls.iter().enumerate().map(|(ordinal, call)| ModelCall { id: id(ordinal), ..call.clone() }).collect()
+}
+
+/// Asks and gathers the whole answer.
+pub(crate) async fn ask(model: &dyn LanguageModel, request: ModelRequest) -> Whole {
+    let mut whole = Whole::default();
+    let mut events = match model.stream(request).await {
+        Ok(events) => events,
+        Err(error) => return Whole { error: Some(error), ..whole },
+    };
+    while let Some(event) = events.next().await {
+        assert!(!whole.done && whole.error.is_none(), "nothing comes after the end: {event:?}");
+        match event {
+            Ok(ModelEvent::Text(text)) => whole.texts.push(text),
+            Ok(ModelEvent::Call(call)) => whole.calls.push(call),
+            Ok(ModelEvent::Usage(usage)) => assert_eq!(whole.usage.replace(usage), None, "usage comes once"),
+            Ok(ModelEvent::Done) => whole.done = true,
+            Err(error) => whole.error = Some(error),
+        }
+    }
+    whole
+}
