@@ -1,0 +1,95 @@
+// Talks to the server's HTTP API and turns what goes wrong into words.
+
+// What the server, or the way to it, had against a request. `status` 0: it was not reached.
+export class Problem extends Error {
+  constructor(status, code, words) {
+    super(words);
+    this.status = status;
+    this.code = code;
+  }
+
+  // Whether the same request may do better later.
+  get passes() {
+    return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
+  }
+}
+
+const UNREACHED = "Satchel can't be reached.";
+const PATIENCE_MS = 30_000;
+
+// What is done when the server wants a token that it doesn't get.
+let lockedOut = () => {};
+
+export function onLockedOut(listener) {
+  lockedOut = listener;
+}
+
+export function problemOf(status, body) {
+  if (status === 0) return new Problem(0, "unreached", UNREACHED);
+  let told = {};
+  try {
+    told = JSON.parse(body) ?? {};
+  } catch {
+    // A proxy in between answers in its own words, which are not for people.
+  }
+  if (status === 401) lockedOut();
+  return new Problem(status, told.code ?? "", told.detail ?? told.title ?? `The server answered with ${status}.`);
+}
+
+async function call(method, path, body) {
+  let response;
+  let text;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    text = await response.text();
+  } catch {
+    throw problemOf(0, "");
+  }
+  if (!response.ok) throw problemOf(response.status, text);
+  return text ? JSON.parse(text) : null;
+}
+
+export const session = () => call("GET", "/api/session");
+export const login = (token) => call("POST", "/api/login", { token });
+export const conversations = async () => (await call("GET", "/api/conversations")).conversations;
+
+const conversationPath = (conversation) => `/api/conversations/${encodeURIComponent(conversation)}`;
+
+export const olderTurns = (conversation, before) =>
+  call("GET", `${conversationPath(conversation)}/turns?before=${encodeURIComponent(before)}&limit=30`);
+
+export const send = (conversation, { key, text, uploads }) =>
+  call("POST", `${conversationPath(conversation)}/messages`, { key, text, uploads, edit_of: null });
+
+export const eventsPath = (conversation) => `${conversationPath(conversation)}/events`;
+
+// Uploads a file. fetch can't tell how far an upload is, so this is the one use of XMLHttpRequest.
+export function upload(conversation, file, name, onProgress) {
+  const request = new XMLHttpRequest();
+  const result = new Promise((resolve, reject) => {
+    request.open("POST", `${conversationPath(conversation)}/uploads?filename=${encodeURIComponent(name)}`);
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.upload.addEventListener("progress", (event) => onProgress(event.loaded));
+    request.addEventListener("load", () => {
+      if (request.status === 201 || request.status === 200) resolve(JSON.parse(request.responseText));
+      else reject(problemOf(request.status, request.responseText));
+    });
+    request.addEventListener("error", () => reject(problemOf(0, "")));
+    request.addEventListener("abort", () => reject(new Problem(0, "cancelled", "Cancelled.")));
+    request.send(file);
+  });
+  return { result, abort: () => request.abort() };
+}
+
+// Something unguessable of the letters that ids may have. `crypto.randomUUID` is missing on plain-http addresses.
+export function newId(bytes = 15) {
+  const random = crypto.getRandomValues(new Uint8Array(bytes));
+  return btoa(String.fromCharCode(...random)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}

@@ -1,0 +1,274 @@
+// Puts the page together: which conversation is open, what comes from the server, what the keyboard does.
+
+import * as api from "./api.js";
+import { createComposer } from "./composer.js";
+import { createConversations } from "./conversations.js";
+import { byId, element, icon } from "./dom.js";
+import { modelLine, showEmpty } from "./empty.js";
+import { createLightbox } from "./lightbox.js";
+import { askForToken } from "./login.js";
+import { setUpTheme } from "./look.js";
+import { createOutbox } from "./outbox.js";
+import { follow } from "./stream.js";
+import { createTimeline } from "./timeline.js";
+
+const LAST = "satchel.conversation";
+const SPOKEN_AT_MOST = 1200;
+const QUIET_MS = 1200;
+
+const announcer = byId("announcer");
+const connection = byId("connection");
+let conversation = null;
+let events = null;
+let loaded = false;
+let running = null;
+let connectionTimer = 0;
+
+const conversations = createConversations({ open });
+const outbox = createOutbox({
+  changed: showWhetherEmpty,
+  sent: conversations.refreshSoon,
+});
+const composer = createComposer({ send, stop });
+const timeline = createTimeline({
+  openPicture: (file) => openPicture(file),
+  resend: (command) => send(conversation, command, []),
+  loadOlder,
+  answered(words) {
+    announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The answer is complete.");
+    conversations.refreshSoon();
+  },
+  runs(turn) {
+    if (turn && !running) announce("Satchel is working on it.");
+    running = turn;
+    composer.setRunning(turn !== null);
+  },
+});
+const openPicture = createLightbox(timeline.pictures);
+
+function send(to, text, uploads) {
+  // An order to stop doesn't wait behind messages that are still being uploaded.
+  if (running && text.trim() === "/stop" && uploads.length === 0) {
+    stop();
+    return;
+  }
+  timeline.toEnd();
+  outbox.add(to, text, uploads);
+}
+
+async function stop() {
+  if (!running) return;
+  announce("Stopping.");
+  try {
+    await api.send(conversation, { key: api.newId(), text: "/stop", uploads: [] });
+  } catch (problem) {
+    composer.complain(`It could not be stopped. ${problem.message}`);
+  }
+}
+
+async function loadOlder(before) {
+  try {
+    const page = await api.olderTurns(conversation, before);
+    outbox.settled(page.turns);
+    return page;
+  } catch (problem) {
+    composer.complain(`Older messages could not be loaded. ${problem.message}`);
+    return null;
+  }
+}
+
+function open(id) {
+  if (id === conversation) return;
+  events?.end();
+  conversation = id;
+  loaded = false;
+  running = null;
+  remember(id);
+  if (addressed() !== id) history.pushState(null, "", `#/${id}`);
+  timeline.clear();
+  composer.open(id);
+  composer.setRunning(false);
+  outbox.open(id);
+  conversations.setCurrent(id);
+  showWhetherEmpty();
+  listen();
+  // On a touch screen a focus would bring up the keyboard over half of the page.
+  if (matchMedia("(pointer: fine)").matches) composer.focus();
+}
+
+function listen() {
+  events = follow(conversation, {
+    snapshot(snapshot, askedAt) {
+      loaded = true;
+      timeline.snapshot(snapshot);
+      outbox.settled(snapshot.turns, askedAt);
+      showWhetherEmpty();
+    },
+    turn(turn) {
+      timeline.turn(turn);
+      outbox.settled([turn]);
+      showWhetherEmpty();
+      if (turn.state !== "done") conversations.refreshSoon();
+    },
+    live: timeline.live,
+    blocks: timeline.blocks,
+    tool: timeline.tool,
+    gone: timeline.gone,
+    connection: showConnection,
+    lockedOut: unlock,
+  });
+}
+
+function showConnection(state) {
+  clearTimeout(connectionTimer);
+  if (state === "open") {
+    if (!connection.hidden) announce("Connected again.");
+    connection.hidden = true;
+    conversations.refresh();
+    outbox.connected();
+    return;
+  }
+  const show = () => {
+    if (!connection.hidden && connection.dataset.state === state) return;
+    const lost = state === "lost";
+    connection.replaceChildren(
+      element("span", { class: "connection-dot", "aria-hidden": "true" }),
+      element("span", {}, "Reconnecting…"),
+      ...(lost ? [element("button", { type: "button", class: "quiet-button", on: { click: () => events.again() } }, "Try now")] : []),
+    );
+    connection.dataset.state = state;
+    connection.hidden = false;
+  };
+  // What is over in a moment needs no words, on the first connection.
+  if (loaded) show();
+  else connectionTimer = setTimeout(show, QUIET_MS);
+}
+
+function showWhetherEmpty() {
+  byId("empty").hidden = !(loaded && timeline.isEmpty && outbox.isEmpty);
+  timeline.settle();
+}
+
+function announce(words) {
+  announcer.textContent = words;
+}
+
+function remember(id) {
+  try {
+    localStorage.setItem(LAST, id);
+  } catch {
+    // Without storage the newest conversation is opened the next time.
+  }
+}
+
+// The conversation that the address names, as in `#/holiday`.
+function addressed() {
+  return location.hash.match(/^#\/([A-Za-z0-9_-]{1,64})$/)?.[1] ?? null;
+}
+
+function remembered() {
+  if (addressed()) return addressed();
+  try {
+    return localStorage.getItem(LAST);
+  } catch {
+    return null;
+  }
+}
+
+let unlocking = null;
+
+// The server wants a token: asks for it once, however many requests were refused, and goes on where it stood.
+function unlock() {
+  unlocking ??= letIn().finally(() => (unlocking = null));
+  return unlocking;
+}
+
+async function letIn() {
+  await askForToken();
+  const wasOpen = conversation !== null;
+  await start();
+  if (wasOpen) {
+    events?.end();
+    listen();
+  }
+}
+
+let starting = null;
+
+// Asks who we are to the server, until it answers; then opens what was open the last time.
+function start() {
+  starting ??= begin().finally(() => (starting = null));
+  return starting;
+}
+
+async function begin() {
+  let session = null;
+  for (let tries = 0; session === null; tries += 1) {
+    try {
+      session = await api.session();
+    } catch {
+      showConnection("lost");
+      await new Promise((resolve) => setTimeout(resolve, Math.min(500 * (tries + 1), 4000)));
+    }
+  }
+  if (!session.authorized) {
+    await askForToken();
+    session = await api.session();
+  }
+  clearTimeout(connectionTimer);
+  connection.hidden = true;
+  composer.setLimits(session.limits);
+  byId("model").textContent = modelLine(session.model);
+  byId("version").textContent = session.version ? `Satchel ${session.version}` : "";
+  showEmpty(session.model, composer.suggest);
+  await conversations.refresh();
+  if (conversation === null) {
+    const id = remembered() ?? conversations.latest ?? api.newId();
+    history.replaceState(null, "", `#/${id}`);
+    open(id);
+  }
+}
+
+function isWriting(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]") || event.defaultPrevented) return;
+  if (event.key === "Escape") {
+    if (!conversations.close()) stop();
+  } else if (event.altKey && !event.ctrlKey && !event.metaKey) {
+    const steps = { n: conversations.openNew, a: composer.attach, arrowup: () => conversations.step(-1), arrowdown: () => conversations.step(1) };
+    // With Alt some systems make another sign of a letter; its key is then told by its place.
+    const name = /^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "");
+    const step = steps[name.toLowerCase()];
+    if (!step) return;
+    event.preventDefault();
+    step();
+  } else if (!event.ctrlKey && !event.metaKey && !isWriting(event.target)) {
+    if (event.key === "?") byId("shortcuts").showModal();
+    else if (event.key === "/") composer.focus();
+    else return;
+    event.preventDefault();
+  }
+});
+
+addEventListener("hashchange", () => {
+  const id = addressed();
+  if (id) open(id);
+});
+// Bytes that are on their way are lost when the page goes.
+addEventListener("beforeunload", (event) => {
+  if (composer.uploads || outbox.uploads) event.preventDefault();
+});
+
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  composer.focus();
+});
+byId("show-shortcuts").append(icon("keyboard"));
+byId("show-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
+byId("to-latest").prepend(icon("arrowDown"));
+setUpTheme();
+api.onLockedOut(unlock);
+start();

@@ -1,0 +1,134 @@
+// Shows files: pictures, sound and film in place, everything else as a card, and what was refused with the reason.
+
+import { element, icon } from "./dom.js";
+import { duration, size, typeIcon, typeWord } from "./format.js";
+
+const WIDEST = 460;
+const HIGHEST = 340;
+const HIGHEST_OF_MANY = 190;
+
+// The files of one message or part, in their order; pictures that follow each other stand side by side.
+export function filesView(files, onOpenPicture) {
+  const list = element("div", { class: "files" });
+  let row = null;
+  const pictures = files.filter((file) => file.inline === "image").length;
+  for (const file of files) {
+    if (file.inline === "image") {
+      if (!row) list.append((row = element("div", { class: "pictures" })));
+      row.append(picture(file, pictures > 1 ? HIGHEST_OF_MANY : HIGHEST, onOpenPicture));
+    } else {
+      row = null;
+      list.append(file.inline === "video" ? video(file) : file.inline === "audio" ? audio(file) : card(file));
+    }
+  }
+  return list;
+}
+
+const downloadUrl = (file) => `${file.url}${file.url.includes("?") ? "&" : "?"}download=1`;
+
+function facts(file) {
+  const length = duration(file.duration_ms);
+  return [typeWord(file.mime), size(file.bytes), length, file.number ? `#${file.number}` : ""].filter(Boolean).join(" · ");
+}
+
+// The size at which it is shown, known before a byte of it is here, so that nothing jumps when it comes.
+function fitted(file, highest) {
+  if (!file.width || !file.height) return null;
+  const scale = Math.min(1, WIDEST / file.width, highest / file.height);
+  return { width: Math.max(Math.round(file.width * scale), 1), height: Math.max(Math.round(file.height * scale), 1) };
+}
+
+function download(file) {
+  const label = `Download ${file.filename}`;
+  return element("a", { class: "plain-button", href: downloadUrl(file), download: file.filename, "aria-label": label, title: label }, icon("download"));
+}
+
+function picture(file, highest, onOpenPicture) {
+  const fit = fitted(file, highest);
+  const image = element("img", {
+    src: file.url,
+    alt: file.description || file.filename,
+    width: fit?.width,
+    height: fit?.height,
+    loading: "lazy",
+    decoding: "async",
+  });
+  const button = element("button", { type: "button", class: fit ? "picture" : "picture picture-unknown", "aria-label": `Open ${file.filename}` }, image);
+  button.addEventListener("click", () => onOpenPicture(file));
+  const figure = element("figure", { class: "figure" }, button, caption(file));
+  // A picture that is gone or broken is still a file that one can have.
+  image.addEventListener("error", () => figure.replaceWith(card(file)), { once: true });
+  return figure;
+}
+
+function caption(file) {
+  return element(
+    "figcaption",
+    { class: "caption" },
+    element("span", { class: "caption-name", title: file.filename }, file.filename),
+    element("span", { class: "caption-facts" }, facts(file)),
+    download(file),
+  );
+}
+
+// A player that can't play becomes a card: the file is still one that somebody else's program may know.
+function playable(player, file, className) {
+  const figure = element("figure", { class: className }, player, caption(file));
+  player.addEventListener("error", () => figure.replaceWith(card(file)), { once: true });
+  return figure;
+}
+
+function video(file) {
+  const fit = fitted(file, HIGHEST);
+  const player = element("video", {
+    src: file.url, controls: true, preload: "metadata", playsinline: true, "aria-label": file.filename,
+    width: fit?.width ?? WIDEST, height: fit?.height ?? Math.round((WIDEST * 9) / 16),
+  });
+  return playable(player, file, "figure");
+}
+
+function audio(file) {
+  const player = element("audio", { src: file.url, controls: true, preload: "metadata", "aria-label": file.filename });
+  return playable(player, file, "figure figure-audio");
+}
+
+function card(file) {
+  return element(
+    "div",
+    { class: "card" },
+    element("span", { class: "card-icon" }, icon(typeIcon(file.mime))),
+    element(
+      "div",
+      { class: "card-words" },
+      element("p", { class: "card-name", title: file.filename }, file.filename),
+      element("p", { class: "card-facts" }, facts(file)),
+      file.description ? element("p", { class: "card-description" }, file.description) : null,
+    ),
+    download(file),
+  );
+}
+
+// A file of a message that is still being taken in.
+export function waitingCard({ filename, bytes }) {
+  return element(
+    "div",
+    { class: "card" },
+    element("span", { class: "card-icon" }, icon("clock")),
+    element("div", { class: "card-words" }, element("p", { class: "card-name", title: filename }, filename), element("p", { class: "card-facts" }, [size(bytes), "being stored"].filter(Boolean).join(" · "))),
+  );
+}
+
+// A file that was not taken, and why.
+export function refusedCard({ filename, bytes, reason }) {
+  return element(
+    "div",
+    { class: "card card-refused" },
+    element("span", { class: "card-icon" }, icon("refused")),
+    element(
+      "div",
+      { class: "card-words" },
+      element("p", { class: "card-name", title: filename }, filename),
+      element("p", { class: "card-facts" }, [size(bytes), `not taken: ${reason || "no reason was given"}`].filter(Boolean).join(" · ")),
+    ),
+  );
+}

@@ -1,0 +1,269 @@
+// The place where a message is written: words, files from everywhere, a draft for each conversation.
+
+import { byId, icon, tell } from "./dom.js";
+import { count } from "./format.js";
+import { uploadRow } from "./tray.js";
+import { discard, isLost, isUnderWay, newUpload, refusedUpload, storedUpload } from "./uploads.js";
+
+const KEEP_AFTER_MS = 250;
+
+// `actions`: send(conversation, text, uploads), stop(). `limits` says how large and how many files may be.
+export function createComposer(actions) {
+  const form = byId("composer");
+  const field = byId("message");
+  const tray = byId("tray");
+  const sendButton = byId("send");
+  const stopButton = byId("stop");
+  const picker = byId("file-picker");
+  const camera = byId("camera-picker");
+  const complaint = byId("complaint");
+  const drafts = new Map();
+  let conversation = null;
+  let limits = { file_bytes: null, files_per_message: null };
+  let keeping = 0;
+  let rows = new Map();
+
+  byId("attach").append(icon("clip"));
+  byId("camera").append(icon("camera"));
+  sendButton.append(icon("arrowUp"));
+  stopButton.append(document.createElement("span"));
+  const narrow = matchMedia("(max-width: 40rem)");
+  const showPlaceholder = () => (field.placeholder = narrow.matches ? "Write a message" : "Write a message, or drop files anywhere");
+  narrow.addEventListener("change", showPlaceholder);
+  showPlaceholder();
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send();
+  });
+  field.addEventListener("keydown", (event) => {
+    // Enter also ends a word that is being composed in many scripts; it is not meant for us then.
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) {
+      event.preventDefault();
+      send();
+    }
+  });
+  field.addEventListener("input", () => {
+    draft().text = field.value;
+    fit();
+    showButtons();
+    keepSoon();
+  });
+  field.addEventListener("paste", (event) => {
+    if (event.clipboardData?.files.length) {
+      event.preventDefault();
+      addFiles([...event.clipboardData.files]);
+    }
+  });
+  byId("attach").addEventListener("click", () => picker.click());
+  byId("camera").addEventListener("click", () => camera.click());
+  for (const input of [picker, camera]) {
+    input.addEventListener("change", () => {
+      addFiles([...input.files]);
+      // The same file may be chosen again.
+      input.value = "";
+      field.focus();
+    });
+  }
+  stopButton.addEventListener("click", () => actions.stop());
+  addEventListener("pagehide", keep);
+
+  const storageKey = (id) => `satchel.draft.${id}`;
+
+  function draft() {
+    if (!drafts.has(conversation)) drafts.set(conversation, restore(conversation));
+    return drafts.get(conversation);
+  }
+
+  function restore(id) {
+    try {
+      const { text = "", uploads = [] } = JSON.parse(localStorage.getItem(storageKey(id)) ?? "{}");
+      return { text, uploads: uploads.map((result) => storedUpload(id, result)) };
+    } catch {
+      return { text: "", uploads: [] };
+    }
+  }
+
+  function keepSoon() {
+    clearTimeout(keeping);
+    keeping = setTimeout(keep, KEEP_AFTER_MS);
+  }
+
+  function keep() {
+    clearTimeout(keeping);
+    if (conversation === null) return;
+    const { text, uploads } = draft();
+    const stored = uploads.map((upload) => upload.result).filter(Boolean);
+    try {
+      if (text || stored.length) localStorage.setItem(storageKey(conversation), JSON.stringify({ text, uploads: stored }));
+      else localStorage.removeItem(storageKey(conversation));
+    } catch {
+      // A full or missing storage only means that a reload forgets.
+    }
+  }
+
+  function send() {
+    const { text, uploads } = draft();
+    const going = uploads.filter((upload) => !isLost(upload));
+    if (!text.trim() && going.length === 0) return;
+    if (uploads.some((upload) => upload.state === "failed")) {
+      tell(complaint, "A file could not be uploaded. Try it again or remove it, then send.");
+      return;
+    }
+    uploads.filter(isLost).forEach(discard);
+    drafts.set(conversation, { text: "", uploads: [] });
+    tell(complaint, "");
+    show();
+    keep();
+    field.focus();
+    actions.send(conversation, text, going);
+  }
+
+  // Takes files in: each is uploaded at once, and refused at once where that is known.
+  function addFiles(files) {
+    if (files.length === 0 || conversation === null) return;
+    const { uploads } = draft();
+    const room = (limits.files_per_message ?? Infinity) - uploads.filter((upload) => !isLost(upload)).length;
+    const taken = files.slice(0, Math.max(room, 0));
+    const surplus = files.length - taken.length;
+    tell(complaint, surplus > 0 ? `${count(surplus, "file was", "files were")} not added: at most ${limits.files_per_message} go with one message.` : "");
+    for (const file of taken) add(newUpload(conversation, file, limits.file_bytes));
+    showTray();
+    showButtons();
+  }
+
+  function add(upload) {
+    draft().uploads.push(upload);
+    upload.subscribe(() => {
+      if (upload.state !== "sending") {
+        showButtons();
+        keepSoon();
+      }
+    });
+  }
+
+  function remove(upload) {
+    const { uploads } = draft();
+    const at = uploads.indexOf(upload);
+    if (at >= 0) uploads.splice(at, 1);
+    discard(upload);
+    tell(complaint, "");
+    showTray();
+    showButtons();
+    keepSoon();
+    field.focus();
+  }
+
+  function show() {
+    field.value = draft().text;
+    fit();
+    showTray();
+    showButtons();
+  }
+
+  function showTray() {
+    const { uploads } = draft();
+    for (const [upload, { row, stop }] of rows) {
+      if (uploads.includes(upload)) continue;
+      row.remove();
+      stop();
+      rows.delete(upload);
+    }
+    for (const upload of uploads) {
+      if (!rows.has(upload)) rows.set(upload, uploadRow(upload, remove));
+      tray.append(rows.get(upload).row);
+    }
+    tray.hidden = uploads.length === 0;
+  }
+
+  function showButtons() {
+    const { text, uploads } = draft();
+    const nothing = !text.trim() && !uploads.some((upload) => !isLost(upload));
+    sendButton.disabled = nothing;
+    const waits = uploads.some(isUnderWay);
+    const label = waits ? "Send when the files are uploaded" : "Send";
+    sendButton.setAttribute("aria-label", label);
+    sendButton.title = `${label} (Enter)`;
+  }
+
+  // As high as its words, up to a limit that the style sets.
+  function fit() {
+    field.style.height = "auto";
+    field.style.height = `${field.scrollHeight}px`;
+  }
+
+  listenForDrops(addFiles, (name) => {
+    add(refusedUpload(conversation, name, "Folders can't be attached. Pack it into an archive first."));
+    showTray();
+  });
+
+  return {
+    open(id) {
+      keep();
+      conversation = id;
+      tell(complaint, "");
+      show();
+    },
+    setLimits(given) {
+      limits = given;
+    },
+    setRunning(running) {
+      stopButton.hidden = !running;
+    },
+    // Puts words into the field for a person to go on with.
+    suggest(text, attach) {
+      draft().text = text;
+      show();
+      keepSoon();
+      field.focus();
+      field.setSelectionRange(text.length, text.length);
+      if (attach) picker.click();
+    },
+    focus: () => field.focus(),
+    attach: () => picker.click(),
+    complain: (words) => tell(complaint, words),
+    get uploads() {
+      return [...drafts.values()].some(({ uploads }) => uploads.some(isUnderWay));
+    },
+  };
+}
+
+// Files may be dropped anywhere on the page.
+function listenForDrops(addFiles, refuseFolder) {
+  const overlay = byId("drop");
+  let depth = 0;
+  const bringsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  const leave = () => {
+    depth = 0;
+    overlay.hidden = true;
+  };
+  addEventListener("dragenter", (event) => {
+    if (!bringsFiles(event)) return;
+    event.preventDefault();
+    depth += 1;
+    overlay.hidden = false;
+  });
+  addEventListener("dragover", (event) => {
+    if (!bringsFiles(event)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+  });
+  addEventListener("dragleave", (event) => {
+    if (!bringsFiles(event)) return;
+    depth -= 1;
+    if (depth <= 0) leave();
+  });
+  addEventListener("drop", (event) => {
+    leave();
+    if (!bringsFiles(event)) return;
+    event.preventDefault();
+    const files = [];
+    for (const item of event.dataTransfer.items) {
+      if (item.kind !== "file") continue;
+      const entry = item.webkitGetAsEntry?.();
+      if (entry?.isDirectory) refuseFolder(entry.name);
+      else if (item.getAsFile()) files.push(item.getAsFile());
+    }
+    addFiles(files);
+  });
+}

@@ -1,0 +1,90 @@
+// Shows rendered Markdown: copy buttons on code, tables that scroll by themselves, blocks that are patched in place.
+
+import { element, icon } from "./dom.js";
+import { sanitised } from "./sanitise.js";
+
+// An element with a whole text.
+export function prose(html) {
+  const body = element("div", { class: "prose" });
+  body.append(dressed(html));
+  return body;
+}
+
+// An element whose blocks can be replaced one by one while a text grows.
+export function growingProse() {
+  const body = element("div", { class: "prose" });
+  let blocks = [];
+  return {
+    body,
+    // Replaces the blocks from one on; blocks that stay the same are left alone, with what is selected in them.
+    patch(from, html) {
+      const kept = blocks.slice(0, from);
+      html.forEach((text, at) => {
+        const before = blocks[from + at];
+        if (before && before.html === text) {
+          kept.push(before);
+          return;
+        }
+        const fragment = dressed(text);
+        // A block of nothing keeps its place with an empty text.
+        if (!fragment.hasChildNodes()) fragment.append("");
+        const nodes = [...fragment.childNodes];
+        const next = before?.nodes[0] ?? null;
+        body.insertBefore(fragment, next);
+        before?.nodes.forEach((node) => node.remove());
+        kept.push({ html: text, nodes });
+      });
+      blocks.slice(from + html.length).forEach((block) => block.nodes.forEach((node) => node.remove()));
+      blocks = kept;
+    },
+    get blocks() {
+      return blocks.length;
+    },
+  };
+}
+
+function dressed(html) {
+  const fragment = sanitised(html);
+  // Line breaks between blocks mean nothing, but would make a whole text differ from one that grew block by block.
+  for (const child of [...fragment.childNodes]) if (child.nodeType === Node.TEXT_NODE && !child.data.trim()) child.remove();
+  for (const pre of fragment.querySelectorAll("pre")) frameCode(pre);
+  for (const table of fragment.querySelectorAll("table")) {
+    const frame = element("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" });
+    table.replaceWith(frame);
+    frame.append(table);
+  }
+  return fragment;
+}
+
+function frameCode(pre) {
+  const language = (pre.querySelector("code")?.className ?? "").replace("language-", "");
+  pre.tabIndex = 0;
+  const words = element("span", {}, "Copy");
+  const button = element("button", { type: "button", class: "copy-button", "aria-label": "Copy code" }, icon("copy"), words);
+  button.addEventListener("click", async () => {
+    const copied = await copyText(pre.textContent);
+    words.textContent = copied ? "Copied" : "Can't copy";
+    setTimeout(() => (words.textContent = "Copy"), 1600);
+  });
+  const frame = element("div", { class: "code" }, element("div", { class: "code-bar" }, element("span", {}, language || "text"), button));
+  pre.replaceWith(frame);
+  frame.append(pre);
+}
+
+// The clipboard of the browser exists on safe addresses only; the old way works on the others.
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = element("textarea", { class: "sr-only", readonly: true, "aria-hidden": "true" });
+    field.value = text;
+    document.body.append(field);
+    const focused = document.activeElement;
+    field.select();
+    const copied = document.execCommand("copy");
+    field.remove();
+    focused?.focus();
+    return copied;
+  }
+}

@@ -1,0 +1,194 @@
+// Holds the turns of the open conversation in their order, and the reader's place among them.
+
+import { byId, element } from "./dom.js";
+import { day } from "./format.js";
+import { createTurnView } from "./turn.js";
+
+const NEAR_PX = 32;
+const PAGE_PX = 600;
+
+// `actions`: openPicture(file), resend(command), loadOlder(before), answered(words), runs(turn or null).
+export function createTimeline(actions) {
+  const scroller = byId("timeline");
+  const column = byId("column");
+  const place = byId("turns");
+  const older = byId("older");
+  const toLatest = byId("to-latest");
+  const views = new Map();
+  let order = [];
+  let more = false;
+  let loading = false;
+  let following = true;
+
+  // The reader's place.
+  scroller.addEventListener("scroll", () => {
+    following = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
+    if (following) toLatest.hidden = true;
+    if (scroller.scrollTop < PAGE_PX) loadOlder();
+  }, { passive: true });
+  // A reader who turns the wheel up leaves the end at once, however small the step.
+  scroller.addEventListener("wheel", (event) => {
+    if (event.deltaY < 0 && scroller.scrollHeight > scroller.clientHeight) following = false;
+  }, { passive: true });
+  new ResizeObserver(settle).observe(column);
+  new ResizeObserver(settle).observe(scroller);
+  toLatest.addEventListener("click", toEnd);
+  byId("load-older").addEventListener("click", loadOlder);
+
+  function settle() {
+    // What introduces an empty conversation is read from its beginning.
+    if (!byId("empty").hidden) scroller.scrollTop = 0;
+    else if (following) scroller.scrollTop = scroller.scrollHeight;
+    else if (scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight > 2 * NEAR_PX) toLatest.hidden = false;
+  }
+
+  function toEnd() {
+    following = true;
+    toLatest.hidden = true;
+    settle();
+  }
+
+  async function loadOlder() {
+    if (!more || loading || order.length === 0) return;
+    loading = true;
+    older.classList.add("loading");
+    const first = order[0];
+    try {
+      const page = await actions.loadOlder(first);
+      // Another conversation may have been opened meanwhile.
+      if (order[0] !== first || !page) return;
+      const height = scroller.scrollHeight;
+      const top = scroller.scrollTop;
+      page.turns.forEach(put);
+      setMore(page.more);
+      arrange();
+      if (!following) scroller.scrollTop = top + scroller.scrollHeight - height;
+    } finally {
+      loading = false;
+      older.classList.remove("loading");
+    }
+  }
+
+  function setMore(there) {
+    more = there;
+    older.hidden = !there;
+  }
+
+  function view(id) {
+    let found = views.get(id);
+    if (!found) {
+      found = createTurnView(actions);
+      found.root.id = `turn-${id}`;
+      views.set(id, found);
+    }
+    return found;
+  }
+
+  function put(turn) {
+    // Its messages went on in another turn.
+    if (turn.messages.length === 0 && turn.parts.length === 0 && turn.state !== "running") {
+      drop(turn.id);
+      return;
+    }
+    view(turn.id).update(turn);
+  }
+
+  function drop(id) {
+    views.get(id)?.root.remove();
+    views.delete(id);
+  }
+
+  // Puts the turns in order, and a day above the first of each day. Ids are made in the order of time.
+  function arrange() {
+    order = [...views.keys()].filter((id) => views.get(id).turn).sort();
+    let next = null;
+    const wanted = [];
+    let lastDay = null;
+    for (const id of order) {
+      const at = views.get(id).turn.messages[0]?.received_at;
+      const name = at ? day(at) : lastDay;
+      if (name && name !== lastDay) wanted.push(dayLine(name));
+      lastDay = name;
+      wanted.push(views.get(id).root);
+    }
+    for (const line of place.querySelectorAll(":scope > .day")) if (!wanted.includes(line)) line.remove();
+    for (const child of wanted.toReversed()) {
+      if (child.parentNode !== place || child.nextElementSibling !== next) place.insertBefore(child, next);
+      next = child;
+    }
+    actions.runs(order.map((id) => views.get(id).turn).find((turn) => turn.state === "running") ?? null);
+    settle();
+  }
+
+  const dayLines = new Map();
+  function dayLine(name) {
+    if (!dayLines.has(name)) dayLines.set(name, element("p", { class: "day" }, name));
+    return dayLines.get(name);
+  }
+
+  return {
+    toEnd,
+    settle,
+    clear() {
+      for (const id of [...views.keys()]) drop(id);
+      place.replaceChildren();
+      dayLines.clear();
+      setMore(false);
+      order = [];
+      following = true;
+      toLatest.hidden = true;
+    },
+    // The truth of the last turns. Older ones that were loaded stay when nothing is missing between.
+    snapshot({ turns, more: before, live }) {
+      const first = turns[0]?.id ?? null;
+      const there = new Set(turns.map((turn) => turn.id));
+      const joined = first !== null && (views.has(first) || order.some((id) => id > first));
+      const keepsOlder = joined && order.some((id) => id < first);
+      for (const id of [...views.keys()]) {
+        if (!there.has(id) && !(keepsOlder && id < first)) drop(id);
+      }
+      turns.forEach(put);
+      if (!keepsOlder) setMore(before);
+      if (live && views.has(live.turn)) views.get(live.turn).showLive(live);
+      arrange();
+    },
+    turn(turn) {
+      const before = views.get(turn.id)?.turn?.state;
+      put(turn);
+      arrange();
+      if (turn.state === "done" && before !== undefined && before !== "done") {
+        actions.answered(views.get(turn.id)?.spoken ?? "");
+      }
+    },
+    // What a turn shows that is being written; it may be heard of before the turn itself.
+    live(state) {
+      view(state.turn).showLive(state);
+      settle();
+    },
+    blocks({ turn, from, blocks }) {
+      view(turn).patchBlocks(from, blocks);
+      settle();
+    },
+    tool(tool) {
+      const running = order.toReversed().find((id) => views.get(id).turn.state === "running");
+      const id = tool.turn ?? running;
+      if (id) view(id).patchTool(tool);
+      settle();
+    },
+    // What was said in a turn that waited has gone into the one that was running.
+    gone({ turn }) {
+      drop(turn);
+      arrange();
+    },
+    get isEmpty() {
+      return order.length === 0;
+    },
+    pictures() {
+      return order.flatMap((id) => {
+        const { messages, parts } = views.get(id).turn;
+        const said = messages.flatMap((message) => message.files.map((one) => one.file).filter(Boolean));
+        return [...said, ...parts.flatMap((part) => part.files)].filter((file) => file.inline === "image");
+      });
+    },
+  };
+}

@@ -1,0 +1,233 @@
+// Shows one turn: what was said, what is being done, and the answer part by part, patched where something changed.
+
+import { filesView, refusedCard, waitingCard } from "./attachments.js";
+import { element, icon, iconButton } from "./dom.js";
+import { clock } from "./format.js";
+import { copyText, growingProse, prose } from "./prose.js";
+
+const ENDINGS = {
+  budget: "Ended early: its budget was used up",
+  cancelled: "Stopped",
+  model_failed: "The model failed",
+  crashed: "Given up after three crashes",
+};
+
+const STATES = {
+  pending: ["clock", "Queued"],
+  sending: ["clock", "Sending"],
+  waiting: ["clock", "Waiting to be sent again"],
+  in_doubt: ["warning", "May have arrived; being checked"],
+  failed: ["warning", "Not delivered"],
+};
+
+const TOOL_STATES = { started: "running", finished: "done", failed: "failed" };
+
+// `actions`: openPicture(file), resend(command).
+export function createTurnView(actions) {
+  const said = element("div", { class: "said" });
+  const activity = element("div", { class: "activity", hidden: true });
+  const answer = element("div", { class: "answer", hidden: true });
+  const root = element("article", { class: "turn" }, said, activity, answer);
+  const messages = new Map();
+  const parts = new Map();
+  const meta = element("div", { class: "meta", hidden: true });
+  const answerName = element("h2", { class: "sr-only" }, "Satchel");
+  answer.append(answerName, meta);
+  let live = null;
+  let turn = null;
+
+  function update(next) {
+    turn = next;
+    root.dataset.state = turn.state;
+    patchList(said, messages, turn.messages, (message) => messageView(message, actions.openPicture));
+    const alone = turn.parts.length === 1;
+    const visible = turn.parts.map((part) => ({ ...part, alone }));
+    const adopted = turn.state === "done" ? takeLive() : null;
+    patchList(answer, parts, visible, (part, before) => partView(part, before, actions, adopted, visible.length === 1), live?.text.body.isConnected ? live.text.body : meta);
+    showMeta(visible);
+    showActivity();
+  }
+
+  // The last that is known of the answer that is being written.
+  function showLive(state) {
+    if (turn?.state === "done") return;
+    live ??= { text: growingProse(), tools: [] };
+    if (!live.text.body.isConnected) answer.insertBefore(live.text.body, meta);
+    live.text.patch(0, state.blocks);
+    live.tools = state.tools;
+    showActivity();
+  }
+
+  function patchBlocks(from, blocks) {
+    if (turn?.state === "done") return;
+    if (!live) showLive({ blocks: [], tools: [] });
+    live.text.patch(from, blocks);
+    showActivity();
+  }
+
+  function patchTool({ call, tool, state }) {
+    if (turn?.state === "done") return;
+    if (!live) showLive({ blocks: [], tools: [] });
+    const known = live.tools.find((one) => one.call === call);
+    if (known) known.state = state;
+    else live.tools.push({ call, tool, state });
+    showActivity();
+  }
+
+  function takeLive() {
+    const body = live?.text.body ?? null;
+    body?.remove();
+    live = null;
+    return body;
+  }
+
+  function showActivity() {
+    const running = turn === null || turn.state === "running";
+    const waits = turn?.state === "waiting";
+    activity.hidden = !(running || waits);
+    answer.hidden = !(live?.text.blocks > 0 || parts.size > 0 || (turn?.state === "done" && !meta.hidden));
+    root.classList.toggle("writing", Boolean(live?.text.blocks > 0 && running));
+    if (activity.hidden) {
+      activity.replaceChildren();
+      return;
+    }
+    const tools = (live?.tools ?? []).map(toolLine);
+    const idle = !tools.length && !(live?.text.blocks > 0);
+    const dots = element("p", { class: "thinking" }, element("span", { class: "dots", "aria-hidden": "true" }, element("i"), element("i"), element("i")), waits ? "Waits its turn" : "Working on it");
+    activity.replaceChildren(...tools, ...(idle ? [dots] : []));
+  }
+
+  function showMeta(visible) {
+    const done = turn.state === "done";
+    const at = visible.at(-1)?.at ?? 0;
+    const unsettled = visible.some((part) => part.state !== "sent");
+    // The usual moment between an answer and its delivery is told in the place where "Delivered" will stand.
+    const short = visible[0]?.alone && isShort(visible[0]) ? STATES[visible[0].state] : null;
+    const ending = ENDINGS[turn.ending] ?? null;
+    const text = visible.map((part) => part.text).filter(Boolean).join("\n\n");
+    meta.hidden = !done || (visible.length === 0 && !ending);
+    meta.replaceChildren(
+      ...[
+        at ? element("time", { datetime: new Date(at).toISOString() }, clock(at)) : null,
+        ending ? element("span", { class: "ending" }, ending) : null,
+        short ? element("span", { class: "undelivered" }, icon(short[0]), short[1]) : null,
+        visible.length > 0 && !unsettled ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
+        text ? iconButton("Copy the answer as Markdown", "copy", (event) => copyAnswer(event.currentTarget, text)) : null,
+      ].filter(Boolean),
+    );
+  }
+
+  return {
+    root,
+    update,
+    showLive,
+    patchBlocks,
+    patchTool,
+    get turn() {
+      return turn;
+    },
+    // The words of the answer, for those who listen instead of looking.
+    get spoken() {
+      return [...parts.values()].map((part) => part.body.innerText ?? "").join("\n").trim();
+    },
+  };
+}
+
+// Makes the children of `parent` before `end` those of `items`; what hasn't changed since is not touched.
+function patchList(parent, known, items, make, end = null) {
+  const wanted = new Set(items.map((item) => item.id));
+  for (const [id, view] of known) {
+    if (wanted.has(id)) continue;
+    view.body.remove();
+    known.delete(id);
+  }
+  for (const item of items) {
+    const written = JSON.stringify(item);
+    const before = known.get(item.id);
+    if (before?.written === written) continue;
+    const view = make(item, before);
+    view.written = written;
+    if (before && before.body !== view.body) before.body.replaceWith(view.body);
+    known.set(item.id, view);
+  }
+  let next = end;
+  for (const item of items.toReversed()) {
+    const { body } = known.get(item.id);
+    if (body.parentNode !== parent || body.nextElementSibling !== next) parent.insertBefore(body, next);
+    next = body;
+  }
+}
+
+function messageView(message, openPicture) {
+  const stored = message.files.filter((one) => one.state === "stored" && one.file).map((one) => one.file);
+  const body = element(
+    "div",
+    { class: "message" },
+    element("h2", { class: "sr-only" }, `You, ${clock(message.received_at)}`),
+    stored.length ? filesView(stored, openPicture) : null,
+    ...message.files.filter((one) => one.state === "waiting" || (one.state === "stored" && !one.file)).map(waitingCard),
+    ...message.files.filter((one) => one.state === "refused").map(refusedCard),
+    message.text ? bubble(message.text) : null,
+    element("time", { class: "said-at", datetime: new Date(message.received_at).toISOString() }, clock(message.received_at)),
+  );
+  return { body };
+}
+
+// What a person wrote is shown as it was written.
+export function bubble(text) {
+  return element("div", { class: text.startsWith("/") ? "bubble bubble-command" : "bubble" }, text);
+}
+
+function partView(part, before, actions, adopted) {
+  const body = before?.body ?? element("div", { class: `part part-${part.kind}` });
+  const view = { body, html: before?.html, text: before?.text, files: before?.files, filesWritten: before?.filesWritten };
+  if (!before || before.html !== part.html) {
+    view.html = part.html;
+    view.text = part.html ? grown(prose(part.html), adopted) : null;
+  }
+  // What was not delivered isn't shown as if it had been.
+  const files = part.state === "failed" ? part.files.map((file) => ({ ...file, inline: "none" })) : part.files;
+  const filesWritten = JSON.stringify(files);
+  if (!before || before.filesWritten !== filesWritten) {
+    view.filesWritten = filesWritten;
+    view.files = files.length ? filesView(files, actions.openPicture) : null;
+  }
+  const wanted = [view.text, view.files, part.alone && isShort(part) ? null : stateLine(part, actions)].filter(Boolean);
+  for (const child of [...body.children]) if (!wanted.includes(child)) child.remove();
+  wanted.forEach((child, at) => {
+    if (body.children[at] !== child) body.insertBefore(child, body.children[at] ?? null);
+  });
+  return view;
+}
+
+// The text that grew before the reader's eyes stays where it ended as the same: nothing flickers, a selection holds.
+function grown(text, adopted) {
+  return adopted && adopted.innerHTML === text.innerHTML ? adopted : text;
+}
+
+// States that pass by themselves in a moment.
+function isShort(part) {
+  return part.state === "pending" || part.state === "sending";
+}
+
+function stateLine(part, actions) {
+  const [iconName, words] = STATES[part.state] ?? [];
+  if (!words) return null;
+  const reason = part.reason ? `${words}: ${part.reason}` : words;
+  const line = element("div", { class: `state state-${part.state}` }, icon(iconName), element("span", {}, reason));
+  if (part.state === "failed" && part.resend) {
+    line.append(element("button", { type: "button", class: "quiet-button", on: { click: () => actions.resend(part.resend) } }, icon("retry"), "Send again"));
+  }
+  return line;
+}
+
+function toolLine({ tool, state }) {
+  const iconName = { finished: "check", failed: "warning" }[state] ?? "tool";
+  return element("p", { class: `tool tool-${state}` }, icon(iconName), element("code", {}, tool), element("span", {}, TOOL_STATES[state] ?? state));
+}
+
+async function copyAnswer(button, text) {
+  const copied = await copyText(text);
+  button.replaceChildren(icon(copied ? "check" : "warning"));
+  setTimeout(() => button.replaceChildren(icon("copy")), 1600);
+}

@@ -1,0 +1,122 @@
+//! The web as a [`Channel`]: a part has arrived when its bytes can be opened, because the page reads the ledger.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, Sha256,
+    delivery::SendError,
+};
+use satchel_ports::{BlobError, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+
+use crate::{
+    WebError, WebSettings,
+    signing::{Purpose, SigningKey},
+    upload::Upload,
+};
+
+/// The way out to the page.
+///
+/// A message's id is its part's id, so that a part sent twice is the same message for ever. What it says is in the
+/// ledger; the channel itself remembers nothing.
+pub struct WebChannel {
+    capabilities: ChannelCapabilities,
+    blobs: Arc<dyn Blobs>,
+    key: SigningKey,
+}
+
+impl WebChannel {
+    /// Makes the channel and, at the first start, the key with which uploads are signed.
+    ///
+    /// # Errors
+    /// When the key can be neither read nor made.
+    pub fn new(settings: &WebSettings, blobs: Arc<dyn Blobs>) -> Result<Self, WebError> {
+        let key = SigningKey::load_or_make(&settings.key_file)?;
+        Ok(Self { capabilities: settings.capabilities.clone(), blobs, key })
+    }
+
+    pub(crate) fn key(&self) -> &SigningKey {
+        &self.key
+    }
+
+    /// Checks that everything that a part shows can be had.
+    async fn check(&self, content: &PartContent) -> Result<(), SendError> {
+        let voice = match content {
+            PartContent::Voice { prepared: Some(voice), .. } => Some(voice.sha256),
+            _ => None,
+        };
+        let files = content.files().iter().map(|item| item.attachment.sha256);
+        for sha256 in files.chain(voice) {
+            let opened = self.blobs.open(&sha256, Some(0..1)).await;
+            opened.map(drop).map_err(|error| match error {
+                BlobError::Missing(_) | BlobError::Damaged(_) => SendError::Unreadable { reason: error.to_string() },
+                // The store itself is in trouble, not these bytes: that may pass.
+                other => SendError::NotSent { retry_after_ms: None, reason: other.to_string() },
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn is_stored(&self, sha256: &Sha256) -> Result<(), FetchError> {
+        match self.blobs.open(sha256, Some(0..1)).await {
+            Ok(_) => Ok(()),
+            Err(BlobError::Missing(_) | BlobError::Damaged(_)) => {
+                Err(FetchError::Refused { reason: "it is no longer there; please upload it again".to_owned() })
+            }
+            Err(error) => Err(FetchError::TryAgain { reason: error.to_string() }),
+        }
+    }
+}
+
+impl fmt::Debug for WebChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebChannel").field("capabilities", &self.capabilities).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Channel for WebChannel {
+    fn name(&self) -> ChannelName {
+        ChannelName::new("web").expect("the name is lower-case letters")
+    }
+
+    fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
+        self.capabilities.clone()
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        self.check(&part.content).await?;
+        Ok(vec![MessageRef(part.part.to_string())])
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        self.check(&part.content).await?;
+        Ok(vec![message.clone()])
+    }
+
+    /// The page shows what the ledger has, so there is nothing to take back.
+    async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
+        Ok(None)
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    /// The age of an upload was judged when a message named it; how long that message has waited since is its own affair.
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        let upload: Option<Upload> = self.key.read(Purpose::Upload, &reference.locator);
+        let Some(upload) = upload else {
+            return Err(FetchError::Refused { reason: "it is no upload of this server".to_owned() });
+        };
+        self.is_stored(&upload.blob.sha256).await?;
+        Ok(IncomingFile::Stored(upload.blob))
+    }
+}
+
+#[cfg(test)]
+mod contract;

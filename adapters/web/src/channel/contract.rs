@@ -1,0 +1,163 @@
+//! The contract suite of the port. A person sees what the ledger says was sent, which a note of the answers stands for.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_domain::capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule};
+use satchel_domain::{Filename, Timestamp};
+use satchel_files::DirectoryBlobs;
+use satchel_ports::BlobHint;
+use tempfile::TempDir;
+
+use super::*;
+
+/// The channel, with a note of what was answered: each message and what it was to say.
+struct Noted {
+    channel: WebChannel,
+    arrived: Mutex<Vec<(MessageRef, PartContent)>>,
+}
+
+impl Noted {
+    fn note(&self, part: &PartToSend, answer: &Result<Vec<MessageRef>, SendError>) {
+        let mut arrived = self.arrived.lock().unwrap();
+        for message in answer.iter().flatten() {
+            match arrived.iter_mut().find(|(known, _)| known == message) {
+                Some((_, content)) => content.clone_from(&part.content),
+                None => arrived.push((message.clone(), part.content.clone())),
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Channel for Noted {
+    fn name(&self) -> ChannelName {
+        self.channel.name()
+    }
+
+    fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
+        self.channel.capabilities(conversation)
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let answer = self.channel.send(part).await;
+        self.note(part, &answer);
+        answer
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let answer = self.channel.edit(message, part).await;
+        self.note(part, &answer);
+        answer
+    }
+
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
+        self.channel.delete(conversation, message).await
+    }
+
+    async fn find_sent(
+        &self,
+        part: &PartToSend,
+        after: Option<MessageRef>,
+    ) -> Result<Option<Vec<MessageRef>>, SendError> {
+        self.channel.find_sent(part, after).await
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        self.channel.probe().await
+    }
+
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        self.channel.fetch(reference).await
+    }
+}
+
+struct Fixture {
+    noted: Arc<Noted>,
+    blobs: Arc<dyn Blobs>,
+    _dir: TempDir,
+}
+
+fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
+    let capabilities = ChannelCapabilities {
+        text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
+        caption: CaptionRule::Hidden,
+        photo: None,
+        native_media: false,
+        file_bytes: 2 << 30,
+        request_bytes: None,
+        together: Together::Messages { max: usize::MAX, with_text: true },
+        voice: VoiceRule::Message,
+        idempotency: Idempotency::Key { window_ms: None },
+        can_look_up: false,
+        stream: StreamRule::Deltas,
+        pace: None,
+    };
+    let key = SigningKey::load_or_make(&dir.path().join("web.key")).unwrap();
+    let channel = WebChannel { capabilities, blobs: Arc::clone(&blobs), key };
+    Fixture { noted: Arc::new(Noted { channel, arrived: Mutex::default() }), blobs, _dir: dir }
+}
+
+#[async_trait]
+impl ChannelFixture for Fixture {
+    fn channel(&self) -> Arc<dyn Channel> {
+        Arc::clone(&self.noted) as Arc<dyn Channel>
+    }
+
+    fn conversation(&self) -> ConversationId {
+        "web:a".parse().unwrap()
+    }
+
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::clone(&self.blobs)
+    }
+
+    async fn arrived(&self) -> Vec<Arrived> {
+        let arrived = |(message, content): &(MessageRef, PartContent)| {
+            let (text, voice) = match content {
+                PartContent::Text { text, .. } | PartContent::Notice { text } => (text.clone(), None),
+                PartContent::Voice { words, prepared, .. } => (words.clone(), prepared.as_ref()),
+                PartContent::File(_) | PartContent::Album { .. } | PartContent::Withdraw => (String::new(), None),
+            };
+            let files = content.files().iter().map(|item| &item.attachment);
+            let files = files.map(|file| (file.filename.to_string(), file.sha256));
+            let voice = voice.map(|voice| ("voice.ogg".to_owned(), voice.sha256));
+            Arrived { message: message.clone(), text, files: files.chain(voice).collect() }
+        };
+        self.noted.arrived.lock().unwrap().iter().map(arrived).collect()
+    }
+
+    async fn trouble(&self, _: Trouble) -> bool {
+        false
+    }
+
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
+        let filename = Filename::from_untrusted(filename);
+        let content = stream::once(async move { Ok(content) }).boxed();
+        let blob = self.blobs.put(content, &BlobHint::default(), 1 << 30).await.unwrap();
+        let (bytes, stored) = (Some(blob.bytes), Some(blob.sha256));
+        let upload = Upload { blob, conversation: self.conversation(), filename: filename.clone(), at: Timestamp(0) };
+        let locator = self.noted.channel.key.sign(Purpose::Upload, &upload);
+        Some(FileReference { locator, filename, mime: None, bytes, caption: String::new(), stored })
+    }
+}
+
+mod promises {
+    satchel_contracts::channel_contract!(super::fixture());
+}
+
+#[tokio::test]
+async fn what_the_store_has_lost_is_refused_with_a_way_out() {
+    let fixture = fixture();
+    let reference = fixture.person_sends("a.txt", Bytes::from_static(b"x")).await.unwrap();
+    let mut upload: Upload = fixture.noted.channel.key.read(Purpose::Upload, &reference.locator).unwrap();
+    upload.blob.sha256 = Sha256([7; 32]);
+    let locator = fixture.noted.channel.key.sign(Purpose::Upload, &upload);
+    let answer = fixture.channel().fetch(&FileReference { locator, ..reference }).await;
+    assert!(matches!(&answer, Err(FetchError::Refused { reason }) if reason.contains("upload it again")), "{answer:?}");
+}

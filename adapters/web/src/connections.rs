@@ -1,0 +1,211 @@
+//! Connections: how many, how long each may be idle, and how they end.
+
+use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, http::Request};
+use futures::future::BoxFuture;
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{guard::Peer, patient_stream::PatientStream};
+
+/// How many connections are served at once; further ones wait to be accepted.
+const AT_ONCE: usize = 1024;
+
+/// The largest head of a request, and the most of a body that is held in memory.
+const BUFFER: usize = 64 * 1024;
+
+/// How long clients are waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// To bring the head of a request, or the next one.
+    head: Duration,
+    /// To take something of what is written.
+    reader: Duration,
+    /// For requests in flight once we stop.
+    last_requests: Duration,
+    /// To read an answer while still sending.
+    linger: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(30),
+            reader: Duration::from_secs(60),
+            last_requests: Duration::from_secs(10),
+            linger: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Serves connections until `stop`, then lets requests in flight end.
+pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patience, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let place = Arc::clone(&places).acquire_owned();
+        let Some(Ok(place)) = stop.run_until_cancelled(place).await else { break };
+        let accepted = match stop.run_until_cancelled(listener.accept()).await {
+            None => break,
+            Some(accepted) => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let serving = serve_one(stream, peer, router.clone(), patience, stop.clone());
+                connections.spawn(async move {
+                    serving.await;
+                    drop(place);
+                });
+            }
+            // Such as too many open files: what is open must end before anything else can begin.
+            Err(error) => {
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    drop(listener);
+    let _ = timeout(patience.last_requests, async { while connections.join_next().await.is_some() {} }).await;
+    connections.shutdown().await;
+}
+
+async fn serve_one(stream: TcpStream, peer: SocketAddr, router: Router, patience: Patience, stop: CancellationToken) {
+    // Pieces of an answer are small and wanted at once.
+    let _ = stream.set_nodelay(true);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| -> BoxFuture<'static, _> {
+        request.extensions_mut().insert(Peer(peer));
+        Box::pin(router.call(request.map(Body::new)))
+    });
+    let stream = TokioIo::new(PatientStream::new(stream, patience.reader));
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience.head)
+        .max_buf_size(BUFFER)
+        .serve_connection(stream, service);
+    let mut stopping = false;
+    let served = loop {
+        tokio::select! {
+            served = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break served,
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    if let Err(error) = &served {
+        // Clients go away as they like; that is no failure of ours.
+        tracing::debug!(error = error as &dyn std::error::Error, "a connection broke off");
+    }
+    // What could not be read as a request was answered too.
+    if served.map_or_else(|error| error.is_parse(), |()| true) {
+        let stream = connection.into_parts().io.into_inner();
+        let _ = stop.run_until_cancelled(timeout(patience.linger, part_from(stream))).await;
+    }
+}
+
+/// Ends a connection so that its last answer is read: one that is closed while the client still sends, such as a file
+/// that is too large, is reset, and what was answered is lost on the way.
+async fn part_from(mut stream: PatientStream<TcpStream>) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut ignored = vec![0; BUFFER];
+    while stream.read(&mut ignored).await? > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use axum::routing::get;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// Serves a page that answers, one that never does, and one without end.
+    async fn start(patience: Patience) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+        let endless = || async {
+            let piece = bytes::Bytes::from(vec![7; 64 * 1024]);
+            Body::from_stream(futures::stream::repeat_with(move || Ok::<_, io::Error>(piece.clone())))
+        };
+        let router = Router::new()
+            .route("/", get(async || "here"))
+            .route("/never", get(pending::<&str>))
+            .route("/endless", get(endless));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let served = tokio::spawn(serve(listener, router, patience, stop.clone()));
+        (address, stop, served)
+    }
+
+    fn patient() -> Patience {
+        Patience { head: LONG, reader: LONG, last_requests: LONG, linger: SHORT }
+    }
+
+    async fn ask(address: SocketAddr, request: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        socket
+    }
+
+    /// Reads until the other side ends the connection, which it must.
+    async fn rest(mut socket: TcpStream) -> usize {
+        let mut whole = Vec::new();
+        let read = timeout(Duration::from_secs(20), socket.read_to_end(&mut whole)).await;
+        let _ = read.expect("the connection is ended");
+        whole.len()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_comes_in_drops_is_not_waited_for() {
+        let (address, ..) = start(Patience { head: SHORT, ..patient() }).await;
+        let slow = ask(address, "GET / HTTP/1.1\r\nhost: x\r\nx-").await;
+        let idle = ask(address, "").await;
+        rest(slow).await;
+        assert_eq!(rest(idle).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_sleeps_is_not_waited_for() {
+        let (address, stop, served) = start(Patience { reader: SHORT, ..patient() }).await;
+        let sleeper = ask(address, "GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        sleep(SHORT * 5).await;
+        stop.cancel();
+        // Nothing but the sleeper could hold this up, since requests in flight have ten minutes.
+        timeout(Duration::from_secs(20), served).await.expect("its connection has ended").unwrap();
+        drop(sleeper);
+    }
+
+    #[tokio::test]
+    async fn a_stop_lets_requests_end_and_waits_for_none_too_long() {
+        let (address, stop, served) = start(Patience { last_requests: SHORT, ..patient() }).await;
+        let mut kept = ask(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        kept.read_exact(&mut [0; 12]).await.unwrap();
+        let never = ask(address, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        sleep(SHORT / 2).await;
+        stop.cancel();
+        timeout(Duration::from_secs(20), served).await.expect("it stops").unwrap();
+        rest(kept).await;
+        assert_eq!(rest(never).await, 0);
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! What every request passes before anything else: is it for us, does it come from our page, may its sender come in.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use crate::{problem::Problem, site::Site};
+
+/// What the page may do: run our scripts and styles, show our files, talk to us, and nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
+                           media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; form-action 'none'; \
+                           base-uri 'none'; frame-ancestors 'none'";
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The address at the other end of the connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// The origin under which the sender of a request knows us.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnOrigin(pub(crate) String);
+
+/// Lets only requests through that are meant for us and, where they change something, come from our page.
+pub(crate) async fn guard(State(site): State<Arc<Site>>, mut request: Request, next: Next) -> Response {
+    let mut response = match examine(&site, &request) {
+        Ok(origin) => {
+            request.extensions_mut().insert(OwnOrigin(origin));
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    };
+    protect(response.headers_mut());
+    response
+}
+
+/// Lets only those come in who know the token, where there is one.
+pub(crate) async fn admit(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
+    match site.admits(&request) {
+        Ok(true) => next.run(request).await,
+        Ok(false) => Problem::unauthorized().into_response(),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
+    let headers = request.headers();
+    let origin = only(headers, &header::HOST).and_then(|host| site.hosts.origin_of(host));
+    // A request may name its host twice; the line that proxies go by must not differ from the header.
+    let line = request.uri().authority().map(|authority| site.hosts.origin_of(authority.as_str()));
+    let Some(origin) = origin.filter(|origin| line.is_none_or(|line| line.as_ref() == Some(origin))) else {
+        let detail = "This address is not one of this server's. Set `web.public_url` to the one that you use.";
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail));
+    };
+    let foreign =
+        || Err(Problem::new(StatusCode::FORBIDDEN, "cross_origin", "Another page may not do this in your name."));
+    let site_of_sender = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    let from_us = matches!(site_of_sender, None | Some(b"same-origin" | b"none"));
+    let path = request.uri().path();
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        // What is only read is kept from other pages by the browser; a browser that says more is believed.
+        return if path.starts_with("/api/") && !from_us { foreign() } else { Ok(origin) };
+    }
+    let said = headers.get_all(header::ORIGIN).iter();
+    if !from_us || said.into_iter().any(|said| said.as_bytes() != origin.as_bytes()) {
+        return foreign();
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let plain = ["application/json", "application/octet-stream"].iter().any(|known| kind.eq_ignore_ascii_case(known));
+    // A form on another page can send neither of these types, nor this method.
+    if plain || *request.method() == Method::DELETE {
+        Ok(origin)
+    } else {
+        let detail = "The body must be application/json or application/octet-stream.";
+        Err(Problem::new(StatusCode::FORBIDDEN, "wrong_body_type", detail))
+    }
+}
+
+/// The value of a header that must stand there once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        _ => None,
+    }
+}
+
+fn protect(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}

@@ -1,0 +1,170 @@
+//! What happens right now, for everybody who looks: one listener on the bus, one reader of the ledger for each
+//! conversation that is looked at, however many look.
+//!
+//! Events are hints. They say that something may have changed, and what the ledger says then is what is shown; only the
+//! text that is being written comes from them alone, until the turn is complete. A hint that was lost costs seconds,
+//! because what is unfinished is read again in any case.
+
+mod frame;
+mod room;
+mod tending;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use satchel_domain::{ChannelName, ConversationId};
+use satchel_ports::{Event, Ledger, event_bus::EventStream};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(crate) use frame::KEEP_ALIVE;
+use room::RoomState;
+
+/// How many frames wait for a client; one that lets more wait is cut off and comes back for a snapshot.
+const WAITING_FRAMES: usize = 128;
+
+/// How many conversations in which something is being written are remembered while nobody looks.
+const UNSEEN: usize = 512;
+
+/// All conversations that are looked at or written in.
+pub(crate) struct Hub {
+    ledger: Arc<dyn Ledger>,
+    channel: ChannelName,
+    rooms: Mutex<HashMap<ConversationId, Arc<Room>>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// One conversation.
+pub(crate) struct Room {
+    conversation: ConversationId,
+    state: Mutex<RoomState>,
+    wake: Notify,
+}
+
+/// A client's end of a stream of events.
+pub(crate) struct Listening {
+    /// What it is sent, as text of the event stream.
+    pub(crate) frames: mpsc::Receiver<Bytes>,
+    /// Set when it was too slow or the server stops.
+    pub(crate) cut: CancellationToken,
+}
+
+/// The other end.
+struct Client {
+    frames: mpsc::Sender<Bytes>,
+    cut: CancellationToken,
+}
+
+impl Hub {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, channel: ChannelName, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { ledger, channel, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
+    }
+
+    /// Hears what happens until the server stops or the bus ends.
+    pub(crate) async fn listen(self: Arc<Self>, mut events: EventStream) {
+        while let Some(Some(event)) = self.stop.run_until_cancelled(events.next()).await {
+            if *event.conversation().channel() == self.channel {
+                self.hear(&event);
+            }
+        }
+        if !self.stop.is_cancelled() {
+            tracing::warn!("the bus has ended; the page is brought up to date every few seconds only");
+        }
+    }
+
+    /// Begins to show a conversation to one more client.
+    pub(crate) fn join(self: &Arc<Self>, conversation: &ConversationId) -> Listening {
+        let (sender, frames) = mpsc::channel(WAITING_FRAMES);
+        let cut = self.stop.child_token();
+        let mut rooms = self.rooms();
+        let room = Arc::clone(rooms.entry(conversation.clone()).or_insert_with(|| Room::new(conversation)));
+        let mut state = room.state();
+        state.joining.push(Client { frames: sender, cut: cut.clone() });
+        if !std::mem::replace(&mut state.tended, true) {
+            self.tasks.spawn(tending::tend(Arc::clone(self), Arc::clone(&room)));
+        }
+        drop(state);
+        room.wake.notify_one();
+        Listening { frames, cut }
+    }
+
+    /// Waits until nobody is shown anything any more.
+    pub(crate) async fn stopped(&self) {
+        self.stop.cancelled().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn hear(&self, event: &Event) {
+        let mut rooms = self.rooms();
+        let begins = matches!(event, Event::TextDelta { .. } | Event::ToolStarted { .. } | Event::ToolFinished { .. });
+        let conversation = event.conversation();
+        if begins && !rooms.contains_key(conversation) {
+            forget_some(&mut rooms);
+            rooms.insert(conversation.clone(), Room::new(conversation));
+        }
+        let Some(room) = rooms.get(conversation).map(Arc::clone) else { return };
+        let mut state = room.state();
+        state.hear(event);
+        let over = !state.tended && state.growing.is_none();
+        drop(state);
+        if over {
+            rooms.remove(conversation);
+        } else {
+            room.wake.notify_one();
+        }
+    }
+
+    /// Ends the work on a room in which nobody is left; `false` when somebody has just come.
+    fn leave(&self, room: &Room) -> bool {
+        let mut rooms = self.rooms();
+        let mut state = room.state();
+        if !state.joining.is_empty() {
+            return false;
+        }
+        state.tended = false;
+        if state.growing.is_none() {
+            rooms.remove(&room.conversation);
+        }
+        true
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Room>>> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Room {
+    fn new(conversation: &ConversationId) -> Arc<Self> {
+        let conversation = conversation.clone();
+        Arc::new(Self { conversation, state: Mutex::default(), wake: Notify::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, RoomState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps what nobody looks at within bounds: what was begun longest ago is forgotten, its end may have been missed.
+fn forget_some(rooms: &mut HashMap<ConversationId, Arc<Room>>) {
+    let unseen = rooms.iter().filter_map(|(conversation, room)| {
+        let state = room.state();
+        let growing = state.growing.as_ref().filter(|_| !state.tended)?;
+        Some((growing.turn, conversation.clone()))
+    });
+    let mut unseen: Vec<_> = unseen.collect();
+    if unseen.len() >= UNSEEN {
+        unseen.sort_unstable();
+        for (_, conversation) in unseen.drain(..UNSEEN / 2) {
+            rooms.remove(&conversation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

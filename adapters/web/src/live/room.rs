@@ -1,0 +1,196 @@
+//! What is known of one conversation from events alone. They may come twice, late, in any order, or not at all.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use satchel_domain::{CallId, TurnId};
+use satchel_ports::Event;
+
+use super::Client;
+use crate::wire::ToolState;
+
+/// The longest text that is shown while it grows; the rest comes with the turn.
+const LONGEST: usize = 256 * 1024;
+
+/// The most calls that are shown while a turn runs.
+const MOST_CALLS: usize = 200;
+
+/// How many turns are known to have ended, so that what comes late says nothing.
+const ENDED: usize = 32;
+
+/// A conversation as events tell it.
+#[derive(Default)]
+pub(super) struct RoomState {
+    /// The turn that is running.
+    pub(super) growing: Option<Growing>,
+    /// The turns of which something may have changed.
+    pub(super) dirty: BTreeSet<TurnId>,
+    /// Who wants to be shown the conversation.
+    pub(super) joining: Vec<Client>,
+    /// Whether a task shows it already.
+    pub(super) tended: bool,
+    ended: VecDeque<TurnId>,
+}
+
+/// A turn that is running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Growing {
+    pub(super) turn: TurnId,
+    /// Which of its model messages is being written.
+    message: u32,
+    pub(super) text: String,
+    /// A text that was too long grows no further; pieces after a gap would be nonsense.
+    full: bool,
+    pub(super) tools: Vec<(CallId, String, ToolState)>,
+}
+
+impl RoomState {
+    /// Takes an event in.
+    pub(super) fn hear(&mut self, event: &Event) {
+        match event {
+            Event::MessageReceived { turn, .. } | Event::DeliveryPart { turn, .. } => {
+                self.dirty.insert(*turn);
+            }
+            Event::TurnCompleted { turn, .. } => {
+                self.end(*turn);
+                self.dirty.insert(*turn);
+            }
+            Event::TextDelta { turn, message, text, .. } => {
+                if let Some(growing) = self.growing(*turn) {
+                    growing.write(*message, text);
+                }
+            }
+            Event::ToolStarted { call, tool, .. } => self.tool(*call, tool, ToolState::Started),
+            Event::ToolFinished { call, tool, failed, .. } => {
+                self.tool(*call, tool, if *failed { ToolState::Failed } else { ToolState::Finished });
+            }
+            Event::ResponseBinary { .. } => {}
+        }
+    }
+
+    /// Notes that a turn is complete: nothing of it grows any more.
+    pub(super) fn end(&mut self, turn: TurnId) {
+        if !self.ended.contains(&turn) {
+            self.ended.push_back(turn);
+            if self.ended.len() > ENDED {
+                self.ended.pop_front();
+            }
+        }
+        if self.growing.as_ref().is_some_and(|growing| growing.turn <= turn) {
+            self.growing = None;
+        }
+    }
+
+    /// The running turn, if this is it: one that has ended isn't, and neither is one before it.
+    fn growing(&mut self, turn: TurnId) -> Option<&mut Growing> {
+        let known = self.growing.as_ref().map(|growing| growing.turn);
+        if self.ended.contains(&turn) || known.is_some_and(|known| known > turn) {
+            return None;
+        }
+        if known != Some(turn) {
+            self.growing = Some(Growing { turn, message: 0, text: String::new(), full: false, tools: Vec::new() });
+            // Its first sign of life: it runs, and its files have been looked at.
+            self.dirty.insert(turn);
+        }
+        self.growing.as_mut()
+    }
+
+    fn tool(&mut self, call: CallId, tool: &str, state: ToolState) {
+        let Some(growing) = self.growing(call.turn) else { return };
+        match growing.tools.binary_search_by_key(&call, |(known, _, _)| *known) {
+            // A start that comes after its end changes nothing.
+            Ok(at) => growing.tools[at].2 = state.max(growing.tools[at].2),
+            Err(at) if growing.tools.len() < MOST_CALLS => growing.tools.insert(at, (call, tool.to_owned(), state)),
+            Err(_) => {}
+        }
+    }
+}
+
+impl Growing {
+    fn write(&mut self, message: u32, piece: &str) {
+        if message > self.message {
+            (self.message, self.full) = (message, false);
+            self.text.clear();
+        }
+        if message == self.message && !self.full {
+            self.full = self.text.len() + piece.len() > LONGEST;
+            if !self.full {
+                self.text.push_str(piece);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::OutgoingResponse;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn turn(number: u128) -> TurnId {
+        TurnId(Uuid::from_u128(number))
+    }
+
+    fn delta(of: u128, message: u32, text: &str) -> Event {
+        Event::TextDelta { conversation: "web:a".parse().unwrap(), turn: turn(of), message, text: text.into() }
+    }
+
+    fn tool(of: u128, ordinal: u32, failed: Option<bool>) -> Event {
+        let (conversation, call) = ("web:a".parse().unwrap(), CallId { turn: turn(of), ordinal });
+        match failed {
+            None => Event::ToolStarted { conversation, call, tool: "t".into() },
+            Some(failed) => Event::ToolFinished { conversation, call, tool: "t".into(), failed },
+        }
+    }
+
+    fn completed(of: u128) -> Event {
+        let (conversation, response) = ("web:a".parse().unwrap(), OutgoingResponse::default());
+        Event::TurnCompleted { conversation, turn: turn(of), ending: "done".into(), response }
+    }
+
+    /// The running turn, its text, and its tools' states.
+    type Seen<'a> = Option<(u128, &'a str, &'a [ToolState])>;
+
+    fn check(events: &[Event], expected: Seen<'_>) {
+        let mut state = RoomState::default();
+        events.iter().for_each(|event| state.hear(event));
+        let growing = state.growing.as_ref();
+        let tools: Vec<ToolState> =
+            growing.iter().flat_map(|growing| &growing.tools).map(|(_, _, state)| *state).collect();
+        let seen = growing.map(|growing| (growing.turn.0.as_u128(), growing.text.as_str(), tools.as_slice()));
+        assert_eq!(seen, expected, "{events:?}");
+    }
+
+    #[test]
+    fn events_that_come_late_twice_or_out_of_turn_do_no_harm() {
+        use ToolState::{Failed, Finished, Started};
+        check(&[], None);
+        check(&[delta(1, 0, "a"), delta(1, 0, "b")], Some((1, "ab", &[])));
+        check(&[delta(1, 0, "a"), delta(1, 1, "b"), delta(1, 0, "c")], Some((1, "b", &[])));
+        check(&[delta(2, 0, "a"), delta(1, 5, "b"), completed(1)], Some((2, "a", &[])));
+        check(&[delta(1, 0, "a"), completed(1)], None);
+        check(&[completed(1), delta(1, 0, "a"), tool(1, 0, None)], None);
+        check(&[delta(1, 0, "a"), completed(2)], None);
+        check(&[tool(1, 1, None), tool(1, 0, Some(true)), tool(1, 0, None)], Some((1, "", &[Failed, Started])));
+        check(&[delta(1, 0, "a"), tool(1, 0, None), tool(1, 0, Some(false))], Some((1, "a", &[Finished])));
+    }
+
+    #[test]
+    fn a_text_or_a_storm_of_calls_without_end_stays_within_bounds() {
+        let mut state = RoomState::default();
+        let piece = "x".repeat(10_000);
+        for ordinal in 0..1_000 {
+            state.hear(&delta(1, 0, &piece));
+            state.hear(&tool(1, ordinal, None));
+        }
+        let growing = state.growing.as_ref().unwrap();
+        assert!(growing.text.len() <= LONGEST && growing.tools.len() == MOST_CALLS);
+        state.hear(&delta(1, 1, "next"));
+        assert_eq!(state.growing.unwrap().text, "next", "another message begins anew");
+        for number in 2..1_000 {
+            let mut other = RoomState::default();
+            other.hear(&completed(number));
+            assert_eq!(other.ended.len(), 1);
+        }
+    }
+}

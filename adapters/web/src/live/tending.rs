@@ -1,0 +1,350 @@
+//! Shows one conversation to everybody who looks at it: reads once, renders once, and sends the same bytes to all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use satchel_domain::TurnId;
+use satchel_ports::{
+    LedgerError,
+    ledger::{TurnRecord, TurnsQuery},
+};
+use tokio::{
+    sync::mpsc::error::TrySendError,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{Client, Hub, Room, frame, room::Growing};
+use crate::{
+    markdown, view,
+    wire::{self, Blocks, Gone, LiveTool, Snapshot, ToolChange},
+};
+
+/// How many turns a page is shown at first.
+pub(crate) const SHOWN: u32 = 30;
+
+/// The least time between two renderings of a growing text.
+const PACE: Duration = Duration::from_millis(60);
+
+/// A rendering of this many bytes makes the time until the next one twice as long: what is large changes less often.
+const LARGE: usize = 32 * 1024;
+
+/// The most time between two renderings.
+const SLOWEST: Duration = Duration::from_secs(2);
+
+/// How often what is unfinished is read again, in case that a hint was lost.
+const UNFINISHED: Duration = Duration::from_secs(2);
+
+/// How often the newest turns are read again, in case that a hint was lost.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// How many of the newest turns that are.
+const NEWEST: u32 = 5;
+
+/// How many changed turns are shown before clients get time to take what they were sent.
+const AT_ONCE: usize = 16;
+
+/// More changed calls than these are shown all at once.
+const FEW_CALLS: usize = 8;
+
+/// How long one read may take.
+const READ_TIME: Duration = Duration::from_secs(10);
+
+/// What one task knows of its room.
+struct Tending {
+    hub: Arc<Hub>,
+    room: Arc<Room>,
+    clients: Vec<Client>,
+    /// What was last shown of each turn, as a digest.
+    shown: HashMap<TurnId, u64>,
+    /// Turns of which something will still change, and whether they are answered.
+    unfinished: BTreeMap<TurnId, bool>,
+    live: Option<Shown>,
+    /// When a growing text may be rendered again.
+    render_at: Instant,
+    read_at: Instant,
+}
+
+/// What clients see of a running turn.
+struct Shown {
+    turn: TurnId,
+    text: String,
+    live: wire::Live,
+}
+
+/// Shows a room until nobody is left in it.
+pub(super) async fn tend(hub: Arc<Hub>, room: Arc<Room>) {
+    let now = Instant::now();
+    let mut tending = Tending {
+        hub,
+        room,
+        clients: Vec::new(),
+        shown: HashMap::new(),
+        unfinished: BTreeMap::new(),
+        live: None,
+        render_at: now,
+        read_at: now,
+    };
+    while let Some(due) = tending.step().await {
+        let (hub, room) = (&tending.hub, &tending.room);
+        tokio::select! {
+            () = hub.stop.cancelled() => break,
+            () = room.wake.notified() => {}
+            () = sleep_until(due) => {}
+        }
+    }
+}
+
+impl Tending {
+    /// Shows what has changed and tells when to look again at the latest; `None` when nobody is left.
+    async fn step(&mut self) -> Option<Instant> {
+        // Before anything is read: a first word is wanted at once.
+        self.render(false);
+        let (joining, dirty) = self.take_work();
+        if let Err(error) = self.read(dirty).await {
+            tracing::warn!(chat.id = %self.room.conversation, error = &error as &dyn std::error::Error,
+                "what a page shows could not be read");
+        }
+        let mut due = self.render(!joining.is_empty());
+        if !joining.is_empty() {
+            match self.snapshot().await {
+                Ok(snapshot) => {
+                    for client in joining {
+                        self.clients.extend(sent(&snapshot, client));
+                    }
+                    // What the snapshot knew to be complete grows no longer.
+                    due = self.render(true);
+                }
+                // They come back by themselves.
+                Err(error) => tracing::warn!(chat.id = %self.room.conversation,
+                    error = &error as &dyn std::error::Error, "a conversation could not be shown"),
+            }
+        }
+        self.clients.retain(|client| !client.frames.is_closed());
+        if self.clients.is_empty() && self.hub.leave(&self.room) {
+            return None;
+        }
+        Some(due.map_or(self.read_at, |due| due.min(self.read_at)))
+    }
+
+    fn take_work(&self) -> (Vec<Client>, Vec<TurnId>) {
+        let mut state = self.room.state();
+        let dirty: Vec<TurnId> = state.dirty.iter().take(AT_ONCE).copied().collect();
+        dirty.iter().for_each(|turn| {
+            state.dirty.remove(turn);
+        });
+        if !state.dirty.is_empty() {
+            self.room.wake.notify_one();
+        }
+        (std::mem::take(&mut state.joining), dirty)
+    }
+
+    /// Reads what may have changed, and now and then what may have changed without a word.
+    async fn read(&mut self, dirty: Vec<TurnId>) -> Result<(), LedgerError> {
+        let mut wanted = dirty;
+        if self.clients.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= self.read_at {
+            self.schedule();
+            let newest = self.turns(NEWEST).await?;
+            self.note_all(&newest);
+            wanted.extend(self.unfinished.keys().take(AT_ONCE));
+            wanted.retain(|turn| !newest.iter().any(|record| record.id == *turn));
+        }
+        // The turn that runs may be another one now, which changes how that one is shown.
+        let next = self.unanswered();
+        for turn in wanted {
+            self.read_one(turn).await?;
+        }
+        if let Some(turn) = self.unanswered().filter(|turn| Some(*turn) != next) {
+            self.read_one(turn).await?;
+        }
+        self.schedule_sooner();
+        Ok(())
+    }
+
+    async fn read_one(&mut self, turn: TurnId) -> Result<(), LedgerError> {
+        let read = timeout(READ_TIME, self.hub.ledger.turn(turn)).await.map_err(|_| too_slow())?;
+        let Some(record) = read?.filter(|record| record.conversation == self.room.conversation) else {
+            self.unfinished.remove(&turn);
+            return Ok(());
+        };
+        if record.id != turn {
+            self.unfinished.remove(&turn);
+            if self.shown.remove(&turn).is_some() {
+                self.send(&frame::of("gone", &Gone { turn: &turn.to_string() }));
+            }
+        }
+        self.note_all(std::slice::from_ref(&record));
+        Ok(())
+    }
+
+    async fn turns(&self, limit: u32) -> Result<Vec<TurnRecord>, LedgerError> {
+        let query = TurnsQuery { conversation: self.room.conversation.clone(), before: None, limit };
+        timeout(READ_TIME, self.hub.ledger.turns(&query)).await.map_err(|_| too_slow())?
+    }
+
+    /// Everything that a page shows, for those who have just come.
+    async fn snapshot(&mut self) -> Result<Bytes, LedgerError> {
+        let mut records = self.turns(SHOWN + 1).await?;
+        let more = records.len() > SHOWN as usize;
+        if more {
+            records.remove(0);
+        }
+        self.note_all(&records);
+        self.render(true);
+        let live = self.live.as_ref().map(|shown| shown.live.clone());
+        self.schedule_sooner();
+        Ok(frame::first("snapshot", &Snapshot { turns: view::turns(&records), more, live }))
+    }
+
+    /// Takes in what the ledger says of turns, and shows those that have changed.
+    fn note_all(&mut self, records: &[TurnRecord]) {
+        for record in records {
+            if record.ending.is_some() {
+                self.room.state().end(record.id);
+            }
+            if view::is_over(record) {
+                self.unfinished.remove(&record.id);
+            } else {
+                self.unfinished.insert(record.id, record.ending.is_some());
+            }
+        }
+        // What grows is being answered, or else what has waited longest.
+        let growing = self.room.state().growing.as_ref().map(|growing| growing.turn);
+        let next = growing.or_else(|| self.unanswered());
+        for record in records {
+            let turn = frame::of("turn", &view::turn(record, next));
+            let mut digest = DefaultHasher::new();
+            turn.hash(&mut digest);
+            let digest = digest.finish();
+            if self.shown.insert(record.id, digest) != Some(digest) {
+                self.send(&turn);
+            }
+        }
+        self.forget_old();
+    }
+
+    /// The oldest turn that is not answered yet.
+    fn unanswered(&self) -> Option<TurnId> {
+        self.unfinished.iter().find(|(_, answered)| !**answered).map(|(turn, _)| *turn)
+    }
+
+    /// Shows a growing text if it is time, and tells when it will be.
+    fn render(&mut self, at_once: bool) -> Option<Instant> {
+        let now = Instant::now();
+        let growing = {
+            let state = self.room.state();
+            let Some(growing) = &state.growing else {
+                self.live = None;
+                return None;
+            };
+            let same_text =
+                self.live.as_ref().is_some_and(|shown| shown.turn == growing.turn && shown.text == growing.text);
+            if !same_text && !at_once && now < self.render_at {
+                return Some(self.render_at);
+            }
+            growing.clone()
+        };
+        let rendered = self.show(growing);
+        if rendered > 0 {
+            self.render_at = now + pace(rendered);
+        }
+        None
+    }
+
+    /// Sends what of a running turn has changed, and tells how many bytes of its text were sent.
+    fn show(&mut self, growing: Growing) -> usize {
+        let Growing { turn, text, tools, .. } = growing;
+        let name = turn.to_string();
+        let tools: Vec<LiveTool> =
+            tools.into_iter().map(|(call, tool, state)| LiveTool { call: call.to_string(), tool, state }).collect();
+        let Some(mut shown) = self.live.take().filter(|shown| shown.turn == turn) else {
+            let live = wire::Live { turn: name, blocks: markdown::blocks(&text), tools };
+            self.send(&frame::of("live", &live));
+            let bytes = live.blocks.iter().map(String::len).sum();
+            self.live = Some(Shown { turn, text, live });
+            return bytes;
+        };
+        let changed: Vec<&LiveTool> = tools.iter().filter(|tool| !shown.live.tools.contains(tool)).collect();
+        if changed.len() > FEW_CALLS {
+            shown.live.tools.clone_from(&tools);
+            self.send(&frame::of("live", &shown.live));
+        } else {
+            for tool in changed {
+                let LiveTool { call, tool, state } = tool;
+                self.send(&frame::of("tool", &ToolChange { turn: &name, call, tool, state: *state }));
+            }
+        }
+        shown.live.tools = tools;
+        let mut bytes = 0;
+        if shown.text != text {
+            let blocks = markdown::blocks(&text);
+            let same = blocks.iter().zip(&shown.live.blocks).take_while(|(new, old)| new == old).count();
+            if same < blocks.len() || same < shown.live.blocks.len() {
+                let rest = &blocks[same..];
+                bytes = rest.iter().map(String::len).sum::<usize>().max(1);
+                self.send(&frame::of("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
+            }
+            (shown.text, shown.live.blocks) = (text, blocks);
+        }
+        self.live = Some(shown);
+        bytes
+    }
+
+    /// Sends a frame to everybody; who lets too many wait is cut off.
+    fn send(&mut self, frame: &Bytes) {
+        let clients = std::mem::take(&mut self.clients);
+        self.clients = clients.into_iter().filter_map(|client| sent(frame, client)).collect();
+    }
+
+    fn schedule(&mut self) {
+        self.read_at = Instant::now() + QUIET;
+        self.schedule_sooner();
+    }
+
+    fn schedule_sooner(&mut self) {
+        if !self.unfinished.is_empty() {
+            self.read_at = self.read_at.min(Instant::now() + UNFINISHED);
+        }
+    }
+
+    /// Digests of turns that nobody will hear of again are forgotten.
+    fn forget_old(&mut self) {
+        if self.shown.len() > 4 * SHOWN as usize {
+            let mut turns: Vec<TurnId> = self.shown.keys().copied().collect();
+            turns.sort_unstable();
+            for turn in &turns[..2 * SHOWN as usize] {
+                self.shown.remove(turn);
+            }
+        }
+    }
+}
+
+/// Puts a frame into a client's queue and returns the client, unless it has gone or lets too many wait.
+fn sent(frame: &Bytes, client: Client) -> Option<Client> {
+    match client.frames.try_send(frame.clone()) {
+        Ok(()) => Some(client),
+        Err(TrySendError::Closed(_)) => None,
+        Err(TrySendError::Full(_)) => {
+            tracing::debug!("a client that takes nothing is cut off");
+            client.cut.cancel();
+            None
+        }
+    }
+}
+
+/// How long to wait after so many bytes were rendered.
+fn pace(bytes: usize) -> Duration {
+    let times = u32::try_from(1 + bytes / LARGE).unwrap_or(u32::MAX);
+    PACE.saturating_mul(times).min(SLOWEST)
+}
+
+fn too_slow() -> LedgerError {
+    LedgerError::Store { doing: "reading what a page shows", source: "it took too long".into() }
+}

@@ -1,0 +1,142 @@
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use satchel_domain::{OutgoingResponse, TurnId};
+use satchel_ports::{MockLedger, ledger::TurnRecord};
+use serde_json::Value;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::*;
+
+fn conversation() -> ConversationId {
+    "web:a".parse().unwrap()
+}
+
+fn turn(number: u128) -> TurnId {
+    TurnId(Uuid::from_u128(number))
+}
+
+fn record(number: u128) -> TurnRecord {
+    TurnRecord {
+        id: turn(number),
+        conversation: conversation(),
+        ending: None,
+        response: None,
+        messages: Vec::new(),
+        parts: Vec::new(),
+    }
+}
+
+fn delta(text: &str) -> Event {
+    Event::TextDelta { conversation: conversation(), turn: turn(1), message: 0, text: text.into() }
+}
+
+/// A hub over a ledger in which one turn runs; counts how often its turns are read.
+fn hub() -> (Arc<Hub>, Arc<AtomicUsize>) {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let mut ledger = MockLedger::new();
+    ledger.expect_turns().returning(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(vec![record(1)])
+    });
+    ledger.expect_turn().returning(|_| Ok(Some(record(1))));
+    let channel = ChannelName::new("web").unwrap();
+    (Hub::new(Arc::new(ledger), channel, CancellationToken::new()), reads)
+}
+
+async fn next(listening: &mut Listening) -> Option<(String, Value)> {
+    let frame = timeout(Duration::from_secs(10), listening.frames.recv()).await.expect("a frame comes")?;
+    let frame = String::from_utf8(frame.to_vec()).unwrap();
+    let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    Some((field("event: ").to_owned(), serde_json::from_str(field("data: ")).unwrap()))
+}
+
+#[tokio::test]
+async fn many_who_come_at_once_are_one_read_and_are_sent_the_same_bytes() {
+    let (hub, reads) = hub();
+    let mut clients: Vec<Listening> = (0..200).map(|_| hub.join(&conversation())).collect();
+    for client in &mut clients {
+        assert_eq!(next(client).await.unwrap().0, "snapshot");
+    }
+    assert!(reads.load(Ordering::Relaxed) <= 2, "{reads:?} reads");
+    hub.hear(&delta("Hello"));
+    let mut frames = Vec::new();
+    for client in &mut clients {
+        loop {
+            let frame = client.frames.recv().await.unwrap();
+            if frame.starts_with(b"event: live") {
+                frames.push(frame.as_ptr());
+                break;
+            }
+        }
+    }
+    assert!(frames.iter().all(|frame| *frame == frames[0]), "it was rendered once");
+}
+
+#[tokio::test]
+async fn who_takes_nothing_is_cut_off_and_the_others_miss_nothing() {
+    let (hub, _) = hub();
+    let (sleeper, mut reader) = (hub.join(&conversation()), hub.join(&conversation()));
+    assert_eq!(next(&mut reader).await.unwrap().0, "snapshot");
+    let call = |ordinal| satchel_domain::CallId { turn: turn(1), ordinal };
+    for ordinal in 0..WAITING_FRAMES as u32 + 10 {
+        let (conversation, call) = (conversation(), call(ordinal));
+        hub.hear(&Event::ToolStarted { conversation, call, tool: "t".into() });
+        let wanted = Value::from(call.to_string());
+        loop {
+            let (_, data) = next(&mut reader).await.unwrap();
+            if data["call"] == wanted || data["tools"][0]["call"] == wanted {
+                break;
+            }
+        }
+    }
+    assert!(sleeper.cut.is_cancelled() && !reader.cut.is_cancelled());
+    assert_eq!(sleeper.frames.len(), WAITING_FRAMES, "no more was kept for it");
+}
+
+#[tokio::test]
+async fn what_was_begun_while_nobody_looked_is_seen_and_its_end_forgets_it() {
+    let (hub, _) = hub();
+    hub.hear(&delta("Hel"));
+    hub.hear(&delta("lo"));
+    let mut client = hub.join(&conversation());
+    let (name, snapshot) = next(&mut client).await.unwrap();
+    assert_eq!((name.as_str(), &snapshot["live"]["blocks"][0]), ("snapshot", &Value::from("<p>Hello</p>")));
+    drop(client);
+    let ended = async {
+        while hub.rooms().values().any(|room| room.state().tended) {
+            hub.hear(&delta("."));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), ended).await.expect("nobody looks any more");
+    assert_eq!(hub.rooms().len(), 1, "it is still being written");
+    let (conversation, response) = (conversation(), OutgoingResponse::default());
+    hub.hear(&Event::TurnCompleted { conversation, turn: turn(1), ending: "done".into(), response });
+    assert_eq!(hub.rooms().len(), 0);
+}
+
+#[tokio::test]
+async fn conversations_that_nobody_looks_at_are_bounded() {
+    let (hub, _) = hub();
+    for number in 0..2_000_u128 {
+        let conversation = format!("web:c{number}").parse().unwrap();
+        hub.hear(&Event::TextDelta { conversation, turn: turn(number), message: 0, text: "x".into() });
+    }
+    assert!(hub.rooms().len() <= UNSEEN, "{}", hub.rooms().len());
+    assert!(hub.rooms().contains_key(&"web:c1999".parse().unwrap()), "the newest are kept");
+}
+
+#[tokio::test]
+async fn a_stopped_hub_lets_everybody_go() {
+    let (hub, _) = hub();
+    let mut client = hub.join(&conversation());
+    next(&mut client).await.unwrap();
+    hub.stop.cancel();
+    timeout(Duration::from_secs(10), hub.stopped()).await.expect("it ends");
+    assert!(client.cut.is_cancelled());
+}

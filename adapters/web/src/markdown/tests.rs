@@ -1,0 +1,152 @@
+use super::*;
+
+fn check(cases: &[(&str, &str)]) {
+    for (markdown, expected) in cases {
+        assert_eq!(html(markdown), *expected, "{markdown:?}");
+    }
+}
+
+/// A link as it is written.
+fn link(address: &str, words: &str) -> String {
+    format!("<a href=\"{address}\" rel=\"noopener noreferrer\" target=\"_blank\">{words}</a>")
+}
+
+#[test]
+fn what_people_write_looks_as_they_mean_it() {
+    check(&[
+        ("", ""),
+        (
+            "Hello *there*, **you** ~~there~~ `a<b`",
+            "<p>Hello <em>there</em>, <strong>you</strong> <del>there</del> <code>a&lt;b</code></p>",
+        ),
+        ("# One\n\n#### Four", "<h3>One</h3>\n<h6>Four</h6>"),
+        ("a\nb\\\nc", "<p>a\nb<br>\nc</p>"),
+        ("- a\n- b\n\n3. c", "<ul><li>a</li><li>b</li></ul>\n<ol start=\"3\"><li>c</li></ol>"),
+        ("> quoted\n\n---", "<blockquote><p>quoted</p></blockquote>\n<hr>"),
+        (
+            "- [x] done\n- [ ] open",
+            "<ul><li><span class=\"task\" role=\"img\" aria-label=\"done\">☑</span> done</li>\
+             <li><span class=\"task\" role=\"img\" aria-label=\"to do\">☐</span> open</li></ul>",
+        ),
+        (
+            "| a | b |\n|---|--:|\n| 1 | <2> |",
+            "<div class=\"table\"><table><thead><tr><th>a</th><th class=\"right\">b</th></tr></thead>\
+             <tr><td>1</td><td class=\"right\">&lt;2&gt;</td></tr></table></div>",
+        ),
+        ("| a |\n|---|", "<div class=\"table\"><table><thead><tr><th>a</th></tr></thead></table></div>"),
+        ("```rust\nfn main() {}\n```", "<pre><code class=\"language-rust\">fn main() {}\n</code></pre>"),
+        ("```c++ title=x\n\n```", "<pre><code class=\"language-c++\">\n</code></pre>"),
+        ("    indented", "<pre><code>indented</code></pre>"),
+    ]);
+    assert_eq!(as_typed("a\nb"), "<p>a<br>\nb</p>");
+    assert_eq!(plain("a\n*b* <c>"), "<p class=\"plain\">a\n*b* &lt;c&gt;</p>");
+}
+
+#[test]
+fn addresses_can_be_followed_where_they_stand() {
+    let here = |address: &str| link(address, address);
+    check(&[
+        ("[x](https://a.example/?a=1&b=2)", &format!("<p>{}</p>", link("https://a.example/?a=1&amp;b=2", "x"))),
+        ("<https://a.example>", &format!("<p>{}</p>", here("https://a.example"))),
+        ("<me@a.example>", &format!("<p>{}</p>", link("mailto:me@a.example", "me@a.example"))),
+        ("see https://a.example/a_b_c, or", &format!("<p>see {}, or</p>", here("https://a.example/a_b_c"))),
+        ("(http://a.example/x_(y))", &format!("<p>({})</p>", here("http://a.example/x_(y)"))),
+        ("https://a.example/?a=1&b='2'", &format!("<p>{}&#39;</p>", here("https://a.example/?a=1&amp;b=&#39;2"))),
+        ("xhttps://a.example http:// https://.", "<p>xhttps://a.example http:// https://.</p>"),
+        ("`https://a.example`", "<p><code>https://a.example</code></p>"),
+        (
+            "[https://a.example](https://b.example)",
+            &format!("<p>{}</p>", link("https://b.example", "https://a.example")),
+        ),
+        ("HTTPS://A.example", "<p>HTTPS://A.example</p>"),
+    ]);
+}
+
+#[test]
+fn nothing_in_a_text_becomes_anything_but_text() {
+    check(&[
+        ("<script>alert(1)</script>", "<p class=\"plain\">&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
+        ("a <img src=x onerror=alert(1)> b", "<p>a &lt;img src=x onerror=alert(1)&gt; b</p>"),
+        (
+            "<div>\n<p onclick='x'>*a*</p>\n</div>",
+            "<p class=\"plain\">&lt;div&gt;\n&lt;p onclick=&#39;x&#39;&gt;*a*&lt;/p&gt;\n&lt;/div&gt;</p>",
+        ),
+        ("[x](javascript:alert(1))", "<p>x</p>"),
+        ("[x](JaVaScRiPt:alert(1))", "<p>x</p>"),
+        ("[x](&#106;avascript:alert(1))", "<p>x</p>"),
+        ("[x](java&#9;script:alert(1))", "<p>x</p>"),
+        ("[x](&#1;javascript:alert(1))", "<p>x</p>"),
+        ("[x](vbscript:x)", "<p>x</p>"),
+        ("[x](data:text/html,<script>alert(1)</script>)", "<p>x</p>"),
+        ("[x](file:///etc/passwd)", "<p>x</p>"),
+        ("[x](/api/conversations)", "<p>x</p>"),
+        ("[x](//evil.example)", "<p>x</p>"),
+        ("[x](http:/evil.example)", "<p>x</p>"),
+        ("[x](https://)", "<p>x</p>"),
+        ("[x](<https://a.example/a&#10;b>)", "<p>x</p>"),
+        ("<javascript:alert(1)>", "<p>javascript:alert(1)</p>"),
+        ("![cat](https://a.example/cat.png)", &format!("<p>{}</p>", link("https://a.example/cat.png", "cat"))),
+        ("![cat](data:image/png;base64,AAAA)", "<p>cat</p>"),
+        (
+            "![](https://a.example/\"onerror=\"x)",
+            &format!("<p>{}</p>", link("https://a.example/&quot;onerror=&quot;x", "")),
+        ),
+        (
+            "[![cat](https://a.example/cat.png)](https://b.example)",
+            &format!("<p>{}</p>", link("https://b.example", "cat")),
+        ),
+        ("[x](https://a.example \"ti\\\"tle\")", &format!("<p>{}</p>", link("https://a.example", "x"))),
+        ("```\"><script>\nx\n```", "<pre><code>x\n</code></pre>"),
+        (
+            "```js\"onclick=x\n</code><script>\n```",
+            "<pre><code class=\"language-js\">&lt;/code&gt;&lt;script&gt;\n</code></pre>",
+        ),
+        (
+            "| <b> |\n|---|\n| `<i>` |",
+            "<div class=\"table\"><table><thead><tr><th>&lt;b&gt;</th></tr></thead><tr><td><code>&lt;i&gt;</code></td></tr></table></div>",
+        ),
+        ("&lt;script&gt; &#60;b&#62;", "<p>&lt;script&gt; &lt;b&gt;</p>"),
+        ("a\0b", "<p>a\u{FFFD}b</p>"),
+    ]);
+}
+
+/// Every tag that is written is one of ours, and each is closed in its order.
+#[test]
+fn whatever_comes_elements_are_ours_and_closed() {
+    let nested = format!("{}x", "> - ".repeat(500));
+    let brackets = "[".repeat(20_000);
+    let table = format!("|{}\n|{}\n{}", "a|".repeat(300), "-|".repeat(300), "|\n".repeat(3_000));
+    let emphasis = format!("{}a{}", "*_".repeat(2_000), "_*".repeat(2_000));
+    let quotes = ">".repeat(100_000);
+    let mixed = "- **a [b](https://c) `d`**\n\n  > 1. e\n\n| f |\n|:-:|\n| <g> |\n";
+    for text in [&nested, &brackets, &table, &emphasis, &quotes, mixed] {
+        let began = std::time::Instant::now();
+        let html = html(text);
+        assert!(began.elapsed().as_secs() < 5, "{:.40}", text);
+        assert!(html.len() <= text.len() * 33 + 70_000, "{} of {}: {:.40}", html.len(), text.len(), text);
+        let mut open: Vec<&str> = Vec::new();
+        for tag in html.split('<').skip(1) {
+            let (tag, _) = tag.split_once('>').expect("a tag ends");
+            let name = tag.split(' ').next().unwrap();
+            match name.strip_prefix('/') {
+                Some(closed) => assert_eq!(open.pop(), Some(closed)),
+                None if ["br", "hr"].contains(&name) => {}
+                None => open.push(name),
+            }
+            assert!(open.len() < 120, "{:.40}", text);
+        }
+        assert_eq!(open, Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn a_growing_text_changes_at_its_end() {
+    let text = "# Title\n\nFirst.\n\n- one\n- two\n\n```rust\nfn a() {}\n```\n\nLast.";
+    let whole = blocks(text);
+    assert_eq!(whole.len(), 5);
+    for end in 0..text.len() {
+        let grown = blocks(&text[..end]);
+        let settled = grown.len().saturating_sub(1);
+        assert_eq!(grown[..settled], whole[..settled], "{:?}", &text[..end]);
+    }
+}

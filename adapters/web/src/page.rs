@@ -1,0 +1,71 @@
+//! The page itself: files that are part of the binary.
+
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    problem::Problem,
+    routes::{conditions, parameters::InPath},
+};
+
+/// The files under `page/`, by their names there.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+/// `GET /`
+pub(crate) async fn index(headers: HeaderMap) -> Response {
+    serve("index.html", &headers)
+}
+
+/// `GET /page/…`
+pub(crate) async fn file(InPath(name): InPath<String>, headers: HeaderMap) -> Response {
+    serve(&name, &headers)
+}
+
+fn serve(name: &str, headers: &HeaderMap) -> Response {
+    let Some((_, bytes)) = FILES.iter().find(|(known, _)| *known == name) else {
+        return Problem::not_found("page").into_response();
+    };
+    let digest: String = Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("\"{digest}\"");
+    let cached = [
+        (header::ETAG, HeaderValue::try_from(&tag).expect("hexadecimal digits are plain")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    if conditions::is_known(headers, &tag) {
+        return (StatusCode::NOT_MODIFIED, cached).into_response();
+    }
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind_of(name)))];
+    (cached, kind, *bytes).into_response()
+}
+
+fn kind_of(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("ico") => "image/x-icon",
+        Some("woff2") => "font/woff2",
+        Some("json") => "application/json",
+        Some("webmanifest") => "application/manifest+json",
+        Some("txt" | "md") => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_embedded_and_every_file_of_it_has_a_type() {
+        assert!(FILES.iter().any(|(name, bytes)| *name == "index.html" && !bytes.is_empty()));
+        for (name, _) in FILES {
+            assert_ne!(kind_of(name), "application/octet-stream", "{name}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A connection whose reader may be slow but not asleep: a write that makes no progress for too long is an error.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+/// Wraps a connection.
+#[derive(Debug)]
+pub(crate) struct PatientStream<S> {
+    inner: S,
+    patience: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> PatientStream<S> {
+    /// Gives up when nothing can be written for `patience`.
+    pub(crate) fn new(inner: S, patience: Duration) -> Self {
+        Self { inner, patience, waiting: None }
+    }
+
+    /// Passes on what came of a write, unless it has been waited for too long.
+    fn watch<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.waiting = None;
+            return outcome;
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        ready!(waiting.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the reader takes nothing")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for PatientStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.watch(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, bytes);
+        self.watch(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_flush(cx);
+        self.watch(cx, outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.watch(cx, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_something_is_waited_for_and_one_that_sleeps_is_not() {
+        let patience = Duration::from_secs(60);
+        let (near, mut far) = duplex(10);
+        let mut near = PatientStream::new(near, patience);
+        let slow = tokio::spawn(async move {
+            let mut taken = [0; 10];
+            for _ in 0..3 {
+                sleep(Duration::from_secs(50)).await;
+                far.read_exact(&mut taken).await.unwrap();
+            }
+            far
+        });
+        near.write_all(&[1; 40]).await.unwrap();
+        let asleep = slow.await.unwrap();
+        let began = tokio::time::Instant::now();
+        let error = near.write_all(&[1; 40]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= patience && began.elapsed() < 2 * patience);
+        drop(asleep);
+    }
+}

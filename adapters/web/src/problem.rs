@@ -1,0 +1,154 @@
+//! What is answered when something can't be done: words for the person, a code for programs (RFC 9457).
+
+use std::time::Duration;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use satchel_domain::size;
+use satchel_ports::{BlobError, InboundError, LedgerError};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Why a request was not performed.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    retry_after: Option<Duration>,
+}
+
+/// The body of an error, `application/problem+json`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemBody {
+    /// Always `about:blank`.
+    r#type: &'static str,
+    /// The status in words.
+    title: &'static str,
+    /// The status.
+    status: u16,
+    /// What is wrong, in words for the person.
+    detail: String,
+    /// What is wrong, for programs; it never changes.
+    code: &'static str,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into(), retry_after: None }
+    }
+
+    /// What is wrong, for programs.
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail)
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {what}."))
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Log in with the token first.")
+    }
+
+    pub(crate) fn wrong_token() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "wrong_token", "This is not the token.")
+    }
+
+    pub(crate) fn too_many_attempts(wait: Duration) -> Self {
+        let detail = format!("That was wrong too often. Try again in {} seconds.", wait.as_secs().max(1));
+        let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail);
+        Self { retry_after: Some(wait), ..problem }
+    }
+
+    pub(crate) fn file_too_large(limit: u64) -> Self {
+        let detail = format!("The file is too large: at most {} are taken.", size::human(limit));
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    }
+
+    pub(crate) fn storage_full() -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "The disk has no room left.")
+    }
+
+    pub(crate) fn unavailable(detail: &str) -> Self {
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+        Self { retry_after: Some(Duration::from_secs(2)), ..problem }
+    }
+
+    pub(crate) fn stalled() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "stalled", "Nothing more came; please send it again.")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = ProblemBody {
+            r#type: "about:blank",
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            detail: self.detail,
+            code: self.code,
+        };
+        let body = serde_json::to_vec(&body).expect("words and numbers are JSON");
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(wait) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::Full => Self::storage_full(),
+            LedgerError::Unknown { what } => Self::not_found(&what),
+            other => {
+                tracing::error!(error = &other as &dyn std::error::Error, "the ledger could not be read for the page");
+                Self::unavailable("The database does not answer as it should; please try again.")
+            }
+        }
+    }
+}
+
+impl From<InboundError> for Problem {
+    fn from(error: InboundError) -> Self {
+        if let Some(LedgerError::Full) = error.0.downcast_ref() {
+            return Self::storage_full();
+        }
+        tracing::error!(error = &error as &dyn std::error::Error, "a message from the page was not taken");
+        Self::unavailable("The message could not be stored; please send it again.")
+    }
+}
+
+impl From<BlobError> for Problem {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::TooLarge { limit } => Self::file_too_large(limit),
+            BlobError::Full => Self::storage_full(),
+            BlobError::Missing(_) => Self::not_found("file any more"),
+            BlobError::Source(source) if source.kind() == std::io::ErrorKind::TimedOut => Self::stalled(),
+            BlobError::Source(_) => {
+                Self::new(StatusCode::BAD_REQUEST, "broken_off", "The upload broke off; please send it again.")
+            }
+            other => {
+                tracing::error!(error = &other as &dyn std::error::Error, "the file store failed the page");
+                Self::unavailable("The file store does not answer as it should; please try again.")
+            }
+        }
+    }
+}

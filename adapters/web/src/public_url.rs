@@ -1,0 +1,161 @@
+//! The addresses under which the page may be asked for: what a browser puts into `Host` and `Origin`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{Uri, uri::Authority};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::WebError;
+
+/// The address that the operator names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PublicUrl {
+    /// Whether it is `https`.
+    pub(crate) secure: bool,
+    /// Host and, unless it is the scheme's own, port.
+    authority: String,
+}
+
+impl PublicUrl {
+    /// Reads `web.public_url`.
+    pub(crate) fn read(given: &SecretString) -> Result<Self, WebError> {
+        let wrong = |why: &str| WebError::Settings(format!("`web.public_url` {why}"));
+        let uri: Uri = given
+            .expose_secret()
+            .trim()
+            .parse()
+            .map_err(|_| wrong("is no address such as https://satchel.example.org"))?;
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong("must begin with https:// or http://")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("must not hold a name or password"));
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(wrong("must be a host alone: the page can't be served below a path"));
+        }
+        Ok(Self { secure, authority: plain(authority, secure) })
+    }
+
+    /// Whether it leads to this machine alone.
+    pub(crate) fn is_local(&self) -> bool {
+        let authority: Option<Authority> = self.authority.parse().ok();
+        let host = authority.as_ref().map(|authority| authority.host().trim_matches(['[', ']'])).unwrap_or_default();
+        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
+    /// The address as a browser writes it.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.authority)
+    }
+}
+
+/// Who may be meant by a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts {
+    listen: SocketAddr,
+    public: Option<PublicUrl>,
+}
+
+impl Hosts {
+    pub(crate) fn new(listen: SocketAddr, public: Option<PublicUrl>) -> Self {
+        Self { listen, public }
+    }
+
+    /// The origin under which everybody can reach us, where the operator has named one.
+    pub(crate) fn public_origin(&self) -> Option<String> {
+        self.public.as_ref().map(PublicUrl::origin)
+    }
+
+    /// Finds the origin that a `Host` header stands for, or `None` when it is not one of ours.
+    ///
+    /// A page elsewhere can let its own name lead to this machine (DNS rebinding), but then its name stands here. An
+    /// address in digits needs no name server, so where we listen on all of a machine's addresses any of them is ours.
+    pub(crate) fn origin_of(&self, host: &str) -> Option<String> {
+        let given: Authority = host.parse().ok()?;
+        if given.as_str().contains('@') {
+            return None;
+        }
+        if let Some(public) = self.public.as_ref().filter(|public| plain(&given, public.secure) == public.authority) {
+            return Some(public.origin());
+        }
+        let port = given.port_u16().unwrap_or(80);
+        let name = given.host().trim_start_matches('[').trim_end_matches(']');
+        let address: Option<IpAddr> = name.parse().ok();
+        let here = self.listen.ip();
+        let ours = match address {
+            Some(address) if here.is_unspecified() => !address.is_unspecified(),
+            Some(address) => address == here || here.is_loopback() && address.is_loopback(),
+            None => name.eq_ignore_ascii_case("localhost") && (here.is_loopback() || here.is_unspecified()),
+        };
+        (ours && port == self.listen.port()).then(|| format!("http://{}", plain(&given, false)))
+    }
+}
+
+/// Host and port as a browser writes them: in lower case, without the scheme's own port.
+fn plain(authority: &Authority, secure: bool) -> String {
+    let host = authority.host().to_ascii_lowercase();
+    match authority.port_u16() {
+        Some(port) if port != if secure { 443 } else { 80 } => format!("{host}:{port}"),
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(listen: &str, public: Option<&str>) -> Hosts {
+        let public = public.map(|url| PublicUrl::read(&SecretString::from(url)).unwrap());
+        Hosts::new(listen.parse().unwrap(), public)
+    }
+
+    #[test]
+    fn only_our_own_addresses_are_ours() {
+        let local = hosts("127.0.0.1:8787", None);
+        let named = hosts("127.0.0.1:8787", Some("https://Satchel.example.org/"));
+        let open = hosts("0.0.0.0:8787", None);
+        for (hosts, host, origin) in [
+            (&local, "127.0.0.1:8787", Some("http://127.0.0.1:8787")),
+            (&local, "localhost:8787", Some("http://localhost:8787")),
+            (&local, "LOCALHOST:8787", Some("http://localhost:8787")),
+            (&local, "[::1]:8787", Some("http://[::1]:8787")),
+            (&local, "localhost", None),
+            (&local, "localhost:8788", None),
+            (&local, "evil.example:8787", None),
+            (&local, "127.0.0.1.nip.io:8787", None),
+            (&local, "localhost.evil.example:8787", None),
+            (&local, "127.0.0.1:8787@evil.example", None),
+            (&local, "192.168.1.5:8787", None),
+            (&local, "0.0.0.0:8787", None),
+            (&local, "", None),
+            (&local, "a b", None),
+            (&named, "satchel.example.org", Some("https://satchel.example.org")),
+            (&named, "satchel.example.org:443", Some("https://satchel.example.org")),
+            (&named, "satchel.example.org:80", None),
+            (&named, "satchel.example.org.", None),
+            (&named, "x.satchel.example.org", None),
+            (&named, "localhost:8787", Some("http://localhost:8787")),
+            (&open, "192.168.1.5:8787", Some("http://192.168.1.5:8787")),
+            (&open, "[fe80::1]:8787", Some("http://[fe80::1]:8787")),
+            (&open, "192.168.1.5:80", None),
+            (&open, "printer.lan:8787", None),
+        ] {
+            assert_eq!(hosts.origin_of(host).as_deref(), origin, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_public_address_is_a_host_alone() {
+        for wrong in
+            ["", "satchel.example.org", "ftp://a", "https://a/satchel", "https://me:pw@a", "https://a/?x", "https://"]
+        {
+            assert!(PublicUrl::read(&SecretString::from(wrong)).is_err(), "{wrong}");
+        }
+        let url = PublicUrl::read(&SecretString::from("http://a.example:8080")).unwrap();
+        assert_eq!((url.origin().as_str(), url.secure), ("http://a.example:8080", false));
+    }
+}

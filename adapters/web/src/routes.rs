@@ -1,0 +1,139 @@
+//! The HTTP API: which path does what, described for people and programs by the same lines that answer.
+
+pub(crate) mod conditions;
+mod conversations;
+mod events;
+mod files;
+mod health;
+mod links;
+mod messages;
+pub(crate) mod parameters;
+mod session;
+mod uploads;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::Request,
+    http::{StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    guard, page,
+    problem::{Problem, ProblemBody},
+    site::Site,
+    wire,
+};
+
+/// The largest body that is no file.
+const JSON_BYTES: usize = 1 << 20;
+
+/// How long a body that is no file may take to come.
+const JSON_TIME: Duration = Duration::from_secs(30);
+
+/// How long an answer that is no stream may take.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Satchel",
+        description = "Talk to the assistant and exchange files with it. With a token set, every call but `session` \
+                       and `login` needs the cookie of a login or `Authorization: Bearer …`."
+    ),
+    components(schemas(
+        ProblemBody,
+        wire::Snapshot,
+        wire::Blocks<'_>,
+        wire::ToolChange<'_>,
+        wire::Gone<'_>,
+    ))
+)]
+struct Api;
+
+/// All paths.
+pub(crate) fn router(site: Arc<Site>) -> Router {
+    let (open, mut document) = OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(session::session))
+        .routes(routes!(session::login))
+        .routes(routes!(links::open))
+        .split_for_parts();
+    let (short, described) = OpenApiRouter::new()
+        .routes(routes!(conversations::list))
+        .routes(routes!(conversations::turns))
+        .routes(routes!(messages::accept))
+        .routes(routes!(links::make, links::revoke))
+        .split_for_parts();
+    document.merge(described);
+    let (long, described) = OpenApiRouter::new()
+        .routes(routes!(uploads::upload))
+        .routes(routes!(uploads::preview))
+        .routes(routes!(files::file))
+        .routes(routes!(files::voice))
+        .routes(routes!(events::events))
+        .split_for_parts();
+    document.merge(described);
+    let document = Arc::new(document);
+    let closed = short
+        .layer(middleware::from_fn(in_time))
+        .merge(long)
+        .route("/metrics", get(health::metrics))
+        .route("/api/openapi.json", get(move || std::future::ready(Json(Arc::clone(&document)))))
+        .route("/api/{*rest}", axum::routing::any(async || Problem::not_found("call")))
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::admit));
+    Router::new()
+        .route("/", get(page::index))
+        .route("/page/{*name}", get(page::file))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .merge(open)
+        .merge(closed)
+        .fallback(async || Problem::not_found("page"))
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This can't be done here.")
+        })
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::guard))
+        .with_state(site)
+}
+
+/// Answers in time or says that it took too long.
+async fn in_time(request: Request, next: Next) -> Response {
+    match timeout(ANSWER_TIME + JSON_TIME, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::unavailable("It took too long; please try again.").into_response(),
+    }
+}
+
+/// Reads a body of JSON, of a bounded size, in a bounded time.
+async fn read_json<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        let detail = "The body must be application/json.";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_body_type", detail));
+    }
+    let body = timeout(JSON_TIME, bounded(request.into_body())).await.map_err(|_| Problem::stalled())??;
+    serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("The body can't be read: {error}.")))
+}
+
+async fn bounded(body: Body) -> Result<bytes::Bytes, Problem> {
+    use std::error::Error;
+    axum::body::to_bytes(body, JSON_BYTES).await.map_err(|error| {
+        // The only way to tell a limit from a connection that broke.
+        let too_long = error.source().is_some_and(|source| source.to_string().contains("length limit exceeded"));
+        if too_long {
+            let detail = "The message is too long; send it as a file.";
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        } else {
+            Problem::new(StatusCode::BAD_REQUEST, "broken_off", "The request broke off.")
+        }
+    })
+}

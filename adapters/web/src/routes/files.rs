@@ -1,0 +1,236 @@
+//! Files on their way out: whole or in pieces, and never so that a browser runs what is in them.
+
+use std::{io, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_domain::{Filename, PartContent, Sha256};
+use satchel_ports::{
+    Blobs, ByteStream,
+    ledger::{AttachmentKey, OutboxQuery},
+};
+use serde::Deserialize;
+
+use super::{
+    conditions::{Wanted, is_known, wanted},
+    parameters::{InPath, InQuery},
+};
+use crate::{
+    problem::{Problem, ProblemBody},
+    site::Site,
+    view,
+    wire::Inline,
+};
+
+/// What a served file may do, should a browser show it as a page after all: nothing.
+const FILE_POLICY: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
+
+/// What a link to a file may add.
+#[derive(Debug, Deserialize)]
+pub(crate) struct How {
+    /// `1`: to be saved, not shown.
+    download: Option<String>,
+}
+
+impl How {
+    pub(crate) fn is_download(&self) -> bool {
+        self.download.as_deref() == Some("1")
+    }
+}
+
+/// A file that is sent.
+pub(crate) struct Served<'a> {
+    pub(crate) sha256: Sha256,
+    pub(crate) bytes: u64,
+    pub(crate) mime: &'a str,
+    pub(crate) filename: &'a Filename,
+}
+
+/// Sends a file of the conversation, or the piece that `Range` asks for.
+#[utoipa::path(
+    get,
+    path = "/api/conversations/{id}/files/{attachment}",
+    params(
+        ("id" = String, Path, description = "What stands after `web:`."),
+        ("attachment" = String, Path, description = "The file's id."),
+        ("download" = Option<String>, Query, description = "`1`: to be saved, not shown."),
+    ),
+    responses(
+        (status = 200, description = "The bytes.", content_type = "application/octet-stream"),
+        (status = 206, description = "The piece that was asked for.", content_type = "application/octet-stream"),
+        (status = 304, description = "The client has it already."),
+        (status = 404, description = "No such file in this conversation.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 416, description = "The piece lies behind the file's end.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn file(
+    State(site): State<Arc<Site>>,
+    InPath((id, attachment)): InPath<(String, String)>,
+    InQuery(how): InQuery<How>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let conversation = site.conversation(&id)?;
+    let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
+    let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = found.ok_or_else(|| Problem::not_found("file"))?;
+    let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
+    serve(&*site.blobs, &headers, served, how.is_download()).await
+}
+
+/// Sends the sound of a voice part.
+#[utoipa::path(
+    get,
+    path = "/api/conversations/{id}/voices/{part}",
+    params(
+        ("id" = String, Path, description = "What stands after `web:`."),
+        ("part" = String, Path, description = "The part's id."),
+        ("download" = Option<String>, Query, description = "`1`: to be saved, not shown."),
+    ),
+    responses(
+        (status = 200, description = "The bytes.", content_type = "audio/ogg"),
+        (status = 404, description = "No such voice in this conversation.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn voice(
+    State(site): State<Arc<Site>>,
+    InPath((id, part)): InPath<(String, String)>,
+    InQuery(how): InQuery<How>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let conversation = Some(site.conversation(&id)?);
+    let part = Some(part.parse().map_err(|_| Problem::not_found("voice"))?);
+    let query = OutboxQuery { conversation, part, with_delivered: true, limit: Some(1), ..OutboxQuery::default() };
+    let part = site.ledger.outbox(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
+    let PartContent::Voice { prepared: Some(voice), .. } = &part.content else {
+        return Err(Problem::not_found("voice"));
+    };
+    let filename = view::voice_name(&part);
+    let served = Served { sha256: voice.sha256, bytes: voice.bytes, mime: view::VOICE, filename: &filename };
+    serve(&*site.blobs, &headers, served, how.is_download()).await
+}
+
+/// Answers with a file, or the piece of it that is asked for.
+pub(crate) async fn serve(
+    blobs: &dyn Blobs,
+    headers: &HeaderMap,
+    served: Served<'_>,
+    download: bool,
+) -> Result<Response, Problem> {
+    let tag = format!("\"{}\"", served.sha256);
+    let shown = view::inline(served.mime) != Inline::None;
+    // What isn't shown needs no type either: a script that is served as one could be run by a page of ours.
+    let kind = if shown { served.mime } else { "application/octet-stream" };
+    let mut answer = HeaderMap::new();
+    for (name, value) in [
+        (header::ETAG, tag.clone()),
+        (header::CONTENT_DISPOSITION, disposition(shown && !download, served.filename.as_str())),
+    ] {
+        answer.insert(name, HeaderValue::try_from(value).expect("it is escaped to plain ASCII"));
+    }
+    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=86400, immutable"));
+    answer.insert(header::CONTENT_SECURITY_POLICY, FILE_POLICY);
+    answer.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if is_known(headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
+    }
+    answer.insert(header::CONTENT_TYPE, HeaderValue::try_from(kind).expect("types that are shown are plain ASCII"));
+    let bytes = served.bytes;
+    let (status, range) = match wanted(headers, &tag, bytes) {
+        Wanted::Whole => (StatusCode::OK, None),
+        Wanted::Piece(range) => (StatusCode::PARTIAL_CONTENT, Some(range)),
+        Wanted::Nothing => {
+            let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", "The file is shorter.");
+            let length = [(header::CONTENT_RANGE, format!("bytes */{bytes}"))];
+            return Ok((length, problem).into_response());
+        }
+    };
+    let length = range.as_ref().map_or(bytes, |range| range.end - range.start);
+    answer.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    if let Some(range) = &range {
+        let told = format!("bytes {}-{}/{bytes}", range.start, range.end - 1);
+        answer.insert(header::CONTENT_RANGE, HeaderValue::try_from(told).expect("numbers are plain ASCII"));
+    }
+    let content = blobs.open(&served.sha256, range).await?;
+    Ok((status, answer, Body::from_stream(last_held_back(content))).into_response())
+}
+
+/// How a browser is told what to do with a file and what it is called (RFC 6266, RFC 8187).
+fn disposition(shown: bool, filename: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._- ()+,@!#$&~^".contains(c);
+    let simple: String = filename.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    let exact = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let escaped: String = filename.bytes().map(exact).collect();
+    let how = if shown { "inline" } else { "attachment" };
+    format!("{how}; filename=\"{simple}\"; filename*=UTF-8''{escaped}")
+}
+
+/// Sends the last piece only once the stream has ended well. The store tells at the end that a file is damaged, and a
+/// client that had all its bytes by then would take it for whole.
+fn last_held_back(content: ByteStream) -> impl futures::Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold((content, None::<Bytes>), async |(mut content, mut held)| {
+        loop {
+            match content.next().await {
+                Some(Ok(piece)) if piece.is_empty() => {}
+                Some(Ok(piece)) => match held.replace(piece) {
+                    Some(before) => return Some((Ok(before), (content, held))),
+                    None => continue,
+                },
+                Some(Err(error)) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "a file could not be read to its end");
+                    return Some((Err(error), (stream::empty().boxed(), None)));
+                }
+                None => return held.take().map(|last| (Ok(last), (stream::empty().boxed(), None))),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_reach_the_header_escaped() {
+        for (name, header) in [
+            ("a.pdf", "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"),
+            ("Отчёт.pdf", "attachment; filename=\"_____.pdf\"; filename*=UTF-8''%D0%9E%D1%82%D1%87%D1%91%D1%82.pdf"),
+            (
+                "a\"; filename=evil.exe",
+                "attachment; filename=\"a__ filename_evil.exe\"; filename*=UTF-8''a%22%3B%20filename%3Devil.exe",
+            ),
+            (
+                "a\r\nSet-Cookie: x=y",
+                "attachment; filename=\"a__Set-Cookie_ x_y\"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20x%3Dy",
+            ),
+            ("100%'*.txt", "attachment; filename=\"100___.txt\"; filename*=UTF-8''100%25%27%2A.txt"),
+            ("a\\b", "attachment; filename=\"a_b\"; filename*=UTF-8''a%5Cb"),
+        ] {
+            assert_eq!(disposition(false, name), header);
+        }
+        assert!(disposition(true, "a.png").starts_with("inline; "));
+    }
+
+    #[tokio::test]
+    async fn what_turns_out_to_be_damaged_is_never_complete() {
+        let pieces = |error: bool| -> ByteStream {
+            let mut pieces: Vec<io::Result<Bytes>> = vec![Ok("a".into()), Ok("".into()), Ok("b".into())];
+            if error {
+                pieces.push(Err(io::Error::other("damaged")));
+            }
+            stream::iter(pieces).boxed()
+        };
+        let sound: Vec<_> = last_held_back(pieces(false)).map(Result::unwrap).collect().await;
+        assert_eq!(sound.concat(), b"ab");
+        let damaged: Vec<_> = last_held_back(pieces(true)).collect().await;
+        assert!(damaged[0].as_ref().is_ok_and(|piece| piece == "a") && damaged[1].is_err() && damaged.len() == 2);
+    }
+}

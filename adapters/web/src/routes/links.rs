@@ -1,0 +1,135 @@
+//! Links that open one file without logging in, until they expire or are revoked.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use satchel_domain::{AttachmentId, ConversationId, Timestamp};
+use satchel_ports::ledger::AttachmentKey;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    files::{How, Served, serve},
+    parameters::{InPath, InQuery},
+    read_json,
+};
+use crate::{
+    guard::OwnOrigin,
+    problem::{Problem, ProblemBody},
+    revoked::LONGEST_LINK,
+    signing::Purpose,
+    site::Site,
+    wire::{Link, NewLink},
+};
+
+/// What a link says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Opens {
+    conversation: ConversationId,
+    attachment: AttachmentId,
+    made_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+/// Makes a link to a file.
+#[utoipa::path(
+    post,
+    path = "/api/conversations/{id}/files/{attachment}/link",
+    params(
+        ("id" = String, Path, description = "What stands after `web:`."),
+        ("attachment" = String, Path, description = "The file's id."),
+    ),
+    request_body = NewLink,
+    responses(
+        (status = 200, body = Link),
+        (status = 404, description = "No such file in this conversation.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn make(
+    State(site): State<Arc<Site>>,
+    InPath((id, attachment)): InPath<(String, String)>,
+    request: Request,
+) -> Result<Json<Link>, Problem> {
+    let (conversation, attachment) = known(&site, &id, &attachment).await?;
+    let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
+    let NewLink { hours } = read_json(request).await?;
+    let life = Duration::from_secs(u64::from(hours) * 60 * 60);
+    if life.is_zero() || life > LONGEST_LINK {
+        return Err(Problem::invalid("`hours` must be from 1 to 720."));
+    }
+    let now = site.ledger.now();
+    // One that was made in the moment of a revocation comes after it.
+    let made_at = site.revoked.last(attachment).map_or(now, |revoked| now.max(Timestamp(revoked.0 + 1)));
+    let opens = Opens { conversation, attachment, made_at, expires_at: now.plus(life) };
+    let origin = site.hosts.public_origin().unwrap_or(origin);
+    let url = format!("{origin}/links/{}", site.channel.key().sign(Purpose::Link, &opens));
+    Ok(Json(Link { url, expires_at: opens.expires_at.0 }))
+}
+
+/// Revokes all links of a file.
+#[utoipa::path(
+    delete,
+    path = "/api/conversations/{id}/files/{attachment}/link",
+    params(
+        ("id" = String, Path, description = "What stands after `web:`."),
+        ("attachment" = String, Path, description = "The file's id."),
+    ),
+    responses(
+        (status = 204, description = "None of them works any more."),
+        (status = 404, description = "No such file in this conversation.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn revoke(
+    State(site): State<Arc<Site>>,
+    InPath((id, attachment)): InPath<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let (_, attachment) = known(&site, &id, &attachment).await?;
+    site.revoked.revoke(attachment, site.ledger.now()).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "links could not be revoked");
+        Problem::unavailable("The links could not be revoked; please try again.")
+    })?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Opens a link. It needs no login: whoever has it may read this one file.
+#[utoipa::path(
+    get,
+    path = "/links/{link}",
+    params(
+        ("link" = String, Path, description = "What was signed."),
+        ("download" = Option<String>, Query, description = "`1`: to be saved, not shown."),
+    ),
+    responses(
+        (status = 200, description = "The bytes.", content_type = "application/octet-stream"),
+        (status = 404, description = "This is no link of ours.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "It has expired or was revoked.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn open(
+    State(site): State<Arc<Site>>,
+    InPath(link): InPath<String>,
+    InQuery(how): InQuery<How>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let opens: Option<Opens> = site.channel.key().read(Purpose::Link, &link);
+    let opens = opens.ok_or_else(|| Problem::not_found("link"))?;
+    let revoked = site.revoked.last(opens.attachment).is_some_and(|revoked| opens.made_at <= revoked);
+    if revoked || opens.expires_at <= site.ledger.now() {
+        return Err(Problem::new(StatusCode::GONE, "link_expired", "This link no longer works. Ask for a new one."));
+    }
+    let found = site.ledger.attachment(&opens.conversation, AttachmentKey::Id(opens.attachment)).await?;
+    let found = found.ok_or_else(|| Problem::not_found("file any more"))?;
+    let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
+    serve(&*site.blobs, &headers, served, how.is_download()).await
+}
+
+async fn known(site: &Site, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
+    let conversation = site.conversation(id)?;
+    let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
+    let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    found.map(|_| (conversation, attachment)).ok_or_else(|| Problem::not_found("file"))
+}

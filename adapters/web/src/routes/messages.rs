@@ -1,0 +1,94 @@
+//! The way in for words and the files that were uploaded for them.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    http::StatusCode,
+};
+use satchel_domain::{ConversationId, FileReference, InboundMessage, MessageRef, Sender};
+
+use super::{parameters::InPath, read_json};
+use crate::{
+    problem::{Problem, ProblemBody},
+    signing::Purpose,
+    site::Site,
+    upload::{self, Upload},
+    wire::{Accepted, NewMessage},
+};
+
+/// Takes a message in. When this answers, the message is stored and will be answered whatever happens.
+#[utoipa::path(
+    post,
+    path = "/api/conversations/{id}/messages",
+    params(("id" = String, Path, description = "What stands after `web:`; a new one makes a conversation.")),
+    request_body = NewMessage,
+    responses(
+        (status = 202, body = Accepted),
+        (status = 410, description = "An upload has expired.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "Something in it can't be taken.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 507, description = "The disk is full.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn accept(
+    State(site): State<Arc<Site>>,
+    InPath(id): InPath<String>,
+    request: Request,
+) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let conversation = site.conversation(&id)?;
+    let NewMessage { key, text, uploads, edit_of } = read_json(request).await?;
+    let key = unique(&conversation, &key)?;
+    let edit_of = edit_of.map(|original| unique(&conversation, &original)).transpose()?;
+    let most = site.settings.files_per_message;
+    if uploads.len() > most {
+        let detail = format!("These are {} files; at most {most} are taken at once.", uploads.len());
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_files", detail));
+    }
+    if text.trim().is_empty() && uploads.is_empty() {
+        return Err(Problem::invalid("A message needs words or files."));
+    }
+    let files = uploads.into_iter().map(|handle| reference(&site, &conversation, handle)).collect::<Result<_, _>>()?;
+    let message = InboundMessage {
+        conversation,
+        message: Some(MessageRef(key.clone())),
+        key,
+        edit_of,
+        sender: Sender { id: "owner".to_owned(), name: "Owner".to_owned() },
+        text,
+        files,
+        album: None,
+        raw: serde_json::Value::Null,
+    };
+    let turn = site.inbound.accept(message).await?;
+    Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
+}
+
+/// Keys are unique within a channel, and clients make theirs for one conversation.
+fn unique(conversation: &ConversationId, key: &str) -> Result<String, Problem> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !(1..=64).contains(&key.len()) || !key.bytes().all(plain) {
+        return Err(Problem::invalid("A key is made of 1 to 64 letters, digits, `-` and `_`."));
+    }
+    Ok(format!("{}/{key}", conversation.key()))
+}
+
+fn reference(site: &Site, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
+    let upload: Option<Upload> = site.channel.key().read(Purpose::Upload, &handle);
+    let Some(upload) = upload.filter(|upload| upload.conversation == *conversation) else {
+        let detail = "An upload that the message names is none of this conversation.";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
+    };
+    if site.ledger.now().since(upload.at) > upload::VALID {
+        let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
+        return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
+    }
+    Ok(FileReference {
+        locator: handle,
+        filename: upload.filename,
+        mime: Some(upload.blob.mime),
+        bytes: Some(upload.blob.bytes),
+        caption: String::new(),
+        stored: Some(upload.blob.sha256),
+    })
+}

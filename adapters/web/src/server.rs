@@ -1,0 +1,94 @@
+//! The server: checks what it is asked to do, listens, serves until it is stopped.
+
+use std::{fmt, net::SocketAddr, sync::Arc};
+
+use axum::Router;
+use satchel_ports::{Blobs, Channel, EventBus, Inbound, Ledger, event_bus::EventStream};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    WebChannel, WebError, WebSettings,
+    access::Access,
+    connections::{self, Patience},
+    live::Hub,
+    public_url::{Hosts, PublicUrl},
+    revoked::RevokedLinks,
+    routes,
+    site::Site,
+};
+
+/// The page and the API, listening and not yet answering.
+pub struct WebServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+    hub: Arc<Hub>,
+    events: EventStream,
+    stopping: CancellationToken,
+}
+
+impl WebServer {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// When the settings would let strangers in or contradict each other, or the address can't be listened on.
+    pub async fn bind(
+        settings: WebSettings,
+        channel: Arc<WebChannel>,
+        inbound: Arc<dyn Inbound>,
+        ledger: Arc<dyn Ledger>,
+        blobs: Arc<dyn Blobs>,
+        bus: Arc<dyn EventBus>,
+    ) -> Result<Self, WebError> {
+        let public = settings.public_url.as_ref().map(PublicUrl::read).transpose()?;
+        let open = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
+        if open && settings.token.is_none() {
+            let detail = "the web page would be open to others: set `web.token`, or listen on 127.0.0.1 without a \
+                          `web.public_url`";
+            return Err(WebError::Settings(detail.to_owned()));
+        }
+        let revoked = RevokedLinks::load(&settings.key_file)?;
+        let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);
+        let listener = TcpListener::bind(settings.listen).await.map_err(listening)?;
+        let address = listener.local_addr().map_err(listening)?;
+        let events = bus.subscribe().await.map_err(|error| WebError::failed("listen to what happens", error))?;
+        let stopping = CancellationToken::new();
+        let hub = Hub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
+        let secure = public.as_ref().is_some_and(|public| public.secure);
+        let access = Access::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
+        let hosts = Hosts::new(address, public);
+        let site =
+            Arc::new(Site { settings, hosts, access, channel, inbound, ledger, blobs, hub: Arc::clone(&hub), revoked });
+        Ok(Self { listener, address, router: routes::router(site), hub, events, stopping })
+    }
+
+    /// Where it listens, with the port that was taken.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop`; then streams of events end at once, and requests in flight within seconds.
+    ///
+    /// # Errors
+    /// None so far: what goes wrong with one connection ends that one.
+    pub async fn serve(self, stop: CancellationToken) -> Result<(), WebError> {
+        let Self { listener, router, hub, events, stopping, .. } = self;
+        // Also when this is dropped in the middle.
+        let _stops = stopping.clone().drop_guard();
+        let ends = async {
+            stop.cancelled().await;
+            stopping.cancel();
+        };
+        let serving = connections::serve(listener, router, Patience::default(), stop.clone());
+        tokio::join!(ends, serving, Arc::clone(&hub).listen(events), hub.stopped());
+        Ok(())
+    }
+}
+
+impl fmt::Debug for WebServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+//! What the web needs to be told, and why it can't start.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use satchel_domain::ChannelCapabilities;
+use secrecy::SecretString;
+
+/// How the page is served.
+#[derive(Clone)]
+pub struct WebSettings {
+    /// Where it listens; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// The address under which others reach it, without a path: `https://satchel.example.org`.
+    pub public_url: Option<SecretString>,
+    /// What a visitor must know; without one only this machine may visit.
+    pub token: Option<SecretString>,
+    /// What the channel can do, as the operator may have changed it.
+    pub capabilities: ChannelCapabilities,
+    /// The largest file that a person may send, in bytes.
+    pub file_bytes: u64,
+    /// The most files of one message.
+    pub files_per_message: usize,
+    /// Where the key lies with which uploads, links and visits are signed; made when it is missing, for the owner only.
+    pub key_file: PathBuf,
+    /// The model that answers, as the page shows it.
+    pub model: String,
+    /// Writes the figures that `/metrics` shows; without it there is no such page.
+    pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+}
+
+impl fmt::Debug for WebSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebSettings")
+            .field("listen", &self.listen)
+            .field("key_file", &self.key_file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the web can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The settings can't be followed; nothing was started.
+    #[error("{0}")]
+    Settings(String),
+    /// Something that they ask for did not work.
+    #[error("failed to {doing}")]
+    Failed {
+        /// What was being done, and to what.
+        doing: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl WebError {
+    pub(crate) fn failed(
+        doing: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Failed { doing: doing.into(), source: source.into() }
+    }
+}

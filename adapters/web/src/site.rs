@@ -1,0 +1,46 @@
+//! What every request works with.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use satchel_domain::{ChannelName, ConversationId};
+use satchel_ports::{Blobs, Channel, Inbound, Ledger};
+
+use crate::{
+    WebChannel, WebSettings, access::Access, guard::Peer, live::Hub, problem::Problem, public_url::Hosts,
+    revoked::RevokedLinks,
+};
+
+/// The parts of the server.
+pub(crate) struct Site {
+    pub(crate) settings: WebSettings,
+    pub(crate) hosts: Hosts,
+    pub(crate) access: Access,
+    pub(crate) channel: Arc<WebChannel>,
+    pub(crate) inbound: Arc<dyn Inbound>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) revoked: RevokedLinks,
+}
+
+impl Site {
+    /// The name before the ids of all conversations here.
+    pub(crate) fn channel_name(&self) -> ChannelName {
+        self.channel.name()
+    }
+
+    /// Reads the part of a conversation's id that stands in a path.
+    pub(crate) fn conversation(&self, key: &str) -> Result<ConversationId, Problem> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let known = (1..=64).contains(&key.len()) && key.bytes().all(plain);
+        let conversation = known.then(|| ConversationId::new(self.channel_name(), key));
+        conversation.and_then(Result::ok).ok_or_else(|| Problem::not_found("conversation"))
+    }
+
+    /// Whether a request comes from somebody who may come in.
+    pub(crate) fn admits(&self, request: &Request) -> Result<bool, Problem> {
+        let Peer(peer) = request.extensions().get().expect("every connection puts its peer into its requests");
+        self.access.admits(request.headers(), peer.ip(), self.ledger.now())
+    }
+}

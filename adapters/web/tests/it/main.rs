@@ -1,0 +1,13 @@
+//! The server over a real loopback socket, on the stores that people have.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails ends the test")]
+
+mod api;
+mod connections;
+mod events;
+mod files;
+mod links;
+mod live;
+mod security;
+mod stage;
+mod uploads;

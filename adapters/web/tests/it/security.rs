@@ -1,0 +1,290 @@
+//! Attacks, each spelled out: other pages, other names, other people.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use satchel_files::DirectoryBlobs;
+use satchel_ledger::SqliteLedger;
+use satchel_local::LocalBus;
+use satchel_ports::{InboundError, Ledger};
+use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
+use serde_json::json;
+
+use crate::stage::{Stage, header, problem, raw, settings};
+
+/// A request as a browser, or somebody who isn't one, writes it.
+fn request(line: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("{line} HTTP/1.1\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or(answer)
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_ours_is_misdirected() {
+    let stage = Stage::new().await;
+    let port = stage.address.port();
+    let own = stage.address.to_string();
+    let localhost = format!("localhost:{port}");
+    let six = format!("[::1]:{port}");
+    let rebound = format!("evil.example:{port}");
+    let dotted = format!("127.0.0.1.evil.example:{port}");
+    let other_port = format!("localhost:{}", port ^ 1);
+    let with_name = format!("{own}@evil.example");
+    for (hosts, expected) in [
+        (vec![own.as_str()], "200"),
+        (vec![&localhost], "200"),
+        (vec![&six], "200"),
+        (vec![&rebound], "421"),
+        (vec!["evil.example"], "421"),
+        (vec![&dotted], "421"),
+        (vec![&other_port], "421"),
+        (vec![&with_name], "421"),
+        (vec!["localhost"], "421"),
+        (vec!["0.0.0.0"], "421"),
+        (vec![""], "421"),
+        (vec![], "421"),
+        (vec![&own, &rebound], "421"),
+        (vec![&rebound, &own], "421"),
+    ] {
+        for path in ["/", "/api/session", "/healthz", "/links/x.y"] {
+            let headers: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
+            let answer = raw(&stage, &request(&format!("GET {path}"), &headers, "")).await;
+            let expected = if expected == "200" && path == "/links/x.y" { "404" } else { expected };
+            assert_eq!(status(&answer), expected, "{path} of {hosts:?}");
+        }
+    }
+    let line = format!("GET http://evil.example:{port}/api/session");
+    assert_eq!(status(&raw(&stage, &request(&line, &[("host", &own)], "")).await), "421");
+    let line = format!("GET http://{own}/api/session");
+    assert_eq!(status(&raw(&stage, &request(&line, &[("host", &own)], "")).await), "200");
+}
+
+#[tokio::test]
+async fn another_page_can_do_nothing_in_a_persons_name() {
+    let stage = Stage::new().await;
+    let own = format!("http://{}", stage.address);
+    let https = format!("https://{}", stage.address);
+    let localhost = format!("http://localhost:{}", stage.address.port());
+    let longer = format!("{own}.evil.example");
+    let message = json!({"key": "k", "text": "x"}).to_string();
+    let path = "/api/conversations/a/messages";
+    let json = "application/json";
+    for (name, value, kind, expected) in [
+        ("origin", own.as_str(), json, "202"),
+        ("sec-fetch-site", "same-origin", json, "202"),
+        ("sec-fetch-site", "none", json, "202"),
+        ("x-nothing", "", json, "202"),
+        ("x-nothing", "", "application/json; charset=utf-8", "202"),
+        ("origin", "https://evil.example", json, "403"),
+        ("origin", "null", json, "403"),
+        ("origin", &https, json, "403"),
+        ("origin", &localhost, json, "403"),
+        ("origin", &longer, json, "403"),
+        ("origin", "", json, "403"),
+        ("sec-fetch-site", "cross-site", json, "403"),
+        ("sec-fetch-site", "same-site", json, "403"),
+        ("sec-fetch-site", "whatever", json, "403"),
+        ("x-nothing", "", "text/plain", "403"),
+        ("x-nothing", "", "application/x-www-form-urlencoded", "403"),
+        ("x-nothing", "", "multipart/form-data; boundary=x", "403"),
+        ("x-nothing", "", "text/plain; x=application/json", "403"),
+        ("x-nothing", "", "", "403"),
+    ] {
+        let host = stage.address.to_string();
+        let headers = [("host", host.as_str()), ("content-type", kind), (name, value)];
+        let answer = raw(&stage, &request(&format!("POST {path}"), &headers, &message)).await;
+        assert_eq!(status(&answer), expected, "{name}: {value}, {kind}");
+        assert!(!answer.to_lowercase().contains("access-control-allow"), "{answer}");
+    }
+    for (method, path, name, value, expected) in [
+        ("DELETE", "/api/conversations/a/files/x/link", "origin", "https://evil.example", "403"),
+        ("DELETE", "/api/conversations/a/files/x/link", "x-nothing", "", "404"),
+        ("POST", "/api/login", "origin", "https://evil.example", "403"),
+        ("POST", "/api/conversations/a/uploads?filename=x", "sec-fetch-site", "cross-site", "403"),
+        ("GET", "/api/conversations", "sec-fetch-site", "cross-site", "403"),
+        ("GET", "/api/conversations/a/events", "sec-fetch-site", "same-site", "403"),
+        ("OPTIONS", "/api/conversations/a/messages", "origin", "https://evil.example", "403"),
+        ("GET", "/", "sec-fetch-site", "cross-site", "200"),
+        ("TRACE", "/", "x-nothing", "", "403"),
+    ] {
+        let host = stage.address.to_string();
+        let kind = "application/octet-stream";
+        let kind = if method == "TRACE" { "text/plain" } else { kind };
+        let headers = [("host", host.as_str()), ("content-type", kind), (name, value)];
+        let answer = raw(&stage, &request(&format!("{method} {path}"), &headers, "")).await;
+        assert_eq!(status(&answer), expected, "{method} {path} {name}: {value}");
+    }
+    assert_eq!(stage.taken().len(), 5);
+}
+
+#[tokio::test]
+async fn every_answer_is_closed_to_other_pages() {
+    let stage = Stage::new().await;
+    for path in ["/", "/page/index.html", "/api/session", "/api/nothing", "/healthz", "/nowhere", "/links/x.y"] {
+        let answer = stage.get(path).await;
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(header(&answer, name), value, "{path}");
+        }
+        let policy = header(&answer, "content-security-policy");
+        for rule in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' blob:",
+            "media-src 'self' blob:",
+            "connect-src 'self'",
+            "form-action 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.split("; ").any(|known| known == rule), "{path}: {rule} of {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+    let misdirected = raw(&stage, &request("GET /", &[("host", "evil.example")], "")).await;
+    assert!(misdirected.contains("content-security-policy: default-src 'none'"), "{misdirected}");
+    assert_eq!(header(&stage.get("/api/session").await, "cache-control"), "no-store");
+}
+
+#[tokio::test]
+async fn without_the_token_there_is_nothing_to_see() {
+    let figures = || "satchel_turns 3\n".to_owned();
+    let stage = Stage::with(|settings| {
+        settings.token = Some("open sesame".into());
+        settings.metrics = Some(Arc::new(figures));
+    })
+    .await;
+    for path in [
+        "/api/conversations",
+        "/api/conversations/a/turns",
+        "/api/conversations/a/events",
+        "/api/conversations/a/files/x",
+        "/api/conversations/a/voices/x",
+        "/api/conversations/a/uploads/x",
+        "/api/openapi.json",
+        "/api/nothing",
+        "/metrics",
+    ] {
+        let answer = stage.get(path).await;
+        assert_eq!(header(&answer, "www-authenticate"), "Bearer");
+        problem(answer, 401, "unauthorized").await;
+        let wrong = stage.client.get(stage.url(path)).header("authorization", "Basic b3BlbiBzZXNhbWU=");
+        problem(wrong.send().await.unwrap(), 401, "unauthorized").await;
+        let forged =
+            stage.client.get(stage.url(path)).header("cookie", format!("satchel-{}=e30.e30", stage.address.port()));
+        problem(forged.send().await.unwrap(), 401, "unauthorized").await;
+    }
+    for path in ["/api/conversations/a/messages", "/api/conversations/a/uploads?filename=x"] {
+        let answer = stage.post(path).json(&json!({"key": "k", "text": "x"})).send().await.unwrap();
+        problem(answer, 401, "unauthorized").await;
+    }
+    assert_eq!((stage.taken(), stage.stored()), (Vec::new(), Vec::new()));
+    for path in ["/", "/page/index.html", "/healthz", "/readyz"] {
+        assert_eq!(stage.get(path).await.status(), 200, "{path}");
+    }
+    let session = stage.json("/api/session").await;
+    assert_eq!((&session["authorized"], &session["token_required"]), (&json!(false), &json!(true)));
+    let metrics = stage.client.get(stage.url("/metrics")).header("authorization", "Bearer open sesame");
+    assert_eq!(metrics.send().await.unwrap().text().await.unwrap(), "satchel_turns 3\n");
+}
+
+#[tokio::test]
+async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
+    let stage = Stage::with(|settings| {
+        settings.token = Some("open sesame".into());
+        settings.public_url = Some("http://127.0.0.1:1".into());
+    })
+    .await;
+    let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
+    problem(login("sesame").await, 401, "wrong_token").await;
+    problem(login("").await, 401, "wrong_token").await;
+    let answer = login("open sesame").await;
+    assert_eq!(answer.status(), 204);
+    let cookie = header(&answer, "set-cookie");
+    for flag in ["; Path=/", "; HttpOnly", "; SameSite=Strict"] {
+        assert!(cookie.contains(flag), "{cookie}");
+    }
+    assert!(!cookie.contains("Secure") && !cookie.contains("sesame"), "{cookie}");
+    let pair = cookie.split(';').next().unwrap().to_owned();
+    let asks = async |cookie: &str| {
+        stage
+            .client
+            .get(stage.url("/api/conversations"))
+            .header("cookie", cookie)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
+    };
+    assert_eq!(asks(&pair).await, 200);
+    assert_eq!(asks(&format!("{pair}x")).await, 401);
+    assert_eq!(asks(&pair.replacen("satchel", "other", 1)).await, 401);
+    let session = stage.client.get(stage.url("/api/session")).header("cookie", &pair).send().await.unwrap();
+    assert!(session.text().await.unwrap().contains("\"authorized\":true"));
+    let nowhere = stage.post("/api/login").json(&json!({"token": 7})).send().await.unwrap();
+    problem(nowhere, 422, "invalid_request").await;
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down() {
+    let stage = Stage::with(|settings| settings.token = Some("open sesame".into())).await;
+    let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
+    for _ in 0..10 {
+        problem(login("guess").await, 401, "wrong_token").await;
+    }
+    let slowed = login("open sesame").await;
+    assert!(header(&slowed, "retry-after").parse::<u64>().is_ok_and(|seconds| (1..=60).contains(&seconds)));
+    problem(slowed, 429, "too_many_attempts").await;
+    let bearer = stage.client.get(stage.url("/api/conversations")).header("authorization", "Bearer guess");
+    problem(bearer.send().await.unwrap(), 429, "too_many_attempts").await;
+}
+
+/// Takes nothing in.
+struct Closed;
+
+#[async_trait::async_trait]
+impl satchel_ports::Inbound for Closed {
+    async fn accept(&self, _: satchel_domain::InboundMessage) -> Result<satchel_domain::TurnId, InboundError> {
+        Err(InboundError(Box::new(satchel_ports::LedgerError::Full)))
+    }
+}
+
+async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebError> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(&dir);
+    change(&mut settings);
+    let ledger = SqliteLedger::open(dir.path(), satchel_ledger::Settings::default()).await.unwrap();
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+    let blobs = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
+    let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);
+    let server = WebServer::bind(settings, channel, Arc::new(Closed), ledger, blobs, Arc::new(LocalBus::new())).await?;
+    Ok(server.address())
+}
+
+#[tokio::test]
+async fn strangers_are_never_let_in_by_accident() {
+    let open = |settings: &mut WebSettings| settings.listen = "0.0.0.0:0".parse().unwrap();
+    assert!(matches!(bind(open).await, Err(WebError::Settings(words)) if words.contains("web.token")));
+    let public = |settings: &mut WebSettings| settings.public_url = Some("https://satchel.example.org".into());
+    assert!(matches!(bind(public).await, Err(WebError::Settings(words)) if words.contains("web.token")));
+    let wrong = |settings: &mut WebSettings| settings.public_url = Some("https://user:secret@example.org".into());
+    let Err(WebError::Settings(words)) = bind(wrong).await else { panic!("a password is no part of an address") };
+    assert!(!words.contains("secret"), "{words}");
+    let guarded = bind(|settings| {
+        settings.listen = "0.0.0.0:0".parse().unwrap();
+        settings.token = Some("open sesame".into());
+    });
+    assert!(guarded.await.is_ok());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let told = bind(|settings| settings.listen = address).await.unwrap_err();
+    assert_eq!(told.to_string(), format!("failed to listen on {address}"));
+}
