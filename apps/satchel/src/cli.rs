@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use satchel_domain::{AttachmentId, ConversationId, PartId};
+use secrecy::SecretString;
 
 /// A self-hosted assistant that loses no file.
 #[derive(Debug, Parser)]
@@ -13,10 +14,11 @@ use satchel_domain::{AttachmentId, ConversationId, PartId};
     about = "A self-hosted assistant that loses no file",
     long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nNo file that reaches it \
                   is lost, every reply arrives once and in order, and what can't be delivered is told.\nWithout a \
-                  command it runs: `satchel` is `satchel run`.\n\nToday the terminal is built: `satchel chat`.",
+                  command it runs: `satchel` is `satchel run`.\n\nToday the web page and the terminal are built.",
     after_help = "Examples:\n  satchel chat                               talk in the terminal\n  satchel chat --once \
                   \"save this\" --attach a.pdf  one turn, then exit\n  satchel run                                serve \
-                  all channels that are configured\n  satchel config show                        every setting and \
+                  the page and all channels that are configured\n  satchel init                               write a \
+                  satchel.yaml\n  satchel doctor                             check this machine\n  satchel config show                        every setting and \
                   where it comes from\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."
 )]
 pub struct Cli {
@@ -66,12 +68,20 @@ pub enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Ask for tokens and write a satchel.yaml
-    #[command(hide = true)]
-    Init(Later),
-    /// Check what Satchel needs from this machine
-    #[command(hide = true)]
-    Doctor(Later),
+    /// Ask for keys and tokens, try them out, and write a commented satchel.yaml
+    #[command(
+        after_help = "Examples:\n  satchel init\n  OPENAI_API_KEY=... satchel init --yes\n  satchel init --yes --model ollama \
+                            --model-name gemma3 --config /etc/satchel/satchel.yaml\n\nWhat is given as an option can be \
+                            seen by others on this machine while the command runs; the questions and the environment \
+                            can't."
+    )]
+    Init(InitOptions),
+    /// Check what Satchel needs from this machine and say what to do about it
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Run a script
     #[command(hide = true)]
     Script(Later),
@@ -110,6 +120,56 @@ pub struct ChatOptions {
     /// The conversation's name; it is `console:NAME` everywhere else
     #[arg(long, value_name = "NAME", default_value = "main", value_parser = console_conversation)]
     pub conversation: ConversationId,
+}
+
+/// What `init` takes.
+#[derive(Debug, Args)]
+pub struct InitOptions {
+    /// Ask nothing: take the options, then what the environment and this machine offer
+    #[arg(long)]
+    pub yes: bool,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub force: bool,
+    /// Write keys and tokens without trying them out
+    #[arg(long)]
+    pub no_check: bool,
+    /// Who serves the model [default: whoever's key is in the environment, a local Ollama, or offline]
+    #[arg(long, value_enum, value_name = "PROVIDER")]
+    pub model: Option<InitModel>,
+    /// The provider's name of the model
+    #[arg(long, value_name = "NAME", requires = "model")]
+    pub model_name: Option<String>,
+    /// Another server than the provider's own
+    #[arg(long, value_name = "URL", requires = "model", value_parser = secret)]
+    pub base_url: Option<SecretString>,
+    /// The provider's key; without it the environment's is used and not written
+    #[arg(long, value_name = "KEY", requires = "model", value_parser = secret)]
+    pub api_key: Option<SecretString>,
+    /// The token of a Telegram bot
+    #[arg(long, value_name = "TOKEN", value_parser = secret)]
+    pub telegram_token: Option<SecretString>,
+    /// The token of a Discord bot
+    #[arg(long, value_name = "TOKEN", value_parser = secret)]
+    pub discord_token: Option<SecretString>,
+}
+
+/// Who serves the model that `init` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InitModel {
+    /// OpenAI's chat completions, and whoever speaks them.
+    Openai,
+    /// OpenAI's responses.
+    #[value(name = "openai_responses")]
+    OpenaiResponses,
+    /// Anthropic.
+    Anthropic,
+    /// Google.
+    Gemini,
+    /// An Ollama server.
+    Ollama,
+    /// Nobody.
+    Offline,
 }
 
 /// What `plan` takes.
@@ -243,13 +303,20 @@ pub enum ConfigCommand {
     },
     /// Tell whether the configuration is right
     Check,
-    /// Print the schema of the configuration
-    #[command(hide = true)]
-    Schema(Later),
+    /// Print the JSON Schema of satchel.yaml, for editors
+    #[command(
+        after_help = "Example:\n  satchel config schema > satchel.schema.json\n\nThen begin satchel.yaml with:\n  # \
+                            yaml-language-server: $schema=./satchel.schema.json"
+    )]
+    Schema,
 }
 
 fn console_conversation(name: &str) -> Result<ConversationId, String> {
     format!("console:{name}").parse().map_err(|_| "a name is made of letters, digits and any of - _ . / @".to_owned())
+}
+
+fn secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
+    Ok(SecretString::from(text))
 }
 
 fn file_name_of(text: &str) -> Result<FileKey, String> {
@@ -288,7 +355,11 @@ mod tests {
             "outbox list --all",
             "outbox discard 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e",
             "config show --json",
-            "init --whatever",
+            "config schema",
+            "init",
+            "init --yes --force --no-check --model openai_responses --model-name m --base-url http://h --api-key k",
+            "init --telegram-token 1:a --discord-token b",
+            "doctor --json",
             "task run NAME --input k=v",
             "attachments resolve a b",
         ] {
@@ -310,6 +381,9 @@ mod tests {
             "attachments export 17",
             "outbox show 17",
             "config",
+            "init --whatever",
+            "init --model chatgpt",
+            "init --api-key k",
         ] {
             let words = std::iter::once("satchel").chain(line.split_whitespace());
             let error = Cli::try_parse_from(words).expect_err(line);

@@ -3,10 +3,13 @@
 pub mod attachments;
 pub mod chat;
 pub mod config;
+pub mod doctor;
+pub mod init;
 pub mod not_built;
 pub mod outbox;
 pub mod plan;
 pub mod record;
+pub mod run;
 
 use std::{io::Write, process::ExitCode};
 
@@ -113,8 +116,8 @@ mod tests {
         assert_eq!(status(&WrongUsage("x".to_owned()).into()), 2);
         assert_eq!(status(&Problems(Vec::new()).into()), 2);
         assert_eq!(status(&anyhow::anyhow!("x")), 1);
-        let later = not_built::not_built("doctor").unwrap_err();
-        assert_eq!((status(&later), chain(&later)), (2, "`satchel doctor` is not built yet".to_owned()));
+        let later = not_built::not_built("pair").unwrap_err();
+        assert_eq!((status(&later), chain(&later)), (2, "`satchel pair` is not built yet".to_owned()));
     }
 
     #[test]

@@ -6,13 +6,16 @@
 pub mod attachments;
 pub mod channels;
 pub mod delivery;
+mod descriptions;
+mod fields;
 mod later;
 mod locate;
-mod masking;
+pub(crate) mod masking;
 pub mod models;
 pub mod origin;
 mod overlay;
 mod reader;
+pub mod schema;
 pub mod storage;
 pub mod tools;
 mod tree;
@@ -33,7 +36,7 @@ use std::{
 
 use self::{
     origin::{Origin, Problem, Problems},
-    reader::Reader,
+    reader::{NotBuilt, Reader},
     tree::Node,
 };
 
@@ -75,7 +78,7 @@ pub struct Config {
 }
 
 /// What the configuration is read from. Nothing else is looked at.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     /// The file that `--config` names.
     pub file: Option<&'a Path>,
@@ -102,7 +105,7 @@ pub struct Setting {
 #[derive(Debug)]
 pub struct Loaded {
     config: Config,
-    not_built: Vec<Problem>,
+    not_built: Vec<NotBuilt>,
     /// Every setting, by its key.
     pub settings: Vec<Setting>,
     /// The file that was read, as it was found.
@@ -117,14 +120,26 @@ impl Loaded {
     pub fn ready(self) -> Result<Config, Problems> {
         match self.not_built.is_empty() {
             true => Ok(self.config),
-            false => Err(Problems(self.not_built)),
+            false => Err(Problems(self.not_built.into_iter().map(|part| part.problem).collect())),
         }
     }
 
-    /// What the configuration switches on and isn't built yet.
+    /// The configuration as it is, for whoever looks at it without running with it.
     #[must_use]
-    pub fn not_built(&self) -> &[Problem] {
-        &self.not_built
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What the configuration switches on and isn't built yet.
+    pub fn not_built(&self) -> impl Iterator<Item = &Problem> {
+        self.not_built.iter().map(|part| &part.problem)
+    }
+
+    /// Whether a key in this section switches on something that isn't built yet.
+    #[must_use]
+    pub fn is_not_built(&self, section: &str) -> bool {
+        let within = |key: &str| key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.not_built.iter().any(|part| within(&part.key))
     }
 }
 
@@ -134,37 +149,56 @@ impl Loaded {
 /// With everything that is wrong, as far as it could be read.
 pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let file = locate::config_file(sources.file, sources.environment, sources.cwd);
-    let mut root = match &file {
+    let root = match &file {
         Some(path) => read_file(path, sources.cwd).map_err(|problem| Problems(vec![problem]))?,
         None => Node::empty_section(),
     };
+    lay_over(root, file, sources)
+}
+
+/// Reads a configuration that is about to be written to `path`, with the environment and the command line laid over it.
+///
+/// # Errors
+/// With everything that is wrong.
+pub fn load_text(path: &Path, text: &str, sources: &Sources<'_>) -> Result<Loaded, Problems> {
+    let root = tree::parse(&Arc::from(path), text).map_err(|problem| Problems(vec![problem]))?;
+    lay_over(root, Some(path.to_owned()), sources)
+}
+
+fn lay_over(mut root: Node, file: Option<PathBuf>, sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let mut problems = Vec::new();
     overlay::lay_environment(&mut root, sources.environment, &mut problems);
     overlay::lay_command_line(&mut root, sources.set, &mut problems);
     let mut reader = Reader::new(root, sources.cwd, problems);
-    let default_data_dir = locate::data_dir(sources.environment, sources.cwd);
-    let config = Config {
-        log: reader.text("log"),
-        models: models::read(&mut reader),
-        storage: storage::read(&mut reader, &default_data_dir),
-        workspace: storage::read_workspace(&mut reader),
-        bus: storage::read_bus(&mut reader),
-        delivery: delivery::read(&mut reader),
-        turn: turn::read(&mut reader),
-        tools: tools::read(&mut reader),
-        attachments: attachments::read(&mut reader),
-        telegram: channels::read_telegram(&mut reader),
-        discord: channels::read_discord(&mut reader),
-        web: web::read(&mut reader),
-        metrics: web::read_metrics(&mut reader),
-    };
-    later::read(&mut reader);
+    let config = read(&mut reader, sources);
     let mut findings = reader.finish();
     findings.problems.sort_by_key(|problem| problem.origin.place());
     if !findings.problems.is_empty() {
         return Err(Problems(findings.problems));
     }
     Ok(Loaded { config, not_built: findings.not_built, settings: findings.settings, file })
+}
+
+/// Takes every section out of the tree.
+fn read(reader: &mut Reader<'_>, sources: &Sources<'_>) -> Config {
+    let default_data_dir = locate::data_dir(sources.environment, sources.cwd);
+    let config = Config {
+        log: reader.text("log"),
+        models: models::read(reader, sources.environment),
+        storage: storage::read(reader, &default_data_dir),
+        workspace: storage::read_workspace(reader),
+        bus: storage::read_bus(reader),
+        delivery: delivery::read(reader),
+        turn: turn::read(reader),
+        tools: tools::read(reader),
+        attachments: attachments::read(reader),
+        telegram: channels::read_telegram(reader),
+        discord: channels::read_discord(reader),
+        web: web::read(reader),
+        metrics: web::read_metrics(reader),
+    };
+    later::read(reader);
+    config
 }
 
 fn read_file(path: &Path, cwd: &Path) -> Result<Node, Problem> {

@@ -8,10 +8,20 @@ pub mod commands;
 pub mod config;
 pub mod lanes;
 pub mod logging;
+pub mod metrics;
+pub mod models;
+#[cfg(feature = "otel")]
+pub mod otel;
+pub mod platforms;
 pub mod stores;
 pub mod upkeep;
 
-use std::{ffi::OsString, io::IsTerminal, path::Path, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use clap::Parser;
@@ -20,6 +30,7 @@ use crate::{
     cli::{AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PlanOptions},
     commands::{chat::Surroundings, not_built::not_built},
     config::{Config, Loaded, Sources},
+    logging::Logging,
 };
 
 /// Does what the command line says and answers with the process's exit code.
@@ -43,32 +54,47 @@ pub fn start(
 
 fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {
     let command = cli.command.unwrap_or(Command::Run);
-    let ready = |command: &Command| {
+    // Lives until the command has ended, so that whatever is still to be sent is.
+    let mut logging = None;
+    let mut ready = |command: &Command| {
         let config = load(&cli.global, environment, cwd)?.ready()?;
-        start_logging(&cli.global, &config, command)?;
+        logging = Some(start_logging(&cli.global, &config, command, environment)?);
         anyhow::Ok(config)
     };
     match &command {
-        // The web page and the platforms that `run` would host aren't built yet; any that is configured said so already.
-        Command::Run => ready(&command).and_then(|_| {
-            let hint = "`satchel run` has no channel to serve yet; `satchel chat` opens the terminal";
-            Err(commands::WrongUsage(hint.to_owned()).into())
-        }),
+        Command::Run => {
+            let config = ready(&command)?;
+            commands::run::check(&config)?;
+            serving(async {
+                let decision = models::decide(&config.models).await;
+                let stores = stores::open(&config, None).await?;
+                commands::run::run(&config, stores, &decision, &mut std::io::stdout()).await
+            })
+        }
         Command::Chat(options) => {
             let config = ready(&command)?;
             in_runtime(async {
+                let decision = models::decide(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
-                commands::chat::run(options, &config, stores, Surroundings::of(environment, cwd)).await
+                commands::chat::run(options, &config, stores, &decision, Surroundings::of(environment, cwd)).await
             })
         }
         Command::Plan(options) => plan(options, cwd),
         Command::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
         Command::Attachments(asked) => in_runtime(about_files(asked, &ready(&command)?, cwd)),
         Command::Outbox(asked) => in_runtime(about_parts(asked, &ready(&command)?)),
-        Command::Config(ConfigCommand::Schema(_)) => not_built("config schema"),
+        Command::Config(ConfigCommand::Schema) => commands::config::schema(&mut std::io::stdout().lock()),
         Command::Config(asked) => about_config(asked, load(&cli.global, environment, cwd)?),
-        Command::Init(_) => not_built("init"),
-        Command::Doctor(_) => not_built("doctor"),
+        Command::Init(options) => {
+            let sources = Sources { file: None, set: &cli.global.set, environment, cwd };
+            let path = cli.global.config.clone().unwrap_or_else(|| PathBuf::from("satchel.yaml"));
+            let setting = commands::init::Setting { options, path, sources };
+            in_runtime(commands::init::run(&setting, &mut std::io::stdout()))
+        }
+        Command::Doctor { json } => {
+            let loaded = load(&cli.global, environment, cwd)?;
+            in_runtime(commands::doctor::run(&loaded, *json, &mut std::io::stdout()))
+        }
         Command::Script(_) => not_built("script"),
         Command::Task(_) => not_built("task"),
         Command::Pair(_) => not_built("pair"),
@@ -80,12 +106,13 @@ fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
     let out = &mut std::io::stdout().lock();
     match asked {
         ConfigCommand::Show { json } => {
-            commands::config::show(&loaded, *json, out)?;
-            loaded.not_built().iter().for_each(|problem| commands::complain(&format!("warning: {problem}")));
+            let decision = in_runtime(async { Ok(models::decide(&loaded.config().models).await) })?;
+            commands::config::show(&loaded, &decision, *json, out)?;
+            loaded.not_built().for_each(|problem| commands::complain(&format!("warning: {problem}")));
             Ok(())
         }
         ConfigCommand::Check => commands::config::check(loaded, out).map(drop),
-        ConfigCommand::Schema(_) => not_built("config schema"),
+        ConfigCommand::Schema => commands::config::schema(out),
     }
 }
 
@@ -120,9 +147,18 @@ async fn about_parts(asked: &OutboxCommand, config: &Config) -> anyhow::Result<(
     }
 }
 
-fn in_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn in_runtime<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?;
     runtime.block_on(command)
+}
+
+/// As [`in_runtime`], but work of other threads that is still under way at the end is not waited for: whoever asks a
+/// server to stop twice means it, and what a dead process leaves behind the next one finds.
+fn serving(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?;
+    let ended = runtime.block_on(command);
+    runtime.shutdown_background();
+    ended
 }
 
 fn plan(options: &PlanOptions, cwd: &Path) -> anyhow::Result<()> {
@@ -139,7 +175,12 @@ fn load(global: &GlobalOptions, environment: &[(OsString, OsString)], cwd: &Path
     Ok(config::load(&Sources { file: global.config.as_deref(), set: &global.set, environment, cwd })?)
 }
 
-fn start_logging(global: &GlobalOptions, config: &Config, command: &Command) -> anyhow::Result<()> {
+fn start_logging(
+    global: &GlobalOptions,
+    config: &Config,
+    command: &Command,
+    environment: &[(OsString, OsString)],
+) -> anyhow::Result<Logging> {
     let usual = match command {
         Command::Chat(_) => logging::QUIET,
         _ => logging::USUAL,
@@ -149,5 +190,5 @@ fn start_logging(global: &GlobalOptions, config: &Config, command: &Command) -> 
         true => logging::Reader::Person,
         false => logging::Reader::Program,
     };
-    logging::start(filter, reader).map_err(|error| commands::WrongUsage(error.to_string()).into())
+    logging::start(filter, reader, environment).map_err(|error| commands::WrongUsage(error.to_string()).into())
 }

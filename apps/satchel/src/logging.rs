@@ -2,9 +2,10 @@
 //!
 //! Logs go to standard error. They never hold the contents of messages, and secrets are of a type that can't be printed.
 
+use std::ffi::OsString;
+
 use anyhow::Context;
-use tracing::Subscriber;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt::MakeWriter, layer::SubscriberExt};
 
 /// What is logged unless something else is asked.
 pub const USUAL: &str = "warn,satchel=info";
@@ -20,27 +21,60 @@ pub enum Reader {
     Program,
 }
 
-/// Starts to log to standard error for the rest of the process.
-///
-/// # Errors
-/// When the filter can't be read.
-pub fn start(filter: &str, reader: Reader) -> anyhow::Result<()> {
-    let subscriber = subscriber(filter, reader, std::io::stderr)?;
-    tracing::subscriber::set_global_default(subscriber).context("logging was started already")
+/// Something that takes what is logged.
+type Sink = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// What must live as long as the process logs.
+#[derive(Debug)]
+pub struct Logging {
+    #[cfg(feature = "otel")]
+    _exporting: Option<crate::otel::Exporting>,
 }
 
-fn subscriber<W>(filter: &str, reader: Reader, writer: W) -> anyhow::Result<Box<dyn Subscriber + Send + Sync>>
+/// Starts to log to standard error for the rest of the process, and, with the feature `otel`, to send spans to the
+/// collector that the environment names. To be called outside of an asynchronous runtime.
+///
+/// # Errors
+/// When the filter can't be read, or the collector's address.
+pub fn start(filter: &str, reader: Reader, environment: &[(OsString, OsString)]) -> anyhow::Result<Logging> {
+    let printed = layer(filter, reader, std::io::stderr)?;
+    let (spans, logging) = spans(environment)?;
+    let layers: Vec<_> = std::iter::once(printed).chain(spans).collect();
+    let subscriber = tracing_subscriber::registry().with(layers);
+    tracing::subscriber::set_global_default(subscriber).context("logging was started already")?;
+    Ok(logging)
+}
+
+#[cfg(feature = "otel")]
+fn spans(environment: &[(OsString, OsString)]) -> anyhow::Result<(Option<Sink>, Logging)> {
+    let (layer, exporting) = crate::otel::layer(environment)?.unzip();
+    Ok((layer, Logging { _exporting: exporting }))
+}
+
+#[cfg(not(feature = "otel"))]
+fn spans(_: &[(OsString, OsString)]) -> anyhow::Result<(Option<Sink>, Logging)> {
+    Ok((None, Logging {}))
+}
+
+fn layer<W>(filter: &str, reader: Reader, writer: W) -> anyhow::Result<Sink>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(filter).with_context(|| {
         format!("the log filter {filter:?} can't be read; filters look like `info` or `satchel=debug`")
     })?;
-    // Nobody reading the log any more is no reason to stop: the subscriber's own report of it would panic.
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
+    // Nobody reading the log any more is no reason to stop: the layer's own report of it would panic.
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
     Ok(match reader {
-        Reader::Person => Box::new(builder.compact().finish()),
-        Reader::Program => Box::new(builder.with_ansi(false).json().flatten_event(true).finish()),
+        Reader::Person => layer.compact().with_filter(filter).boxed(),
+        Reader::Program => layer
+            .with_ansi(false)
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_filter(filter)
+            .boxed(),
     })
 }
 
@@ -67,7 +101,8 @@ mod tests {
     fn logged(filter: &str, reader: Reader) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
-        let subscriber = subscriber(filter, reader, move || writer.clone()).unwrap();
+        let layer = layer(filter, reader, move || writer.clone()).unwrap();
+        let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(target: "satchel_ledger", duration_ms = 3, "opened the ledger");
             tracing::info!(target: "hyper", "chatter");
@@ -96,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_can_not_be_read_is_named() {
-        let error = subscriber("satchel=loud=er", Reader::Person, std::io::sink).err().unwrap();
+        let error = layer("satchel=loud=er", Reader::Person, std::io::sink).err().unwrap();
         assert!(error.to_string().contains("satchel=loud=er"), "{error}");
     }
 }

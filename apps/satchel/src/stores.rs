@@ -1,7 +1,10 @@
 //! Opens what a configuration names: the ledger, the bytes of files, the workspaces. The only place that knows which
 //! adapters stand behind them.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Context;
 use satchel_domain::ConversationId;
@@ -53,6 +56,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
         BlobStore::Directory(directory) => directory.clone(),
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
+    private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
     let ledger = SqliteLedger::open(&database_dir, Settings { only, ..Settings::default() })
         .await
         .context("the ledger can't be used")?;
@@ -62,6 +66,13 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
     let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
     Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace })
+}
+
+/// Makes a directory that is missing, for nobody but its owner: what people write lies in it. One that is there keeps
+/// the mode that its owner gave it.
+async fn private(directory: &Path) -> std::io::Result<()> {
+    let mut builder = tokio::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(directory).await
 }
 
 fn open_directories(

@@ -17,9 +17,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Builds Satchel and opens the terminal chat: no account and no key needed
+    /// Builds Satchel and opens its page: no account and no key needed
     Run {
-        /// Arguments for `satchel chat`, after `--`
+        /// Arguments for `satchel run`, after `--`
         #[arg(last = true)]
         arguments: Vec<String>,
     },
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     match Arguments::parse().chore {
         Chore::Run { arguments } => cargo(
             "Satchel",
-            ["run", "--quiet", "--package", "satchel", "--", "chat"]
+            ["run", "--quiet", "--package", "satchel", "--", "run", "--open"]
                 .into_iter()
                 .chain(arguments.iter().map(String::as_str)),
         ),

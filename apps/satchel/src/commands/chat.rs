@@ -14,7 +14,7 @@ use satchel_console::{
     once,
 };
 use satchel_domain::Ending;
-use satchel_local::{LocalBus, OfflineModel};
+use satchel_local::LocalBus;
 use satchel_ports::ledger::TurnRecord;
 use satchel_routing::tables;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,12 +25,13 @@ use crate::{
     cli::ChatOptions,
     commands::record::Record,
     config::Config,
+    models::{self, Decision},
     stores::Stores,
     upkeep,
 };
 
 /// How long the offline model waits before each piece when somebody watches it write.
-const WATCHED: Duration = Duration::from_millis(12);
+pub(super) const WATCHED: Duration = Duration::from_millis(12);
 
 /// What the terminal's surroundings are.
 #[derive(Debug, Clone)]
@@ -64,7 +65,13 @@ impl Surroundings {
 ///
 /// # Errors
 /// When the terminal or the ledger fails, or when the one turn didn't end well or not all of it was delivered.
-pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around: Surroundings) -> anyhow::Result<()> {
+pub async fn run(
+    options: &ChatOptions,
+    config: &Config,
+    stores: Stores,
+    decision: &Decision,
+    around: Surroundings,
+) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     cancel_on(SignalKind::terminate(), &stop)?;
     if options.once.is_none() {
@@ -77,14 +84,15 @@ pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around:
     let console = ConsoleSettings { files_dir: around.cwd.join("files"), capabilities: tables::console() };
     let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
     let watched = options.once.is_none() && screen.look().terminal;
-    let model = OfflineModel { piece_delay: if watched { WATCHED } else { Duration::ZERO } };
+    let piece_delay = if watched { WATCHED } else { Duration::ZERO };
+    let model = models::open(decision, &stores.blobs, piece_delay, &models::as_it_is)?;
     let upkeep = tokio::spawn(upkeep::run(stores.upkeep(), stop.clone()));
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
         workspace: Arc::new(stores.workspace),
         bus: Arc::clone(&bus) as _,
-        model: Arc::new(model),
+        model,
         speech: None,
         channels: vec![Arc::new(channel)],
         tools: Vec::new(),
@@ -104,7 +112,7 @@ pub async fn run(options: &ChatOptions, config: &Config, stores: Stores, around:
     let lanes = tokio::spawn(lanes.run(stop.clone()));
     let ended = match &options.once {
         Some(text) => answer_once(options, text, &client, &around).await,
-        None => talk(config, &client, &around).await,
+        None => talk(config, decision, &client, &around).await,
     };
     stop.cancel();
     lanes.await.context("the lanes did not end in good order")?;
@@ -123,9 +131,14 @@ fn cancel_on(kind: SignalKind, stop: &CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn talk(config: &Config, client: &ConsoleClient, around: &Surroundings) -> anyhow::Result<()> {
+async fn talk(
+    config: &Config,
+    decision: &Decision,
+    client: &ConsoleClient,
+    around: &Surroundings,
+) -> anyhow::Result<()> {
     let data_dir = &config.storage.data_dir;
-    client.screen.banner("offline model: no AI, no account, no key", &data_dir.display().to_string());
+    client.screen.banner(&decision.title(), &data_dir.display().to_string());
     let settings =
         ConverseSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes };
     let prompt = Prompt::open(Arc::clone(&client.screen), &data_dir.join("chat-history"))?;

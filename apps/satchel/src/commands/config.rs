@@ -4,22 +4,39 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::config::{Config, Loaded, Setting, origin::Origin, origin::Problems};
+use crate::{
+    config::{
+        Config, Loaded, Setting,
+        models::Choice,
+        origin::{Origin, Problems},
+    },
+    models::Decision,
+};
 
-/// Prints every setting with its value and where it comes from. What isn't built yet is told on standard error, but
+/// Prints every setting with its value and where it comes from; `decision` says which model that is. What isn't built yet is told on standard error, but
 /// doesn't keep the rest from being shown.
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn show(loaded: &Loaded, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn show(loaded: &Loaded, decision: &Decision, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    // Where nobody said which model answers, what was found out is what counts.
+    let found_out =
+        |setting: &Setting| setting.key == "model" && matches!(loaded.config().models.choice, Choice::Unsaid);
+    let value = |setting: &Setting| match found_out(setting) {
+        true => decision.candidates.first().map_or_else(|| setting.value.clone(), |candidate| json!(candidate.name())),
+        false => setting.value.clone(),
+    };
+    let origin = |setting: &Setting| match found_out(setting) {
+        true => format!("{}: {}", setting.origin, decision.why),
+        false => setting.origin.to_string(),
+    };
     if json {
-        let entry = |setting: &Setting| {
-            (setting.key.clone(), json!({ "value": setting.value, "origin": setting.origin.to_string() }))
-        };
+        let entry =
+            |setting: &Setting| (setting.key.clone(), json!({ "value": value(setting), "origin": origin(setting) }));
         let entries: serde_json::Map<_, _> = loaded.settings.iter().map(entry).collect();
         return Ok(super::write_json(out, &entries)?);
     }
-    let row = |setting: &Setting| vec![setting.key.clone(), shown(&setting.value), setting.origin.to_string()];
+    let row = |setting: &Setting| vec![setting.key.clone(), shown(&value(setting)), origin(setting)];
     let rows: Vec<_> = loaded.settings.iter().map(row).collect();
     super::write_table(out, &rows)?;
     Ok(())
@@ -34,6 +51,14 @@ pub fn check(loaded: Loaded, out: &mut dyn Write) -> anyhow::Result<Config> {
     let config = loaded.ready().map_err(|problems: Problems| anyhow::Error::new(problems))?;
     writeln!(out, "{line}")?;
     Ok(config)
+}
+
+/// Prints the JSON Schema of the configuration file.
+///
+/// # Errors
+/// When the output can't be written.
+pub fn schema(out: &mut dyn Write) -> anyhow::Result<()> {
+    Ok(super::write_json(out, &crate::config::schema::schema())?)
 }
 
 fn sentence(loaded: &Loaded) -> String {

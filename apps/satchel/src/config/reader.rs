@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::{
     Setting,
+    fields::{Field, Kind},
     masking::{MASK, mask_url},
     origin::{Origin, Problem},
     tree::{Node, Value},
@@ -32,9 +33,19 @@ pub(crate) struct Reader<'a> {
     known: Vec<String>,
     /// Keys below which anything may stand.
     open: Vec<String>,
+    fields: Vec<Field>,
     settings: Vec<Setting>,
     problems: Vec<Problem>,
-    not_built: Vec<Problem>,
+    not_built: Vec<NotBuilt>,
+}
+
+/// A key that is right, but switches on something that isn't built yet.
+#[derive(Debug, Clone)]
+pub(crate) struct NotBuilt {
+    /// The dotted key.
+    pub(crate) key: String,
+    /// What is told about it.
+    pub(crate) problem: Problem,
 }
 
 /// What reading has brought up.
@@ -44,30 +55,52 @@ pub(crate) struct Findings {
     /// What is wrong.
     pub(crate) problems: Vec<Problem>,
     /// What is right, but switches on something that isn't built yet.
-    pub(crate) not_built: Vec<Problem>,
+    pub(crate) not_built: Vec<NotBuilt>,
+    /// Every key that was asked for.
+    pub(crate) fields: Vec<Field>,
 }
 
 impl<'a> Reader<'a> {
     /// Begins to read; `problems` are those that came up while the tree was made.
     pub(crate) fn new(root: Node, cwd: &'a Path, problems: Vec<Problem>) -> Self {
-        Self { root, cwd, known: Vec::new(), open: Vec::new(), settings: Vec::new(), problems, not_built: Vec::new() }
+        let (known, open, fields) = (Vec::new(), Vec::new(), Vec::new());
+        Self { root, cwd, known, open, fields, settings: Vec::new(), problems, not_built: Vec::new() }
     }
 
     /// Ends reading: keys that nobody asked for are mistakes.
     pub(crate) fn finish(mut self) -> Findings {
         self.problems.extend(unknown::find(&self.root, &self.known, &self.open));
-        Findings { settings: self.settings, problems: self.problems, not_built: self.not_built }
+        let Self { settings, problems, not_built, fields, .. } = self;
+        Findings { settings, problems, not_built, fields }
     }
 
     /// Text.
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
+        self.field(key, Kind::Text, None);
         self.value(key, "text", as_text, |text| json!(text))
+    }
+
+    /// One name, or a list of names, which is not empty.
+    pub(crate) fn names(&mut self, key: &str) -> Option<Vec<String>> {
+        self.field(key, Kind::Names, None);
+        let parse = |value: &Value| {
+            let names = match value {
+                Value::Text(name) => vec![name.clone()],
+                value => as_texts(value)?,
+            };
+            (!names.is_empty()).then_some(names)
+        };
+        self.value(key, "a name or a list of names", parse, |names| match names.as_slice() {
+            [name] => json!(name),
+            names => json!(names),
+        })
     }
 
     /// One of a few words; `allowed` pairs each with what it means, the first is the default.
     pub(crate) fn choice<T: Copy + PartialEq>(&mut self, key: &str, allowed: &[(&'static str, T)]) -> T {
-        let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&'static str> = allowed.iter().map(|(name, _)| *name).collect();
         let expected = format!("one of {}", names.join(", "));
+        self.field(key, Kind::Choice(names), Some(json!(allowed[0].0)));
         let parse = |value: &Value| {
             let text = as_text(value)?;
             allowed.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning)
@@ -78,6 +111,7 @@ impl<'a> Reader<'a> {
 
     /// A number of bytes, at least one.
     pub(crate) fn size(&mut self, key: &str, default: u64) -> u64 {
+        self.field(key, Kind::Size, Some(json!(units::show_size(default))));
         let parse = |value: &Value| {
             let bytes = match value {
                 Value::Integer(number) => u64::try_from(*number).ok(),
@@ -90,12 +124,14 @@ impl<'a> Reader<'a> {
 
     /// A span of time, longer than nothing.
     pub(crate) fn duration(&mut self, key: &str, default: Duration) -> Duration {
+        self.field(key, Kind::Duration, Some(json!(units::show_duration(default))));
         let parse = |value: &Value| units::parse_duration(&as_text(value)?).filter(|duration| !duration.is_zero());
         self.value_or(key, units::DURATION, parse, |duration| json!(units::show_duration(*duration)), default)
     }
 
     /// A whole number within a range.
     pub(crate) fn count(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
+        self.field(key, Kind::Count(range.clone()), Some(json!(default)));
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         let parse = |value: &Value| {
             let number = match value {
@@ -110,6 +146,7 @@ impl<'a> Reader<'a> {
 
     /// A path; a relative one counts from the file that gives it, or else from the working directory.
     pub(crate) fn path(&mut self, key: &str) -> Option<PathBuf> {
+        self.field(key, Kind::Path, None);
         let base = self.base_of(key);
         let parse = |value: &Value| as_text(value).filter(|text| !text.is_empty()).map(|text| base.join(text));
         self.value(key, "a path", parse, |path| json!(path.display().to_string()))
@@ -117,15 +154,23 @@ impl<'a> Reader<'a> {
 
     /// An address on the web.
     pub(crate) fn http_url(&mut self, key: &str) -> Option<SecretString> {
-        self.url(key, "a URL that begins with http:// or https://", |url| {
+        self.url(key, "a URL that begins with http:// or https://", r"^https?://[^/\s]\S*$", |url| {
             let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
             (!rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
                 .then(|| SecretString::from(url))
         })
     }
 
-    /// A URL that `parse` understands; whatever is secret in it is never shown.
-    pub(crate) fn url<T>(&mut self, key: &str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    /// A URL that `parse` understands; whatever is secret in it is never shown. `pattern` says for editors what `parse`
+    /// says for us, as a regular expression.
+    pub(crate) fn url<T>(
+        &mut self,
+        key: &str,
+        expected: &str,
+        pattern: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.field(key, Kind::Url(pattern), None);
         let read = |value: &Value| {
             let text = as_text(value)?;
             parse(&text).map(|parsed| (parsed, SecretString::from(text)))
@@ -138,6 +183,7 @@ impl<'a> Reader<'a> {
 
     /// A secret, given as it is or by the name of the file that holds it (`…_file`).
     pub(crate) fn secret(&mut self, key: &str) -> Option<SecretString> {
+        self.field(key, Kind::Secret, None);
         let file_key = format!("{key}_file");
         let direct = self.take(key, "text, in quotes", Secrecy::Hidden, |value| {
             as_text(value).filter(|text| !text.trim().is_empty()).map(SecretString::from)
@@ -163,6 +209,7 @@ impl<'a> Reader<'a> {
 
     /// A list of words. In the environment and on the command line they are separated by commas.
     pub(crate) fn texts(&mut self, key: &str, default: &[&str]) -> Vec<String> {
+        self.field(key, Kind::Texts, Some(json!(default)));
         let default = default.iter().map(|text| (*text).to_owned()).collect();
         self.value_or(key, "a list of texts", as_texts, |texts| json!(texts), default)
     }
@@ -174,7 +221,7 @@ impl<'a> Reader<'a> {
         allowed: &[(&'static str, T)],
         default: &[T],
     ) -> Vec<T> {
-        let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&'static str> = allowed.iter().map(|(name, _)| *name).collect();
         let expected = format!("a list of {}", names.join(", "));
         let parse = |value: &Value| {
             let meaning = |text: String| allowed.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning);
@@ -184,11 +231,14 @@ impl<'a> Reader<'a> {
             let name = |one: &T| allowed.iter().find(|(_, meaning)| meaning == one).map(|(name, _)| *name);
             json!(chosen.iter().filter_map(name).collect::<Vec<_>>())
         };
-        self.value_or(key, &expected, parse, show, default.to_vec())
+        let default = default.to_vec();
+        self.field(key, Kind::Choices(names), Some(show(&default)));
+        self.value_or(key, &expected, parse, show, default)
     }
 
     /// How many things are declared under a key whose content belongs to a part that isn't built yet.
     pub(crate) fn declared(&mut self, key: &str) -> usize {
+        self.field(key, Kind::Declared, None);
         self.open.push(key.to_owned());
         let parse = |value: &Value| match value {
             Value::List(items) => Some(items.len()),
@@ -209,6 +259,7 @@ impl<'a> Reader<'a> {
         };
         let show =
             |address: &Option<SocketAddr>| json!(address.map_or("off".to_owned(), |address| address.to_string()));
+        self.field(key, Kind::Listen, Some(show(&default)));
         self.value_or(key, "an address and port such as 127.0.0.1:8787, or off", parse, show, default)
     }
 
@@ -219,9 +270,14 @@ impl<'a> Reader<'a> {
 
     /// What `config show` prints for a setting that was read without a value.
     pub(crate) fn show_default(&mut self, key: &str, shown: &str) {
+        self.show_instead(key, json!(shown), Origin::Default);
+    }
+
+    /// What `config show` prints for a setting that was read without a value and has one from elsewhere.
+    pub(crate) fn show_instead(&mut self, key: &str, shown: serde_json::Value, origin: Origin) {
         let unset = |setting: &&mut Setting| setting.key == key && setting.value.is_null();
         if let Some(setting) = self.settings.iter_mut().find(unset) {
-            setting.value = json!(shown);
+            (setting.value, setting.origin) = (shown, origin);
         }
     }
 
@@ -249,7 +305,8 @@ impl<'a> Reader<'a> {
     /// Reports that a key switches on something that isn't built yet.
     pub(crate) fn not_built(&mut self, key: &str, what: &str) {
         let origin = self.origin_of(key);
-        self.not_built.push(Problem { origin, message: format!("`{key}` switches on {what}: not built yet") });
+        let problem = Problem { origin, message: format!("`{key}` switches on {what}: not built yet") };
+        self.not_built.push(NotBuilt { key: key.to_owned(), problem });
     }
 
     /// Where a key was given; for a secret the place of its file's name.
@@ -264,6 +321,10 @@ impl<'a> Reader<'a> {
             Some(Origin::File { path, .. }) => path.parent().map_or_else(|| self.cwd.into(), |dir| self.cwd.join(dir)),
             _ => self.cwd.to_owned(),
         }
+    }
+
+    fn field(&mut self, key: &str, kind: Kind, default: Option<serde_json::Value>) {
+        self.fields.push(Field { key: key.to_owned(), kind, default });
     }
 
     fn value<T>(

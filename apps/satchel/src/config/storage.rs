@@ -68,6 +68,7 @@ pub(super) fn read(reader: &mut Reader<'_>, default_data_dir: &Path) -> Storage 
     let database = reader.url(
         "storage.database_url",
         "`sqlite:DIRECTORY/satchel.db` or a URL that begins with postgres://",
+        r"^(sqlite:.*satchel\.db|postgres(ql)?://.+)$",
         |url| match url.split_once(':')? {
             ("sqlite", path) => {
                 let directory = base.join(local_path(path)?.strip_suffix("satchel.db")?);
@@ -80,12 +81,11 @@ pub(super) fn read(reader: &mut Reader<'_>, default_data_dir: &Path) -> Storage 
         },
     );
     let base = reader.base_of("storage.blobs_url");
-    let blobs = reader.url("storage.blobs_url", "`file:PATH` or a URL that begins with s3://", |url| {
-        match url.split_once(':')? {
-            ("file", path) => Some(BlobStore::Directory(base.join(local_path(path)?))),
-            ("s3", rest) if rest.len() > 2 && rest.starts_with("//") => Some(BlobStore::S3(SecretString::from(url))),
-            _ => None,
-        }
+    let expected = "`file:PATH` or a URL that begins with s3://";
+    let blobs = reader.url("storage.blobs_url", expected, r"^(file:.+|s3://.+)$", |url| match url.split_once(':')? {
+        ("file", path) => Some(BlobStore::Directory(base.join(local_path(path)?))),
+        ("s3", rest) if rest.len() > 2 && rest.starts_with("//") => Some(BlobStore::S3(SecretString::from(url))),
+        _ => None,
     });
     if matches!(database, Some(Database::Postgres(_))) {
         reader.not_built("storage.database_url", "a PostgreSQL database");
@@ -109,7 +109,8 @@ pub(super) fn read_workspace(reader: &mut Reader<'_>) -> WorkspaceSettings {
 }
 
 pub(super) fn read_bus(reader: &mut Reader<'_>) -> Bus {
-    let bus = reader.url("bus.url", "`local:` or a URL that begins with nats://", |url| match url.split_once(':')? {
+    let expected = "`local:` or a URL that begins with nats://";
+    let bus = reader.url("bus.url", expected, r"^(local:|(nats|tls)://.+)$", |url| match url.split_once(':')? {
         ("local", "") => Some(Bus::Local),
         ("nats" | "tls", rest) if rest.len() > 2 && rest.starts_with("//") => Some(Bus::Nats(SecretString::from(url))),
         _ => None,

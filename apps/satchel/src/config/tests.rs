@@ -5,7 +5,10 @@ use std::{ffi::OsString, fs, path::Path};
 use secrecy::ExposeSecret;
 
 use super::*;
-use crate::commands;
+use crate::{
+    commands,
+    models::{Candidate, Decision},
+};
 
 const CANARY: &str = "canary-5f1d0e";
 
@@ -93,11 +96,15 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("bad database", "storage:\n  database_url: mysql://x\n  blobs_url: 'file:'\n"),
         ("bad bus", "bus:\n  url: amqp://x\n"),
         ("bad address", "web:\n  listen: localhost\n"),
+        ("open to everybody", "web:\n  listen: 0.0.0.0:80\n"),
+        ("open to everybody, token unreadable", "web:\n  listen: 0.0.0.0:80\n  token: [a]\n"),
         ("bad MIME type", "attachments:\n  allowed_mime_types:\n    image: [png]\n"),
         ("unknown provider", "models:\n  a:\n    provider: openia\n"),
         ("no provider", "models:\n  a:\n    model: x\n"),
         ("unknown key of a model", "models:\n  a:\n    provider: offline\n    apikey: x\n"),
         ("unknown model", "model: fast\nmodels:\n  slow:\n    provider: offline\n"),
+        ("unknown models", "model: [slow, fast, offline, faster]\nmodels:\n  slow:\n    provider: offline\n"),
+        ("no models", "model: []\n"),
         ("models as a list", "models: [a]\n"),
         ("two at once", "turn:\n  model_calls: x\ndelivery:\n  max_age: y\nfoo: 1\n"),
         ("duplicate key", "log: a\nlog: b\n"),
@@ -127,11 +134,8 @@ fn what_is_not_built_yet_is_named_with_its_place() {
     let cases = [
         "telegram:\n  token: a\n",
         "discord:\n  token: a\n",
-        "models:\n  a:\n    provider: openai\n",
         "storage:\n  database_url: postgres://u:p@h/d\n  blobs_url: s3://bucket\n",
         "bus:\n  url: nats://h\n",
-        "web:\n  listen: 0.0.0.0:80\n",
-        "metrics:\n  listen: 127.0.0.1:9\n",
         "tools:\n  confirm: [side_effecting]\n",
         "schedules:\n  - every: 1h\n",
         "agents:\n  a: {}\ntasks:\n  b: {}\nmcp:\n  c: {}\n",
@@ -141,6 +145,11 @@ fn what_is_not_built_yet_is_named_with_its_place() {
     for harmless in [
         "web:\n  listen: off\n",
         "web:\n  listen: 127.0.0.1:8787\n",
+        "web:\n  listen: '[::1]:80'\n",
+        "web:\n  listen: 0.0.0.0:80\n  token: x\n",
+        "metrics:\n  listen: 0.0.0.0:9\n",
+        "models:\n  a:\n    provider: openai\n",
+        "model: [a, offline]\nmodels:\n  a:\n    provider: gemini\n",
         "agents: {}\n",
         "tools:\n  confirm: []\n",
         "telegram:\n",
@@ -223,17 +232,59 @@ fn lists_and_names_can_be_given_outside_the_file() {
     assert_eq!(config.telegram.owners, ["4"]);
     let names: Vec<_> = config.models.declared.iter().map(|model| (&*model.name, model.model.as_deref())).collect();
     assert_eq!(names, [("My-Model", Some("m")), ("new", None)]);
-    assert_eq!(config.models.default, "My-Model");
+    assert!(matches!(&config.models.choice, models::Choice::Named(names) if names == &["My-Model"]));
 }
 
 #[test]
 fn without_anything_there_are_defaults() {
     let config = Place::empty().config();
-    assert_eq!(config.models.default, models::BUILT_IN);
-    assert!(config.models.chosen().is_none());
+    assert!(matches!(config.models.choice, models::Choice::Unsaid));
     assert_eq!((config.turn.model_calls, config.turn.tool_calls), (25, 80));
     assert_eq!(config.delivery.rules(), satchel_domain::delivery::DeliveryRules::default());
     assert_eq!(config.workspace.quota, 2 << 30);
+}
+
+#[test]
+fn the_model_is_the_first_of_what_is_configured_and_what_has_a_key() {
+    let choice = |place: &Place| {
+        let setting = place.setting("model");
+        format!(
+            "{} from {}",
+            setting.value.as_str().map_or_else(|| setting.value.to_string(), str::to_owned),
+            setting.origin
+        )
+    };
+    let keys = || Place::empty().env("GEMINI_API_KEY", "g").env("ANTHROPIC_API_KEY", "a").env("OPENAI_API_KEY", "");
+    assert_eq!(choice(&Place::empty()), "a local Ollama, or else offline from default");
+    assert_eq!(choice(&keys()), "anthropic from environment ANTHROPIC_API_KEY");
+    assert_eq!(choice(&keys().env("SATCHEL_MODEL", "offline")), "offline from environment SATCHEL_MODEL");
+    let declared = || Place::with("models:\n  b: { provider: gemini }\n  a: { provider: offline }\n");
+    assert_eq!(choice(&declared().env("OPENAI_API_KEY", "o")), "b from default");
+    assert_eq!(choice(&declared().set("model=a,b")), "[\"a\",\"b\"] from --set");
+    let config = declared().set("model=a,b").config();
+    assert!(matches!(&config.models.choice, models::Choice::Named(names) if names == &["a", "b"]));
+    let models::Choice::Found { variable, model } = keys().config().models.choice else { panic!("a key was there") };
+    assert_eq!((variable, model.api_key.unwrap().expose_secret()), ("ANTHROPIC_API_KEY", "a"));
+}
+
+#[test]
+fn a_key_of_the_environment_goes_to_its_own_provider_only() {
+    let yaml = "models:\n  own: { provider: openai_responses }\n  given: { provider: openai, api_key: mine }\n  \
+                elsewhere: { provider: openai, base_url: 'http://box/v1' }\n  other: { provider: gemini }\n";
+    let place = Place::with(yaml).env("OPENAI_API_KEY", CANARY);
+    let keys: Vec<Option<String>> = place
+        .config()
+        .models
+        .declared
+        .iter()
+        .map(|model| model.api_key.as_ref().map(|key| key.expose_secret().to_owned()))
+        .collect();
+    assert_eq!(keys, [Some(CANARY.to_owned()), Some("mine".to_owned()), None, None]);
+    let setting = place.setting("models.own.api_key");
+    assert_eq!(
+        (setting.value.as_str(), setting.origin.to_string().as_str()),
+        (Some("********"), "environment OPENAI_API_KEY")
+    );
 }
 
 #[test]
@@ -287,7 +338,8 @@ fn secrets_are_read_from_their_files() {
 /// What `config show` prints, with the directory's own name taken out.
 fn shown(place: &Place, json: bool) -> String {
     let mut out = Vec::new();
-    commands::config::show(&place.load().unwrap(), json, &mut out).unwrap();
+    let decision = Decision { candidates: vec![Candidate::Offline { name: "offline".into() }], why: "so".into() };
+    commands::config::show(&place.load().unwrap(), &decision, json, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap().replace(&place.dir.path().display().to_string(), "<dir>");
     // The directory's name has another length each time and pads the column behind it.
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join("\n")

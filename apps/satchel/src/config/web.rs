@@ -29,16 +29,23 @@ pub struct Metrics {
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Web {
     let listen = reader.listen("web.listen", Some(DEFAULT_LISTEN));
-    if listen.is_some_and(|address| address != DEFAULT_LISTEN) {
-        reader.not_built("web.listen", "the web page");
+    let public_url = reader.http_url("web.public_url");
+    let token = reader.secret("web.token");
+    if let (Some(address), None) = (listen, &token)
+        && !address.ip().is_loopback()
+        && !reader.is_given("web.token")
+        && !reader.is_given("web.token_file")
+    {
+        let message = format!(
+            "`web.listen` opens the page to other machines and there is no `web.token`: set one that visitors must \
+             know, or listen on 127.0.0.1:{}",
+            address.port()
+        );
+        reader.wrong("web.listen", message);
     }
-    Web { listen, public_url: reader.http_url("web.public_url"), token: reader.secret("web.token") }
+    Web { listen, public_url, token }
 }
 
 pub(super) fn read_metrics(reader: &mut Reader<'_>) -> Metrics {
-    let listen = reader.listen("metrics.listen", None);
-    if listen.is_some() {
-        reader.not_built("metrics.listen", "the metrics page");
-    }
-    Metrics { listen }
+    Metrics { listen: reader.listen("metrics.listen", None) }
 }

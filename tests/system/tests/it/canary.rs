@@ -121,7 +121,13 @@ fn a_secret_in_a_wrong_place_is_not_repeated_by_the_complaint() {
         ("both the value and its file", format!("telegram:\n  token: {SECRET}\n  token_file: nowhere\n")),
         ("an unreadable database", format!("storage:\n  database_url: mysql://ann:{SECRET}@db/x\n")),
         ("no YAML after it", format!("telegram:\n  token: \"{SECRET}\n  owners: [\n")),
-        ("an api_key", format!("models:\n  main:\n    provider: openai\n    api_key: {SECRET}\n")),
+        (
+            "an api_key",
+            format!(
+                "models:\n  main:\n    provider: openai\n    api_key: {SECRET}\n    base_url: http://127.0.0.1:9/v1/\n    \
+                 model: m\n"
+            ),
+        ),
         ("an api_key as a list", format!("models:\n  main:\n    provider: openai\n    api_key: [{SECRET}]\n")),
     ];
     for (case, yaml) in cases {
@@ -139,7 +145,8 @@ fn a_whole_run_with_tools_never_shows_the_secrets_beside_it() {
     let household = Household::new();
     household.file("a.txt", "content");
     household.file("the-secret", SECRET);
-    household.file("satchel.yaml", "web:\n  token_file: the-secret\n");
+    // The key in the environment would be taken for the model's, and the run be about something else.
+    household.file("satchel.yaml", "model: offline\nweb:\n  token_file: the-secret\n");
     let mut logged = false;
     for (text, files) in [
         ("save this as notes/a.txt and send it back", &["a.txt"][..]),

@@ -8,4 +8,5 @@ mod crash_matrix;
 mod durability;
 mod fault_matrix;
 mod kill_matrix;
+mod owner_commands;
 mod product;

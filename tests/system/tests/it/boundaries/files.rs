@@ -186,7 +186,7 @@ async fn names_from_a_platform_are_made_harmless_and_come_back() {
         .collect();
     let record = product.say("save all to /shared/in and send everything", files.clone()).await;
     assert_eq!(record.ending, Some(Ending::Done));
-    assert_eq!(record.refused, []);
+    assert_eq!(record.refused().count(), 0);
     assert_eq!(record.routing_errors(), []);
     let transcript = product.platform.transcript();
     let delivered = transcript.visible_files(&product.conversation);
@@ -214,7 +214,7 @@ async fn a_file_that_vanished_or_is_too_large_for_the_platform_is_told_to_the_pe
     let noise = |name: &str, bytes| FakeFile::generated(name, "application/octet-stream", 3, bytes);
     let sent = vec![noise("small.bin", 40_000), noise("large.bin", 50_001), noise("empty.bin", 0)];
     let record = product.say("save these", sent).await;
-    let refused: Vec<&str> = record.refused.iter().map(|file| file.filename.as_str()).collect();
+    let refused: Vec<&str> = record.refused().map(|file| file.filename.as_str()).collect();
     assert_eq!(refused, ["large.bin"]);
     let text = product.texts().join("\n");
     assert!(text.contains("large.bin") && text.contains("too large"), "{text}");

@@ -1,0 +1,43 @@
+//! Whether the models answer.
+
+use futures::future::join_all;
+use satchel_models::RemoteModel;
+
+use super::Finding;
+use crate::models::{Candidate, Decision, no_files};
+
+const CHECK: &str = "model";
+
+/// Asks each model whether it is there, all at once.
+pub(super) async fn answers(decision: &Decision) -> Vec<Finding> {
+    join_all(decision.candidates.iter().map(|candidate| answer(candidate, decision))).await
+}
+
+async fn answer(candidate: &Candidate, decision: &Decision) -> Finding {
+    let settings = match candidate.settings() {
+        Ok(Some(settings)) => settings,
+        Ok(None) => return Finding::ok(CHECK, format!("{} ({})", candidate.title(), decision.why)),
+        Err(error) => {
+            return Finding::problem(CHECK, error.to_string(), "set it; `satchel init` asks for it and tries it out");
+        }
+    };
+    let title = format!("{:?} is {}", settings.name, candidate.title());
+    let name = settings.name.clone();
+    let checked = match RemoteModel::new(settings, no_files()) {
+        Ok(model) => model.check().await,
+        Err(error) => {
+            return Finding::problem(CHECK, error.to_string(), "correct the setting that is named");
+        }
+    };
+    match checked {
+        Ok(()) => Finding::ok(CHECK, format!("{title}: it answers")),
+        Err(error) if error.retryable => {
+            let advice = format!("try again later; if it lasts, look at `models.{name}.base_url` and the network");
+            Finding::problem(CHECK, format!("{title}: {error}"), advice)
+        }
+        Err(error) => {
+            let advice = format!("look at `models.{name}`: the key, the name of the model, the address");
+            Finding::problem(CHECK, format!("{title}: {error}"), advice)
+        }
+    }
+}

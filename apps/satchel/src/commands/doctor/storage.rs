@@ -1,0 +1,201 @@
+//! Whether there is room and permission for the data, and whether the database is well.
+
+use std::{
+    fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rustix::fs::{Access, access, statvfs};
+use satchel_domain::size::human;
+use satchel_ledger::{Inspection, OpenError, inspect};
+use tokio::time::timeout;
+
+use super::Finding;
+use crate::config::{
+    Config,
+    storage::{BlobStore, Database},
+};
+
+/// Less room than this and the next large file does not fit.
+const LITTLE_ROOM: u64 = 1 << 30;
+
+/// Less room than this and the database itself may not be written.
+const NO_ROOM: u64 = 100 << 20;
+
+/// How long the look through the whole database may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How far ahead of the clock a file may have been written.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// Looks at the database, and answers with how many processes have it open.
+pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
+    const CHECK: &str = "database";
+    let directory = match &config.storage.database {
+        Database::DataDirectory => &config.storage.data_dir,
+        Database::Sqlite { directory } => directory,
+        // That it isn't built yet is told with the configuration.
+        Database::Postgres(_) => return None,
+    };
+    let path = directory.join("satchel.db");
+    let path = path.display();
+    match timeout(PATIENCE, inspect(directory)).await {
+        Err(_) => {
+            let found = format!("{path} is so large that it was not looked through within a minute");
+            findings.push(Finding::warning(CHECK, found, "run `sqlite3 satchel.db 'PRAGMA quick_check'` at leisure"));
+        }
+        Ok(Err(error @ OpenError::Damaged { .. })) => findings.push(damaged(error.to_string())),
+        Ok(Err(error)) => {
+            let advice = "make it readable and writable for the user that runs Satchel";
+            findings.push(Finding::problem(CHECK, told(&error), advice));
+        }
+        Ok(Ok(None)) => {
+            findings.push(Finding::ok(CHECK, format!("none yet; {path} is made at the first start")));
+            return Some(0);
+        }
+        Ok(Ok(Some(Inspection { version, known, .. }))) if version > known => findings.push(Finding::problem(
+            CHECK,
+            format!("{path} was written by a newer Satchel: schema version {version}, this one knows up to {known}"),
+            "update this Satchel; the newer one's data can't be used by an older one",
+        )),
+        Ok(Ok(Some(Inspection { damage, processes, .. }))) if !damage.is_empty() => {
+            findings.push(damaged(format!("{path} is damaged: {}", damage.join("; "))));
+            return Some(processes);
+        }
+        Ok(Ok(Some(Inspection { version, known, bytes, processes, .. }))) => {
+            let schema = match version < known {
+                true => format!("schema version {version}, brought to {known} at the next start"),
+                false => format!("schema version {version}"),
+            };
+            findings.push(Finding::ok(CHECK, format!("{path} is well: {}, {schema}", human(bytes))));
+            return Some(processes);
+        }
+    }
+    None
+}
+
+fn damaged(found: String) -> Finding {
+    let advice = "stop Satchel, keep a copy of the whole data directory, and restore satchel.db from a backup or with \
+                  `sqlite3 satchel.db .recover`";
+    Finding::problem("database", found, advice)
+}
+
+/// Looks at the directories that are written to.
+pub(super) fn directories(config: &Config) -> Vec<Finding> {
+    let data_dir = &config.storage.data_dir;
+    let mut directories: Vec<(&str, PathBuf)> = vec![("the data directory", data_dir.clone())];
+    if let Database::Sqlite { directory } = &config.storage.database {
+        directories.push(("the database's directory", directory.clone()));
+    }
+    if let BlobStore::Directory(directory) = &config.storage.blobs {
+        directories.push(("the directory for files", directory.clone()));
+    }
+    if let Some(directory) = &config.workspace.shared_dir {
+        directories.push(("the shared workspace", directory.clone()));
+    }
+    let mut findings: Vec<Finding> = directories.iter().map(|(what, path)| disk(what, path)).collect();
+    findings.extend(apart(&directories));
+    findings.extend(secrecy(data_dir));
+    findings.extend(ahead(data_dir));
+    findings
+}
+
+/// Whether a directory can be written to and has room.
+fn disk(what: &str, directory: &Path) -> Finding {
+    const CHECK: &str = "disk";
+    let shown = directory.display();
+    let there = nearest(directory);
+    let Some(there) = there else {
+        let advice = "choose another place for it";
+        return Finding::problem(
+            CHECK,
+            format!("{what} {shown} can't be made: what stands there is no directory"),
+            advice,
+        );
+    };
+    let exists = there == directory;
+    let writable = match exists {
+        true => try_to_write(&there),
+        false => access(&there, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from),
+    };
+    if let Err(error) = writable {
+        let advice = "make it writable for the user that runs Satchel, or choose another place for it";
+        return Finding::problem(CHECK, format!("{what} {shown} can't be written: {error}"), advice);
+    }
+    let free = match statvfs(&there) {
+        Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize),
+        Err(error) => {
+            let advice = "look at the file system with `df`";
+            return Finding::warning(CHECK, format!("the room for {shown} can't be told: {error}"), advice);
+        }
+    };
+    let state = if exists { "can be written" } else { "is made at the first start" };
+    let found = format!("{what} {shown} {state}, {} free", human(free));
+    let advice = "make room: `satchel attachments gc` removes what nothing refers to; or move it to a larger disk";
+    match free {
+        free if free < NO_ROOM => Finding::problem(CHECK, found, advice),
+        free if free < LITTLE_ROOM => Finding::warning(CHECK, found, advice),
+        _ => Finding::ok(CHECK, found),
+    }
+}
+
+/// The directory itself, or the nearest one above it that is there; `None` when something else stands in the way.
+fn nearest(directory: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(directory).ok()?;
+    let found = absolute.ancestors().find(|path| path.symlink_metadata().is_ok()).filter(|path| path.is_dir())?;
+    Some(if found == absolute { directory.to_owned() } else { found.to_owned() })
+}
+
+/// A right to write is not yet a disk that takes it.
+fn try_to_write(directory: &Path) -> io::Result<()> {
+    let path = directory.join(format!(".doctor-{}", std::process::id()));
+    let written = fs::File::create_new(&path).and_then(|mut file| {
+        io::Write::write_all(&mut file, b"satchel doctor")?;
+        file.sync_all()
+    });
+    let removed = fs::remove_file(&path);
+    written.and(removed)
+}
+
+/// Whether what belongs together lies on one file system, and is kept by one backup.
+fn apart(directories: &[(&str, PathBuf)]) -> Option<Finding> {
+    let devices: Vec<u64> =
+        directories.iter().filter_map(|(_, path)| Some(fs::metadata(nearest(path)?).ok()?.dev())).collect();
+    let first = devices.first()?;
+    (!devices.iter().all(|device| device == first)).then(|| {
+        Finding::ok("disk", "what is kept lies on several file systems; a backup needs all of them, of the same moment")
+    })
+}
+
+/// Whether others on this machine can read what people wrote.
+fn secrecy(data_dir: &Path) -> Option<Finding> {
+    const CHECK: &str = "permissions";
+    let shown = data_dir.display();
+    let mode = fs::metadata(data_dir).ok()?.permissions().mode() & 0o777;
+    Some(match mode & 0o077 {
+        0 => Finding::ok(CHECK, format!("only its owner can look into {shown}")),
+        _ => Finding::warning(
+            CHECK,
+            format!("others on this machine may look into {shown} (mode {mode:03o})"),
+            format!("chmod 700 {shown}"),
+        ),
+    })
+}
+
+/// Whether the clock stands before what has been written already.
+fn ahead(data_dir: &Path) -> Option<Finding> {
+    let written = fs::metadata(data_dir.join("satchel.db")).ok()?.modified().ok()?;
+    let by = written.duration_since(SystemTime::now()).ok().filter(|by| *by > AHEAD)?;
+    Some(Finding::warning(
+        "clock",
+        format!("the database was written {} s in the future", by.as_secs()),
+        "the clock was set back; until it has caught up, waits are longer than they should be",
+    ))
+}
+
+fn told(error: &OpenError) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
+}

@@ -1,0 +1,134 @@
+//! The configuration itself, the platforms, and the clock against those that others have.
+
+use std::{os::unix::fs::PermissionsExt, time::SystemTime};
+
+use jiff::Timestamp;
+use reqwest::Client;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::Finding;
+use crate::{
+    config::{Config, Loaded, masking::MASK, models::Provider, origin::Origin},
+    models::{Candidate, Decision},
+    platforms::{self, TokenError},
+};
+
+/// A clock that is wrong by more seconds than this makes waits wrong.
+const A_LITTLE: u64 = 30;
+
+/// By more than this certificates and signatures are refused.
+const A_LOT: u64 = 300;
+
+/// No machine can be running this before the moment at which it was written.
+const WRITTEN: &str = "2026-11-01T00:00:00Z";
+
+/// Which file was read, whether others can read its secrets, and what it switches on that isn't built yet.
+pub(super) fn configuration(loaded: &Loaded) -> Vec<Finding> {
+    const CHECK: &str = "configuration";
+    let from_file = |origin: &Origin| matches!(origin, Origin::File { .. });
+    let mut findings = match &loaded.file {
+        None => vec![Finding::ok(CHECK, "no configuration file; the defaults count")],
+        Some(path) => {
+            let given = loaded.settings.iter().filter(|setting| from_file(&setting.origin)).count();
+            vec![Finding::ok(CHECK, format!("{given} settings from {}", path.display()))]
+        }
+    };
+    let is_secret = |value: &serde_json::Value| value.as_str().is_some_and(|text| text.contains(MASK));
+    let holds_secrets = loaded.settings.iter().any(|setting| from_file(&setting.origin) && is_secret(&setting.value));
+    if let Some(path) = loaded.file.as_ref().filter(|_| holds_secrets)
+        && let Ok(metadata) = std::fs::metadata(path)
+        && metadata.permissions().mode() & 0o077 != 0
+    {
+        let shown = path.display();
+        let found = format!("others on this machine may read the secrets in {shown}");
+        findings.push(Finding::warning("permissions", found, format!("chmod 600 {shown}")));
+    }
+    let not_built = |problem: &crate::config::origin::Problem| {
+        Finding::problem(CHECK, problem.to_string(), "take it out; until then Satchel does not start")
+    };
+    findings.extend(loaded.not_built().map(not_built));
+    findings
+}
+
+/// Whether the platforms know the tokens.
+pub(super) async fn platforms(config: &Config, http: &Client) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(token) = &config.telegram.token {
+        let bot = platforms::telegram_bot(http, config.telegram.api_url.as_ref(), token).await;
+        findings.push(platform("telegram", bot));
+    }
+    if let Some(token) = &config.discord.token {
+        let bot = platforms::discord_bot(http, config.discord.api_url.as_ref(), token).await;
+        findings.push(platform("discord", bot));
+    }
+    findings
+}
+
+fn platform(check: &'static str, bot: Result<String, TokenError>) -> Finding {
+    match bot {
+        Ok(name) => Finding::ok(check, format!("the token belongs to {name}")),
+        Err(TokenError::Wrong(words)) => {
+            Finding::problem(check, words, format!("set `{check}.token` to the right one"))
+        }
+        Err(TokenError::NotAsked(words)) => {
+            Finding::problem(check, words, format!("look at the network, and at `{check}.api_url` if it is set"))
+        }
+    }
+}
+
+/// Compares the clock with that of a server that is asked anyway; without one, with what can be true at all.
+pub(super) async fn clock(config: &Config, decision: &Decision, http: &Client) -> Finding {
+    const CHECK: &str = "clock";
+    let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let shown = now.strftime("%Y-%m-%d %H:%M:%SZ");
+    if WRITTEN.parse::<Timestamp>().is_ok_and(|written| now < written) {
+        let found = format!("it says {shown}, which is before this program was written");
+        return Finding::problem(CHECK, found, "set it, and let the system keep it right (timedatectl set-ntp true)");
+    }
+    let Some(server) = server(config, decision) else {
+        return Finding::ok(CHECK, format!("it says {shown}; no server is asked with which it could be compared"));
+    };
+    let Some(theirs) = their_time(http, &server).await else {
+        return Finding::ok(CHECK, format!("it says {shown}; no server could be reached to compare it with"));
+    };
+    let apart =
+        theirs.duration_since(Timestamp::try_from(SystemTime::now()).unwrap_or(now)).abs().as_secs().unsigned_abs();
+    let advice = "set it, and let the system keep it right (timedatectl set-ntp true)";
+    let found = format!("it is {apart} s away from a server's");
+    match apart {
+        apart if apart > A_LOT => Finding::problem(CHECK, found, advice),
+        apart if apart > A_LITTLE => Finding::warning(CHECK, found, advice),
+        _ => Finding::ok(CHECK, format!("it says {shown}, as a server's does")),
+    }
+}
+
+/// The address of a server that is asked for something else too.
+fn server(config: &Config, decision: &Decision) -> Option<SecretString> {
+    let of_model = |candidate: &Candidate| {
+        let Candidate::Remote(model) = candidate else { return None };
+        model.base_url.clone().or_else(|| match model.provider {
+            Provider::OpenAi | Provider::OpenAiResponses => Some("https://api.openai.com/".into()),
+            Provider::Anthropic => Some("https://api.anthropic.com/".into()),
+            Provider::Gemini => Some("https://generativelanguage.googleapis.com/".into()),
+            // It runs here, on the same clock.
+            Provider::Ollama | Provider::Offline => None,
+        })
+    };
+    let telegram = config
+        .telegram
+        .token
+        .as_ref()
+        .map(|_| config.telegram.api_url.clone().unwrap_or_else(|| "https://api.telegram.org/".into()));
+    let discord = config
+        .discord
+        .token
+        .as_ref()
+        .map(|_| config.discord.api_url.clone().unwrap_or_else(|| "https://discord.com/".into()));
+    decision.candidates.iter().find_map(of_model).or(telegram).or(discord)
+}
+
+async fn their_time(http: &Client, server: &SecretString) -> Option<Timestamp> {
+    let answer = http.head(server.expose_secret()).send().await.ok()?;
+    let date = answer.headers().get("date")?.to_str().ok()?;
+    Some(jiff::fmt::rfc2822::parse(date).ok()?.timestamp())
+}

@@ -1,0 +1,329 @@
+//! `satchel init`: asks what is needed, tries it out, and writes a commented `satchel.yaml`.
+
+mod dialogue;
+mod file;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use satchel_models::RemoteModel;
+use secrecy::SecretString;
+
+use self::{
+    dialogue::Dialogue,
+    file::{Answers, ModelAnswer, Token, render},
+};
+use super::WrongUsage;
+use crate::{
+    cli::{InitModel, InitOptions},
+    config::{self, Config, Sources, models::Model, models::Provider},
+    models::{Candidate, no_files},
+    platforms::{self, TokenError},
+};
+
+/// How often something wrong may be given before it is taken for a mistake of another kind.
+const TRIES: usize = 5;
+
+/// What `init` works with.
+pub struct Setting<'a> {
+    /// What was said on the command line.
+    pub options: &'a InitOptions,
+    /// The file to write.
+    pub path: PathBuf,
+    /// What the rest of the configuration would be read from.
+    pub sources: Sources<'a>,
+}
+
+/// Asks and writes.
+///
+/// # Errors
+/// When the file is there and may not be replaced, something that was given is wrong, or the file can't be written.
+pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+    let Setting { options, path, sources } = setting;
+    // Only what stands outside the file: where the platforms are.
+    let outside = config::load_text(path, "{}", sources)?;
+    let mut dialogue = (!options.yes).then(|| Dialogue::with_stdin(out));
+    let replaces = may_replace(path, options, dialogue.as_mut())?;
+    if let Some(dialogue) = &mut dialogue {
+        dialogue.say(&format!(
+            "Satchel will write {}. Enter takes what stands in [brackets]; Ctrl-C writes nothing.\n",
+            path.display()
+        ))?;
+    }
+    let data_dir = &outside.config().storage.data_dir;
+    let mut answers = Answers {
+        // With a `satchel.yaml` beside it another directory would be taken, and what was said would seem lost.
+        data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.clone()),
+        model: model(options, sources, dialogue.as_mut()).await?,
+        telegram: token(Platform::Telegram, options, outside.config(), dialogue.as_mut()).await?,
+        discord: token(Platform::Discord, options, outside.config(), dialogue.as_mut()).await?,
+    };
+    leave_out_what_is_not_built(&mut answers, path, sources)?;
+    let text = render(&answers);
+    config::load_text(path, &text, sources)?.ready()?;
+    write(path, &text, replaces)?;
+    drop(dialogue);
+    writeln!(out, "\nwrote {}; only you can read it", path.display())?;
+    for (name, token) in [("Telegram", &answers.telegram), ("Discord", &answers.discord)] {
+        if token.as_ref().is_some_and(|token| !token.built) {
+            writeln!(out, "{name} isn't built into this version yet: its token stands in the file as a comment")?;
+        }
+    }
+    let loaded = config::load(&Sources { file: Some(path), ..*sources })?;
+    writeln!(out, "everything is kept in {}", loaded.config().storage.data_dir.display())?;
+    writeln!(out, "next: `satchel doctor` checks this machine, `satchel run` begins")?;
+    Ok(())
+}
+
+/// Whether a file that is there is to be replaced; an error when it is there and must stay.
+fn may_replace(path: &Path, options: &InitOptions, dialogue: Option<&mut Dialogue<'_>>) -> anyhow::Result<bool> {
+    if path.symlink_metadata().is_err() || options.force {
+        return Ok(options.force);
+    }
+    let shown = path.display();
+    let Some(dialogue) = dialogue else {
+        return Err(WrongUsage(format!("{shown} is there already; --force replaces it")).into());
+    };
+    match dialogue.agrees(&format!("{shown} is there already. Replace it?"))? {
+        true => Ok(true),
+        false => bail!("{shown} stays as it is"),
+    }
+}
+
+async fn model(
+    options: &InitOptions,
+    sources: &Sources<'_>,
+    mut dialogue: Option<&mut Dialogue<'_>>,
+) -> anyhow::Result<Option<ModelAnswer>> {
+    for _ in 0..TRIES {
+        let Some(answer) = model_answer(options, sources, dialogue.as_deref_mut()).await? else { return Ok(None) };
+        if options.no_check {
+            return Ok(Some(answer));
+        }
+        match (check_model(&answer, sources).await, dialogue.as_deref_mut()) {
+            (Ok(title), Some(dialogue)) => {
+                dialogue.say(&format!("ok: {title} answers\n"))?;
+                return Ok(Some(answer));
+            }
+            (Ok(_), None) => return Ok(Some(answer)),
+            (Err(words), None) => bail!("the model can't be used: {words}; --no-check writes it all the same"),
+            (Err(words), Some(dialogue)) => {
+                dialogue.say(&format!("That did not work: {words}"))?;
+                if options.model.is_some() {
+                    bail!("nothing was written; --no-check writes it all the same");
+                }
+                if dialogue.agrees("Write it all the same?")? {
+                    return Ok(Some(answer));
+                }
+            }
+        }
+    }
+    bail!("{TRIES} times in vain: nothing was written")
+}
+
+/// What the options say, or the owner does. `None` is the offline model.
+async fn model_answer(
+    options: &InitOptions,
+    sources: &Sources<'_>,
+    dialogue: Option<&mut Dialogue<'_>>,
+) -> anyhow::Result<Option<ModelAnswer>> {
+    if let Some(chosen) = options.model {
+        let InitOptions { base_url, api_key, model_name: model, .. } = options;
+        let (base_url, api_key, model) = (base_url.clone(), api_key.clone(), model.clone());
+        return Ok(provider_of(chosen).map(|provider| ModelAnswer { provider, base_url, api_key, model }));
+    }
+    let (likely, found) = likely(sources).await;
+    let Some(dialogue) = dialogue else {
+        let answer = |provider| ModelAnswer { provider, base_url: None, api_key: None, model: found };
+        return Ok(provider_of(likely).map(answer));
+    };
+    dialogue.say(
+        "Which model shall answer?\n  1  OpenAI\n  2  Anthropic\n  3  Google Gemini\n  4  Ollama, on this machine or another\n  \
+         5  another server that speaks OpenAI's language\n  6  none yet: the offline model, which needs no key",
+    )?;
+    let default = match likely {
+        InitModel::Openai | InitModel::OpenaiResponses => "1",
+        InitModel::Anthropic => "2",
+        InitModel::Gemini => "3",
+        InitModel::Ollama => "4",
+        InitModel::Offline => "6",
+    };
+    let (provider, elsewhere) = match dialogue.ask("Model", default)?.as_str() {
+        "1" => (Provider::OpenAi, false),
+        "2" => (Provider::Anthropic, false),
+        "3" => (Provider::Gemini, false),
+        "4" => (Provider::Ollama, false),
+        "5" => (Provider::OpenAi, true),
+        _ => return Ok(None),
+    };
+    let mut answer = ModelAnswer { provider, base_url: None, api_key: None, model: None };
+    if elsewhere {
+        answer.base_url = Some(SecretString::from(dialogue.ask("Its address", "http://127.0.0.1:8000/v1/")?));
+    } else if provider == Provider::Ollama {
+        let given = dialogue.ask("Its address", "http://127.0.0.1:11434/")?;
+        answer.base_url = (given != "http://127.0.0.1:11434/").then(|| SecretString::from(given));
+    }
+    answer.api_key = match provider.key_variable() {
+        Some(variable) if !elsewhere && has_variable(sources, variable) => {
+            dialogue.ask_secret(&format!("Its key (not shown; Enter takes {variable} from the environment)"))?
+        }
+        Some(_) => dialogue.ask_secret("Its key (not shown; Enter for none)")?,
+        None => None,
+    };
+    let named = match (elsewhere, found.filter(|_| provider == Provider::Ollama)) {
+        (_, Some(found)) => dialogue.ask("The model's name there", &found)?,
+        (true, None) => dialogue.ask("The model's name there", "")?,
+        (false, None) => dialogue.ask("The model's name there (Enter for a sensible one)", "")?,
+    };
+    answer.model = (!named.is_empty()).then_some(named);
+    Ok(Some(answer))
+}
+
+/// What a start without any configuration would choose, and the name of a model that was found.
+async fn likely(sources: &Sources<'_>) -> (InitModel, Option<String>) {
+    let keyed = [
+        ("OPENAI_API_KEY", InitModel::Openai),
+        ("ANTHROPIC_API_KEY", InitModel::Anthropic),
+        ("GEMINI_API_KEY", InitModel::Gemini),
+    ];
+    if let Some((_, model)) = keyed.into_iter().find(|(variable, _)| has_variable(sources, variable)) {
+        return (model, None);
+    }
+    match satchel_models::find_ollama().await {
+        Some(found) => (InitModel::Ollama, found.model),
+        None => (InitModel::Offline, None),
+    }
+}
+
+fn provider_of(model: InitModel) -> Option<Provider> {
+    match model {
+        InitModel::Openai => Some(Provider::OpenAi),
+        InitModel::OpenaiResponses => Some(Provider::OpenAiResponses),
+        InitModel::Anthropic => Some(Provider::Anthropic),
+        InitModel::Gemini => Some(Provider::Gemini),
+        InitModel::Ollama => Some(Provider::Ollama),
+        InitModel::Offline => None,
+    }
+}
+
+fn has_variable(sources: &Sources<'_>, name: &str) -> bool {
+    sources.environment.iter().any(|(key, value)| key == name && !value.is_empty())
+}
+
+async fn check_model(answer: &ModelAnswer, sources: &Sources<'_>) -> Result<String, String> {
+    let ModelAnswer { provider, base_url, api_key, model } = answer.clone();
+    let from_environment = provider.key_variable().filter(|_| base_url.is_none()).and_then(|variable| {
+        let found = sources.environment.iter().find(|(key, _)| key == variable);
+        Some(SecretString::from(found?.1.to_str()?))
+    });
+    let api_key = api_key.or(from_environment);
+    let candidate = Candidate::Remote(Model { name: "main".to_owned(), provider, base_url, api_key, model });
+    let settings = candidate.settings().map_err(|error| error.to_string())?;
+    let Some(settings) = settings else { return Ok(candidate.title()) };
+    let remote = RemoteModel::new(settings, no_files()).map_err(|error| error.to_string())?;
+    remote.check().await.map_err(|error| error.reason)?;
+    Ok(candidate.title())
+}
+
+/// A platform whose token is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Platform {
+    Telegram,
+    Discord,
+}
+
+async fn token(
+    platform: Platform,
+    options: &InitOptions,
+    outside: &Config,
+    mut dialogue: Option<&mut Dialogue<'_>>,
+) -> anyhow::Result<Option<Token>> {
+    let (name, given, question) = match platform {
+        Platform::Telegram => {
+            ("Telegram", &options.telegram_token, "Telegram bot token from @BotFather (not shown; Enter for none)")
+        }
+        Platform::Discord => (
+            "Discord",
+            &options.discord_token,
+            "Discord bot token from the developer portal (not shown; Enter for none)",
+        ),
+    };
+    let http = platforms::client()?;
+    for _ in 0..TRIES {
+        let token = match (given, dialogue.as_deref_mut()) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(dialogue)) => dialogue.ask_secret(question)?,
+            (None, None) => None,
+        };
+        let Some(token) = token else { return Ok(None) };
+        let kept = Token { token: token.clone(), built: true };
+        if options.no_check {
+            return Ok(Some(kept));
+        }
+        let checked = match platform {
+            Platform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_ref(), &token).await,
+            Platform::Discord => platforms::discord_bot(&http, outside.discord.api_url.as_ref(), &token).await,
+        };
+        match (checked, dialogue.as_deref_mut()) {
+            (Ok(bot), Some(dialogue)) => {
+                dialogue.say(&format!("ok: {name} knows it as {bot}\n"))?;
+                return Ok(Some(kept));
+            }
+            (Ok(_), None) => return Ok(Some(kept)),
+            (Err(error), Some(dialogue)) if given.is_none() => {
+                dialogue.say(&format!("That did not work: {error}"))?;
+                // A wrong token helps nobody; one that could not be tried may be right.
+                if matches!(error, TokenError::NotAsked(_)) && dialogue.agrees("Write it all the same?")? {
+                    return Ok(Some(kept));
+                }
+            }
+            (Err(error), _) => bail!("{name}: {error}; nothing was written"),
+        }
+    }
+    bail!("{TRIES} times in vain: nothing was written")
+}
+
+/// Marks the tokens of platforms that this version can't serve, as the configuration says.
+fn leave_out_what_is_not_built(answers: &mut Answers, path: &Path, sources: &Sources<'_>) -> anyhow::Result<()> {
+    let loaded = config::load_text(path, &render(answers), sources)?;
+    for (section, token) in [("telegram", &mut answers.telegram), ("discord", &mut answers.discord)] {
+        if let Some(token) = token {
+            token.built = !loaded.is_not_built(section);
+        }
+    }
+    Ok(())
+}
+
+/// Writes the file so that only its owner can read it, at no moment anybody else, and never half of it.
+fn write(path: &Path, text: &str, replaces: bool) -> anyhow::Result<()> {
+    let failed = || format!("failed to write {}", path.display());
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written = |at: &Path| {
+        let mut file = options.open(at)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    if !replaces {
+        return match written(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(WrongUsage(format!("{} appeared meanwhile; --force replaces it", path.display())).into())
+            }
+            ended => ended.with_context(failed),
+        };
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let replaced = written(&beside).and_then(|()| fs::rename(&beside, path));
+    if replaced.is_err() {
+        // It holds secrets; that it may not be there is no further mistake.
+        let _gone = fs::remove_file(&beside);
+    }
+    replaced.with_context(failed)
+}

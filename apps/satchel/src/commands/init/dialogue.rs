@@ -1,0 +1,117 @@
+//! Questions and answers at a terminal, or line by line from a pipe. Secrets are not shown while they are typed.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use anyhow::{Context, bail};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use secrecy::SecretString;
+
+/// Wherever the owner sits.
+pub(super) struct Dialogue<'a> {
+    input: Box<dyn BufRead + 'a>,
+    out: &'a mut dyn Write,
+    /// The terminal's modes, where there is one, which are changed while a secret is typed.
+    terminal: Option<Termios>,
+}
+
+impl<'a> Dialogue<'a> {
+    /// Asks on `out` and reads standard input.
+    pub(super) fn with_stdin(out: &'a mut dyn Write) -> Self {
+        let stdin = io::stdin();
+        let terminal = stdin.is_terminal().then(|| tcgetattr(&stdin).ok()).flatten();
+        Self { input: Box::new(stdin.lock()), out, terminal }
+    }
+
+    /// Says something.
+    pub(super) fn say(&mut self, words: &str) -> anyhow::Result<()> {
+        writeln!(self.out, "{words}")?;
+        Ok(())
+    }
+
+    /// Asks for a line; an empty one is `default`.
+    pub(super) fn ask(&mut self, question: &str, default: &str) -> anyhow::Result<String> {
+        match default {
+            "" => write!(self.out, "{question}: ")?,
+            default => write!(self.out, "{question} [{default}]: ")?,
+        }
+        self.out.flush()?;
+        let mut line = String::new();
+        if self.input.read_line(&mut line).context("the answer can't be read")? == 0 {
+            writeln!(self.out)?;
+            bail!("no answer came: nothing was written");
+        }
+        let line = line.trim();
+        Ok(if line.is_empty() { default } else { line }.to_owned())
+    }
+
+    /// Asks for yes or no; anything else is no.
+    pub(super) fn agrees(&mut self, question: &str) -> anyhow::Result<bool> {
+        let answer = self.ask(&format!("{question} (y/n)"), "n")?;
+        Ok(answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes"))
+    }
+
+    /// Asks for a secret; an empty line is none.
+    pub(super) fn ask_secret(&mut self, question: &str) -> anyhow::Result<Option<SecretString>> {
+        write!(self.out, "{question}: ")?;
+        self.out.flush()?;
+        let typed = match self.terminal.clone() {
+            Some(modes) => {
+                let typed = self.type_hidden(modes);
+                writeln!(self.out)?;
+                typed?
+            }
+            None => {
+                let mut line = String::new();
+                if self.input.read_line(&mut line).context("the answer can't be read")? == 0 {
+                    bail!("no answer came: nothing was written");
+                }
+                line
+            }
+        };
+        let secret = typed.trim();
+        Ok((!secret.is_empty()).then(|| SecretString::from(secret)))
+    }
+
+    /// Reads a line that the terminal doesn't show. Keys that would end the process are read as what they are, so that
+    /// the terminal is never left without its echo.
+    fn type_hidden(&mut self, before: Termios) -> anyhow::Result<String> {
+        const CTRL_C: u8 = 3;
+        const CTRL_D: u8 = 4;
+        const ERASE: [u8; 2] = [8, 127];
+        let mut hidden = before.clone();
+        hidden.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        let _back = Restore::after(before, &hidden)?;
+        let mut typed = Vec::new();
+        loop {
+            let mut key = [0];
+            if self.input.read(&mut key).context("the answer can't be read")? == 0 {
+                bail!("no answer came: nothing was written");
+            }
+            match key[0] {
+                b'\r' | b'\n' => break,
+                CTRL_C | CTRL_D => bail!("stopped: nothing was written"),
+                key if ERASE.contains(&key) => drop(typed.pop()),
+                key => typed.push(key),
+            }
+        }
+        String::from_utf8(typed).ok().context("a secret is made of letters, digits and signs")
+    }
+}
+
+/// Gives the terminal its modes back.
+struct Restore(Termios);
+
+impl Restore {
+    fn after(before: Termios, changed: &Termios) -> anyhow::Result<Self> {
+        tcsetattr(io::stdin(), OptionalActions::Now, changed)
+            .context("the terminal can't be told to hide what is typed")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _gone = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
+}

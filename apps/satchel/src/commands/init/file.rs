@@ -1,0 +1,185 @@
+//! The configuration file that `init` writes: what was answered, and everything else that people change, as comments.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::models::{BUILT_IN, Provider};
+
+/// What is to be written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answers {
+    pub(super) model: Option<ModelAnswer>,
+    /// Where data lies already that would not be found there once this file is.
+    pub(super) data_dir: Option<PathBuf>,
+    pub(super) telegram: Option<Token>,
+    pub(super) discord: Option<Token>,
+}
+
+/// A model that a provider serves.
+#[derive(Debug, Clone)]
+pub(super) struct ModelAnswer {
+    pub(super) provider: Provider,
+    pub(super) base_url: Option<SecretString>,
+    /// `None` where the environment has it, or none is needed.
+    pub(super) api_key: Option<SecretString>,
+    pub(super) model: Option<String>,
+}
+
+/// A platform's token.
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub(super) token: SecretString,
+    /// Whether this version can use it; otherwise it is kept as a comment, so that the file is accepted.
+    pub(super) built: bool,
+}
+
+/// The name under which the model stands.
+const NAME: &str = "main";
+
+/// Writes the file. Lines of prose begin with "# " and a capital; a setting that is commented out begins with "#".
+pub(super) fn render(answers: &Answers) -> String {
+    let mut file = String::from(
+        "# Satchel's configuration. Every key may be left out; `satchel config show` prints what counts and why.\n\
+         # It holds secrets: keep it readable for yourself only. A secret can also stand in a file of its own, as in\n\
+         # `token_file: /run/secrets/telegram`, or in the environment, as in SATCHEL_TELEGRAM__TOKEN.\n\
+         # Editors complete and check this file. Make the schema with `satchel config schema > satchel.schema.json` and\n\
+         # take one # off the next line:\n## yaml-language-server: $schema=./satchel.schema.json\n\n",
+    );
+    file.push_str(&model(answers.model.as_ref()));
+    file.push_str("\n# Where everything is kept. A relative path counts from this file.\n");
+    match &answers.data_dir {
+        Some(directory) => {
+            let _ = writeln!(file, "storage:\n  data_dir: {}", quoted(&directory.display().to_string()));
+        }
+        None => file.push_str("#storage:\n#  data_dir: satchel-data\n"),
+    }
+    file.push_str(
+        "\n# The page. Beyond this machine it needs a token that visitors must know.\n\
+         #web:\n#  listen: 127.0.0.1:8787\n#  public_url: https://satchel.example.com\n#  token: \"a long phrase\"\n\n",
+    );
+    let people =
+        "#  # Who may talk to it; \"*\" is everybody.\n#  allow_users: [\"12345678\"]\n#  owners: [\"12345678\"]\n";
+    platform(&mut file, "telegram", "The bot's token from @BotFather.", answers.telegram.as_ref(), people);
+    let people = "#  # Who may talk to it; \"*\" is everybody. And where it answers without a mention.\n\
+                  #  allow_users: [\"123456789012345678\"]\n#  owners: [\"123456789012345678\"]\n#  channels: [\"*\"]\n";
+    platform(&mut file, "discord", "The bot's token from the developer portal.", answers.discord.as_ref(), people);
+    file.push_str(
+        "# How replies go out.\n\
+         #delivery:\n#  max_age: 24h\n#  on_doubt: resend\n\
+         \n# How far one turn may go.\n\
+         #turn:\n#  model_calls: 25\n#  tool_calls: 80\n#  steering: inject\n\
+         \n# What is taken from people.\n\
+         #attachments:\n#  max_inbound_file_bytes: 2GiB\n#  max_inbound_files_per_turn: 20\n\
+         \n# Figures for Prometheus, at /metrics of an address of their own; the page has them too.\n\
+         #metrics:\n#  listen: 127.0.0.1:9187\n",
+    );
+    file
+}
+
+fn model(answer: Option<&ModelAnswer>) -> String {
+    let mut section = String::from("# The model that answers.\n");
+    let Some(answer) = answer else {
+        let _ = write!(
+            section,
+            "model: {BUILT_IN}\n# A real one looks like this; take `model: {BUILT_IN}` out, then.\n\
+             #models:\n#  {NAME}:\n#    provider: anthropic\n#    api_key: \"sk-ant-...\"\n"
+        );
+        return section;
+    };
+    let ModelAnswer { provider, base_url, api_key, model } = answer;
+    let _ = write!(section, "model: {NAME}\nmodels:\n  {NAME}:\n    provider: {}\n", provider.word());
+    if let Some(url) = base_url {
+        let _ = writeln!(section, "    base_url: {}", quoted(url.expose_secret()));
+    }
+    match model {
+        Some(model) => {
+            let _ = writeln!(section, "    model: {}", quoted(model));
+        }
+        None => section
+            .push_str("    # The provider's default; another is named like this:\n#    model: \"name-of-a-model\"\n"),
+    }
+    match (api_key, provider.key_variable()) {
+        (Some(key), _) => {
+            let _ = writeln!(section, "    api_key: {}", quoted(key.expose_secret()));
+        }
+        (None, Some(variable)) if base_url.is_none() => {
+            let _ = writeln!(section, "    # The key is taken from {variable} in the environment.");
+        }
+        (None, _) => {}
+    }
+    section
+}
+
+fn platform(file: &mut String, name: &str, whose: &str, token: Option<&Token>, people: &str) {
+    let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
+    match token {
+        Some(Token { token, built: true }) => {
+            let _ = write!(file, "# {title}.\n{name}:\n  # {whose}\n  token: {}\n", quoted(token.expose_secret()));
+        }
+        Some(Token { token, built: false }) => {
+            let token = quoted(token.expose_secret());
+            let _ = write!(
+                file,
+                "# {title}. This version can't serve it yet; the token waits here as a comment.\n#{name}:\n#  token: {token}\n"
+            );
+        }
+        None => {
+            let _ = write!(file, "# {title}. {whose}\n#{name}:\n#  token: \"...\"\n");
+        }
+    }
+    let _ = writeln!(file, "{people}");
+}
+
+/// Text as YAML's double-quoted scalar, of which JSON's string is a form.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers() -> Answers {
+        let secret = |text: &str| SecretString::from(text);
+        Answers {
+            model: Some(ModelAnswer {
+                provider: Provider::OpenAi,
+                base_url: Some(secret("http://box:8000/v1/")),
+                api_key: Some(secret("sk-\"quoted\" # key")),
+                model: Some("llama: 3".to_owned()),
+            }),
+            data_dir: Some("/home/ann/.local/share/satchel".into()),
+            telegram: Some(Token { token: secret("123:abc"), built: true }),
+            discord: Some(Token { token: secret("x.y.z"), built: false }),
+        }
+    }
+
+    /// The file with every setting that is commented out put into force.
+    fn uncommented(file: &str) -> String {
+        let is_prose = |rest: &str| rest.starts_with('#') || (rest.starts_with(' ') && !rest.starts_with("  "));
+        let line = |line: &str| match line.strip_prefix('#') {
+            Some(rest) if !is_prose(rest) => rest.to_owned(),
+            _ => line.to_owned(),
+        };
+        file.lines().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_it_writes_is_accepted_by_the_schema_with_and_without_its_comments() {
+        let keyless = ModelAnswer { provider: Provider::Gemini, base_url: None, api_key: None, model: None };
+        let cases = [Answers::default(), answers(), Answers { model: Some(keyless), ..Answers::default() }];
+        for answers in cases {
+            let file = render(&answers);
+            crate::config::schema::tests::assert_accepted(&file);
+            let all = uncommented(&file).replace("model: offline\n", "");
+            assert!(all.lines().filter(|line| !line.trim_start().starts_with('#')).count() > 30, "{all}");
+            crate::config::schema::tests::assert_accepted(&all);
+        }
+    }
+
+    #[test]
+    fn the_file_reads_well() {
+        insta::assert_snapshot!(render(&answers()));
+    }
+}

@@ -1,0 +1,227 @@
+//! `satchel run`: serves every channel that is configured until it is told to stop.
+
+use std::{
+    io::Write,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use anyhow::Context;
+use satchel_local::LocalBus;
+use satchel_ports::{Channel, EventBus, Ledger};
+use satchel_routing::tables;
+use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+    task::{JoinSet, block_in_place},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{WrongUsage, chat::WATCHED};
+use crate::{
+    build::{Behaviour, Ports, Satchel, build},
+    config::Config,
+    metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredModel},
+    models::{self, Decision},
+    stores::Stores,
+    upkeep,
+};
+
+/// The channels that this process can host.
+const CHANNELS: [&str; 1] = ["web"];
+
+/// Whether anything is there to be served.
+///
+/// # Errors
+/// When nothing is, with what can be done about it.
+pub fn check(config: &Config) -> Result<(), WrongUsage> {
+    match config.web.listen {
+        Some(_) => Ok(()),
+        None => Err(WrongUsage(
+            "there is nothing to serve: `web.listen` is off and no platform is configured; set `web.listen` to an \
+             address such as 127.0.0.1:8787, or talk in the terminal with `satchel chat`"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Serves until SIGTERM or SIGINT; then finishes what is being sent and leaves the rest in the ledger. A second signal
+/// ends at once.
+///
+/// # Errors
+/// When something can't be started, or breaks down, or a second signal came.
+pub async fn run(
+    config: &Config,
+    stores: Stores,
+    decision: &Decision,
+    out: &mut (dyn Write + Send),
+) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    let at_once = stop_on_signals(&stop)?;
+    let figures = Figures::new(&CHANNELS);
+    let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    if let Some(address) = config.metrics.listen {
+        let listener = metrics::page::listen(address).await?;
+        tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
+        let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&stores.ledger));
+        let text: metrics::page::Text = Arc::new(move || {
+            let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&ledger));
+            Box::pin(async move { figures.text(&*ledger).await })
+        });
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            metrics::page::serve(listener, text, stop).await;
+            Ok(())
+        });
+    }
+    let address = serve(config, &stores, decision, &figures, &mut tasks, &stop).await?;
+    let (kept, stopping) = (stores.upkeep(), stop.clone());
+    tasks.spawn(async move {
+        upkeep::run(kept, stopping).await;
+        Ok(())
+    });
+    greet(config, decision, address, out)?;
+    tokio::select! {
+        biased;
+        () = at_once.cancelled() => {
+            anyhow::bail!("stopped at once; what was being sent is checked at the next start")
+        }
+        ended = all_ended(&mut tasks, &stop) => ended,
+    }
+}
+
+/// Puts everything together and begins to work; answers with the page's address.
+async fn serve(
+    config: &Config,
+    stores: &Stores,
+    decision: &Decision,
+    figures: &Arc<Figures>,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<SocketAddr>> {
+    let measured = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(figures), name)) as _;
+    let model = models::open(decision, &stores.blobs, WATCHED, &measured)?;
+    let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(figures)));
+    let page = match web_settings(config, decision, figures, &stores.ledger) {
+        Some(settings) => {
+            let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(told)?;
+            Some((settings, Arc::new(channel)))
+        }
+        None => None,
+    };
+    let channels = page.iter().map(|(_, channel)| {
+        let channel = Arc::clone(channel) as Arc<dyn Channel>;
+        Arc::new(MeasuredChannel::new(channel, Arc::clone(figures))) as _
+    });
+    let ports = Ports {
+        ledger: Arc::clone(&stores.ledger),
+        blobs: Arc::clone(&stores.blobs),
+        workspace: Arc::new(stores.workspace.clone()),
+        bus: Arc::clone(&bus),
+        model,
+        speech: None,
+        channels: channels.collect(),
+        tools: Vec::new(),
+    };
+    let Satchel { inbound, lanes } = build(ports, Behaviour::of(config));
+    let mut address = None;
+    if let Some((settings, channel)) = page {
+        let (ledger, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.blobs));
+        let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(told)?;
+        address = Some(server.address());
+        let stop = stop.clone();
+        tasks.spawn(async move { server.serve(stop).await.context("the web page broke down") });
+    }
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        lanes.run(stop).await;
+        Ok(())
+    });
+    Ok(address)
+}
+
+fn web_settings(
+    config: &Config,
+    decision: &Decision,
+    figures: &Arc<Figures>,
+    ledger: &Arc<dyn Ledger>,
+) -> Option<WebSettings> {
+    let (figures, ledger) = (Arc::clone(figures), Arc::clone(ledger));
+    let files = config.attachments.max_inbound_files_per_turn;
+    Some(WebSettings {
+        listen: config.web.listen?,
+        public_url: config.web.public_url.clone(),
+        token: config.web.token.clone(),
+        capabilities: tables::web(),
+        file_bytes: config.attachments.max_inbound_file_bytes,
+        files_per_message: usize::try_from(files).unwrap_or(usize::MAX),
+        key_file: config.storage.data_dir.join("web-key"),
+        model: decision.title(),
+        // The page asks for text from within a request and can't wait as a future does.
+        metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(figures.text(&*ledger))))),
+    })
+}
+
+/// Settings that can't be followed are a wrong configuration; whatever else goes wrong is a failure.
+fn told(error: WebError) -> anyhow::Error {
+    match error {
+        WebError::Settings(words) => WrongUsage(words).into(),
+        error => anyhow::Error::new(error).context("the web page can't be served"),
+    }
+}
+
+/// Waits until everything has ended. Whatever ends before it is told to takes the rest along.
+async fn all_ended(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut first = Ok(());
+    while let Some(ended) = tasks.join_next().await {
+        let ended = ended.context("a part of the process broke down").flatten();
+        let unasked = !stop.is_cancelled();
+        stop.cancel();
+        match ended {
+            Ok(()) if unasked => tracing::warn!("a part of the process ended by itself; the rest stops too"),
+            Ok(()) => {}
+            Err(error) if first.is_ok() => first = Err(error),
+            Err(error) => tracing::error!(error = format!("{error:#}"), "something else broke down while stopping"),
+        }
+    }
+    first
+}
+
+/// The first signal asks for a stop in good order; at the second the returned token is cancelled.
+fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken> {
+    let mut terminate = signal(SignalKind::terminate()).context("signals can't be heard")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("signals can't be heard")?;
+    let at_once = CancellationToken::new();
+    let (stop, second) = (stop.clone(), at_once.clone());
+    tokio::spawn(async move {
+        let mut told = async || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        told().await;
+        tracing::info!("stopping: what is being sent is finished first; a second signal stops at once");
+        stop.cancel();
+        told().await;
+        second.cancel();
+    });
+    Ok(at_once)
+}
+
+/// The one line for a person: where it is, who answers, where everything is kept.
+fn greet(config: &Config, decision: &Decision, address: Option<SocketAddr>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(address) = address else { return Ok(()) };
+    let port = address.port();
+    let shown = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("http://localhost:{port}/ and this machine's other addresses"),
+        IpAddr::V6(ip) if ip.is_unspecified() => format!("http://localhost:{port}/ and this machine's other addresses"),
+        _ => format!("http://{address}/"),
+    };
+    tracing::info!(%address, "the page is served");
+    let data = config.storage.data_dir.display();
+    writeln!(out, "Satchel is at {shown} · {} · data in {data} · Ctrl-C stops it", decision.title())?;
+    out.flush()?;
+    Ok(())
+}

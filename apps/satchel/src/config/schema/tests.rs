@@ -1,0 +1,163 @@
+//! The schema and the reader say the same: about keys, and about values as far as a schema can.
+
+use std::collections::BTreeSet;
+
+use boon::{Compiler, SchemaIndex, Schemas};
+
+use super::*;
+use crate::config::{load_text, origin::Problems};
+
+const EVERY_KEY: &str = include_str!("../tests/every_key.yaml");
+
+/// The compiled schema, as an editor uses it.
+struct Editor {
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+impl Editor {
+    fn new() -> Self {
+        let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
+        compiler.add_resource("satchel.schema.json", schema()).unwrap();
+        let index = compiler.compile("satchel.schema.json", &mut schemas).unwrap();
+        Self { schemas, index }
+    }
+
+    fn complaint(&self, yaml: &str) -> Option<String> {
+        // As YAML 1.2 has it, and with it the editors: `off` is text.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let value: Value = serde_saphyr::from_str_with_options(yaml, options).unwrap();
+        self.schemas.validate(&value, self.index).err().map(|error| format!("{error:#}"))
+    }
+}
+
+/// For whoever writes configuration files.
+pub(crate) fn assert_accepted(yaml: &str) {
+    assert_eq!(Editor::new().complaint(yaml), None, "{yaml}");
+    assert!(reader_says(yaml).is_ok(), "{yaml}: {}", reader_says(yaml).unwrap_err());
+}
+
+fn reader_says(yaml: &str) -> Result<(), Problems> {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("secret"), "s").unwrap();
+    let path = directory.path().join("satchel.yaml");
+    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    load_text(&path, yaml, &sources).map(drop)
+}
+
+/// Every key of the schema, a secret's file left out, because the reader counts the two as one.
+fn keys(section: &Value, at: &str, found: &mut BTreeSet<String>) {
+    let mut inner: Vec<(&str, &Value)> = Vec::new();
+    if let Some(properties) = section["properties"].as_object() {
+        inner.extend(properties.iter().map(|(name, value)| (name.as_str(), value)));
+    }
+    if section["additionalProperties"].is_object() {
+        inner.push((NAME, &section["additionalProperties"]));
+    }
+    for (name, value) in inner {
+        let key = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+        let is_section = value.get("properties").is_some() || value["additionalProperties"].is_object();
+        match is_section {
+            true => keys(value, &key, found),
+            false => drop(found.insert(key)),
+        }
+    }
+}
+
+#[test]
+fn the_schema_has_the_readers_keys_and_no_others() {
+    let mut found = BTreeSet::new();
+    keys(&schema(), "", &mut found);
+    let mut known = BTreeSet::new();
+    for field in fields() {
+        if field.kind == Kind::Secret {
+            known.insert(format!("{}_file", field.key));
+        }
+        known.insert(field.key);
+    }
+    assert_eq!(found, known);
+    assert!(known.contains("models.NAME.api_key_file") && known.len() > 55, "{}", known.len());
+}
+
+#[test]
+fn every_key_and_section_is_described_and_nothing_else_is() {
+    let mut named = BTreeSet::new();
+    for field in fields() {
+        let names: Vec<&str> = field.key.split('.').collect();
+        named.extend((1..=names.len()).map(|depth| names[..depth].join(".")));
+    }
+    let described: BTreeSet<String> = DESCRIPTIONS.iter().map(|(key, _)| (*key).to_owned()).collect();
+    assert_eq!(described, named);
+    for (key, words) in DESCRIPTIONS {
+        assert!(words.ends_with('.') && words.len() > 5, "{key}: {words:?}");
+    }
+}
+
+#[test]
+fn what_can_be_given_is_accepted() {
+    for yaml in [
+        EVERY_KEY,
+        "{}\n",
+        "model: [a, offline]\nmodels:\n  a: { provider: gemini }\n",
+        "telegram:\n  # token: x\nturn:\n",
+        "web: { listen: off }\n",
+        "web: { listen: '[::1]:80' }\n",
+        "workspace: { quota: 5 }\n",
+        "workspace: { quota: 10 kb }\n",
+        "delivery: { max_age: 2d }\n",
+        "storage: { database_url: 'postgres://u@h/d', blobs_url: 's3://b' }\nbus: { url: 'nats://h' }\n",
+    ] {
+        assert_accepted(yaml);
+    }
+}
+
+#[test]
+fn what_is_refused_is_marked_in_the_editor_too() {
+    let editor = Editor::new();
+    for yaml in [
+        "telegram:\n  tokn: x\n",
+        "modle: x\n",
+        "storage: here\n",
+        "models: [a]\n",
+        "model: 4\n",
+        "model: []\n",
+        "turn: { model_calls: 0 }\n",
+        "turn: { model_calls: lots }\n",
+        "turn: { model_calls: 2.5 }\n",
+        "delivery: { max_age: 24 }\n",
+        "delivery: { max_age: soon }\n",
+        "delivery: { max_age: 0s }\n",
+        "delivery: { pace: fast }\n",
+        "workspace: { quota: 2 gigs }\n",
+        "workspace: { quota: 0 }\n",
+        "tools: { confirm: [dangerous] }\n",
+        "telegram: { api_url: telegram.org }\n",
+        "telegram: { token: ' ' }\n",
+        "storage: { database_url: 'mysql://x' }\n",
+        "storage: { blobs_url: 'file:' }\n",
+        "bus: { url: 'amqp://x' }\n",
+        "web: { listen: localhost }\n",
+        "models: { a: { provider: openia } }\n",
+        "models: { a: { model: x } }\n",
+        "models: { 'a.b': { provider: offline } }\n",
+        "schedules: daily\n",
+    ] {
+        assert!(editor.complaint(yaml).is_some(), "{yaml}");
+        assert!(reader_says(yaml).is_err(), "{yaml}");
+    }
+}
+
+#[test]
+fn the_defaults_are_those_that_count() {
+    let schema = schema();
+    let default = |section: &str, key: &str| schema["properties"][section]["properties"][key]["default"].clone();
+    assert_eq!(default("delivery", "max_age"), json!("24h"));
+    assert_eq!(default("turn", "model_calls"), json!(25));
+    assert_eq!(default("web", "listen"), json!("127.0.0.1:8787"));
+    assert_eq!(default("metrics", "listen"), json!("off"));
+    assert_eq!(default("tools", "confirm"), json!(["privileged"]));
+    assert_eq!(
+        schema["properties"]["models"]["additionalProperties"]["properties"]["provider"]["default"],
+        Value::Null
+    );
+}

@@ -1,0 +1,177 @@
+//! The figures for operators: counted by wrappers around the ports, told as OpenMetrics text.
+//!
+//! Nothing that decides knows of them. Label values come from short lists, so that nobody outside can make series grow.
+
+mod bus;
+mod channel;
+mod model;
+pub mod page;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    registry::{Registry, Unit},
+};
+use satchel_ports::{Ledger, ledger::OutboxQuery};
+use tokio::time::timeout;
+
+pub use self::{bus::MeasuredBus, channel::MeasuredChannel, model::MeasuredModel};
+
+/// What the text is, as HTTP says it.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How long a scrape waits for the ledger; after it the figure that comes from there is unknown.
+const LEDGER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The upper bounds of durations, in seconds: from a local answer to a model that thinks for minutes.
+const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// What a label says when its value is none of those that are expected.
+const OTHER: &str = "other";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfChannel {
+    channel: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTurn {
+    channel: String,
+    ending: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPart {
+    channel: String,
+    kind: &'static str,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfAttempt {
+    channel: String,
+    kind: &'static str,
+    answer: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfBytes {
+    channel: String,
+    direction: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfModel {
+    model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfModelCall {
+    model: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTokens {
+    model: String,
+    direction: &'static str,
+}
+
+type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// All figures of this process.
+#[derive(Debug)]
+pub struct Figures {
+    registry: Registry,
+    channels: Vec<String>,
+    messages: Family<OfChannel, Counter>,
+    turns: Family<OfTurn, Counter>,
+    parts: Family<OfPart, Counter>,
+    attempts: Family<OfAttempt, Counter>,
+    attempt_seconds: Durations<OfChannel>,
+    bytes: Family<OfBytes, Counter>,
+    oldest_part_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
+    model_calls: Family<OfModelCall, Counter>,
+    model_first_piece_seconds: Durations<OfModel>,
+    model_answer_seconds: Durations<OfModel>,
+    model_tokens: Family<OfTokens, Counter>,
+}
+
+impl Figures {
+    /// Nothing has happened yet. `channels` are those that this process hosts.
+    #[must_use]
+    pub fn new(channels: &[&str]) -> Arc<Self> {
+        let mut figures = Self {
+            registry: Registry::with_prefix("satchel"),
+            channels: channels.iter().map(|name| (*name).to_owned()).collect(),
+            messages: Family::default(),
+            turns: Family::default(),
+            parts: Family::default(),
+            attempts: Family::default(),
+            attempt_seconds: durations(),
+            bytes: Family::default(),
+            oldest_part_seconds: Gauge::default(),
+            model_calls: Family::default(),
+            model_first_piece_seconds: durations(),
+            model_answer_seconds: durations(),
+            model_tokens: Family::default(),
+        };
+        figures.register();
+        Arc::new(figures)
+    }
+
+    fn register(&mut self) {
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        let of = &mut self.registry;
+        of.register("build", "The program that runs", version);
+        of.register("messages", "Messages that were stored", self.messages.clone());
+        of.register("turns", "Turns that are complete, by how they ended", self.turns.clone());
+        of.register("parts", "Parts of replies, by the state that they came to", self.parts.clone());
+        of.register("attempts", "Sends and edits, by what the platform answered", self.attempts.clone());
+        let seconds = || Unit::Seconds;
+        let took = self.attempt_seconds.clone();
+        of.register_with_unit("attempt_duration", "How long a send or an edit took", seconds(), took);
+        let help = "Bytes of files that came in from people or went out to them";
+        of.register_with_unit("file", help, Unit::Bytes, self.bytes.clone());
+        let help = "The age of the oldest part of a reply that is under way; 0 when there is none";
+        of.register_with_unit("oldest_part_age", help, seconds(), self.oldest_part_seconds.clone());
+        of.register("model_calls", "Questions to a model, by how the answer ended", self.model_calls.clone());
+        let help = "How long a model took until the first piece of its answer";
+        of.register_with_unit("model_first_piece", help, seconds(), self.model_first_piece_seconds.clone());
+        let help = "How long a model took for a whole answer";
+        of.register_with_unit("model_answer", help, seconds(), self.model_answer_seconds.clone());
+        of.register("model_tokens", "Tokens that a model read and wrote", self.model_tokens.clone());
+    }
+
+    /// All figures as text, with the oldest part asked of the ledger now.
+    pub async fn text(&self, ledger: &dyn Ledger) -> String {
+        let oldest = OutboxQuery { under_way: true, limit: Some(1), ..OutboxQuery::default() };
+        let age = match timeout(LEDGER_PATIENCE, ledger.outbox(&oldest)).await {
+            Ok(Ok(parts)) => parts.first().map_or(0.0, |part| ledger.now().since(part.created_at).as_secs_f64()),
+            Ok(Err(_)) | Err(_) => f64::NAN,
+        };
+        self.oldest_part_seconds.set(age);
+        let mut written = String::new();
+        text::encode(&mut written, &self.registry).expect("text can be written to a string");
+        written
+    }
+
+    /// The channel's name where it is one that this process hosts.
+    fn channel(&self, name: &str) -> String {
+        self.channels.iter().find(|known| *known == name).map_or_else(|| OTHER.to_owned(), Clone::clone)
+    }
+}
+
+/// The word of the list that `value` is, or [`OTHER`].
+fn one_of(value: &str, words: &[&'static str]) -> &'static str {
+    words.iter().find(|word| **word == value).copied().unwrap_or(OTHER)
+}
+
+fn durations<L: Clone + std::hash::Hash + Eq>() -> Durations<L> {
+    Family::new_with_constructor(|| Histogram::new(SECONDS))
+}

@@ -1,0 +1,95 @@
+//! Counts what is told on the bus, and makes a span of each turn. It is counted where it is published: a subscriber may
+//! lose events or get them twice.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use satchel_domain::TurnId;
+use satchel_ports::{BusError, Event, EventBus, event_bus::EventStream};
+use tracing::{Span, field::Empty};
+
+use super::{Figures, OfChannel, OfPart, OfTurn, one_of};
+
+const ENDINGS: [&str; 5] = ["done", "budget", "cancelled", "model_failed", "crashed"];
+pub(super) const KINDS: [&str; 6] = ["text", "voice", "file", "album", "notice", "withdraw"];
+const STATES: [&str; 7] = ["pending", "sending", "waiting", "in_doubt", "sent", "failed", "replaced"];
+
+/// How many turns are followed at once; a message that was injected into another turn leaves one that never ends.
+const FOLLOWED: usize = 1_000;
+
+/// A bus that counts.
+pub struct MeasuredBus {
+    inner: Arc<dyn EventBus>,
+    figures: Arc<Figures>,
+    /// The turns that have begun, where somebody wants their spans.
+    turns: Mutex<HashMap<TurnId, Span>>,
+}
+
+impl MeasuredBus {
+    /// Counts what goes over `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn EventBus>, figures: Arc<Figures>) -> Self {
+        Self { inner, figures, turns: Mutex::default() }
+    }
+
+    /// Begins a turn's span when its message is stored, and ends it with the turn.
+    fn follow(&self, event: &Event) {
+        let turns = || self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::MessageReceived { conversation, turn } => {
+                let span = tracing::debug_span!("turn", turn.id = %turn, chat.id = %conversation, ending = Empty);
+                if !span.is_disabled() {
+                    let mut turns = turns();
+                    if turns.len() >= FOLLOWED {
+                        turns.clear();
+                    }
+                    turns.entry(*turn).or_insert(span);
+                }
+            }
+            Event::TurnCompleted { turn, ending, .. } => {
+                if let Some(span) = turns().remove(turn) {
+                    span.record("ending", one_of(ending, &ENDINGS));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&self, event: &Event) {
+        let channel = self.figures.channel(event.conversation().channel().as_str());
+        match event {
+            Event::MessageReceived { .. } => {
+                self.figures.messages.get_or_create(&OfChannel { channel }).inc();
+            }
+            Event::TurnCompleted { ending, .. } => {
+                let ending = one_of(ending, &ENDINGS);
+                self.figures.turns.get_or_create(&OfTurn { channel, ending }).inc();
+            }
+            Event::DeliveryPart { kind, state, .. } => {
+                let (kind, state) = (one_of(kind, &KINDS), one_of(state, &STATES));
+                self.figures.parts.get_or_create(&OfPart { channel, kind, state }).inc();
+            }
+            Event::TextDelta { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::ResponseBinary { .. } => {}
+        }
+    }
+}
+
+#[async_trait]
+#[warn(clippy::missing_trait_methods)]
+impl EventBus for MeasuredBus {
+    async fn publish(&self, event: Event) -> Result<(), BusError> {
+        self.count(&event);
+        self.follow(&event);
+        self.inner.publish(event).await
+    }
+
+    async fn subscribe(&self) -> Result<EventStream, BusError> {
+        self.inner.subscribe().await
+    }
+}

@@ -1,0 +1,326 @@
+//! What the wrappers count, seen as a scraper sees it.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use satchel_domain::{
+    Attachment, AttachmentId, ChannelName, ConversationId, FileReference, Filename, Media, MessageRef,
+    OutgoingResponse, Part, PartContent, PartId, PartState, Sha256, Source, Timestamp, TurnId, Visibility,
+    delivery::SendError,
+    part::{FileForm, FileItem},
+};
+use satchel_local::{LocalBus, Script, ScriptedModel};
+use satchel_ports::{
+    Channel, Event, EventBus, FetchError, IncomingFile, LanguageModel, LedgerError, MockChannel, MockLedger,
+    ModelRequest, PartToSend, StoredBlob,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::*;
+
+fn conversation(name: &str) -> ConversationId {
+    name.parse().unwrap()
+}
+
+fn turn() -> TurnId {
+    TurnId(Uuid::nil())
+}
+
+/// A ledger whose oldest part under way was planned so many seconds ago.
+fn ledger(age: Option<u64>) -> MockLedger {
+    let mut ledger = MockLedger::new();
+    ledger.expect_now().returning(|| Timestamp(1_000_000));
+    ledger.expect_outbox().withf(|query| query.under_way && query.limit == Some(1)).returning(move |_| {
+        let part = age.map(|age| Part {
+            id: PartId(Uuid::nil()),
+            conversation: conversation("web:a"),
+            turn: turn(),
+            position: 0,
+            content: PartContent::of_text("x"),
+            state: PartState::Pending,
+            attempts: 0,
+            first_attempt_at: None,
+            labelled: false,
+            target: None,
+            reply_to: None,
+            created_at: Timestamp(1_000_000 - i64::try_from(age).unwrap() * 1000),
+        });
+        Ok(part.into_iter().collect())
+    });
+    ledger
+}
+
+/// The lines of the text that hold a sample, without those of the buckets and those that count nothing yet.
+async fn samples(figures: &Figures) -> Vec<String> {
+    let text = figures.text(&ledger(None)).await;
+    let wanted = |line: &&str| {
+        !line.starts_with('#')
+            && !line.contains("_bucket")
+            && !line.contains("seconds_sum")
+            && !line.contains("build_info")
+    };
+    text.lines().filter(wanted).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn what_is_published_is_counted_and_still_published() {
+    let figures = Figures::new(&["web"]);
+    let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
+    let mut heard = bus.subscribe().await.unwrap();
+    let delivered = |conversation: ConversationId, kind: &str, state: &str| Event::DeliveryPart {
+        conversation,
+        turn: turn(),
+        part: PartId(Uuid::nil()),
+        kind: kind.to_owned(),
+        state: state.to_owned(),
+        reason: None,
+    };
+    let completed = |conversation: ConversationId, ending: &str| Event::TurnCompleted {
+        conversation,
+        turn: turn(),
+        ending: ending.to_owned(),
+        response: OutgoingResponse::default(),
+    };
+    let web = conversation("web:a");
+    let events = [
+        Event::MessageReceived { conversation: web.clone(), turn: turn() },
+        completed(web.clone(), "done"),
+        completed(conversation("web:b"), "done"),
+        completed(web.clone(), "model_failed"),
+        delivered(web.clone(), "text", "sent"),
+        delivered(web.clone(), "file", "in_doubt"),
+        delivered(web, "file", "failed"),
+        // Whatever a later version or a stranger writes, the number of series stays bounded.
+        delivered(conversation("elsewhere:1"), "hologram", "evaporated"),
+    ];
+    for event in events.clone() {
+        bus.publish(event).await.unwrap();
+    }
+    for event in events {
+        assert_eq!(heard.next().await, Some(event));
+    }
+    let mut samples = samples(&figures).await;
+    samples.sort();
+    assert_eq!(
+        samples,
+        [
+            r#"satchel_messages_total{channel="web"} 1"#,
+            "satchel_oldest_part_age_seconds 0.0",
+            r#"satchel_parts_total{channel="other",kind="other",state="other"} 1"#,
+            r#"satchel_parts_total{channel="web",kind="file",state="failed"} 1"#,
+            r#"satchel_parts_total{channel="web",kind="file",state="in_doubt"} 1"#,
+            r#"satchel_parts_total{channel="web",kind="text",state="sent"} 1"#,
+            r#"satchel_turns_total{channel="web",ending="done"} 2"#,
+            r#"satchel_turns_total{channel="web",ending="model_failed"} 1"#,
+        ]
+    );
+}
+
+fn file(bytes: u64) -> PartContent {
+    let attachment = Attachment {
+        id: AttachmentId(Uuid::nil()),
+        number: 1,
+        conversation: conversation("web:a"),
+        source: Source::Tool,
+        filename: Filename::from_untrusted("a.bin"),
+        mime: "application/octet-stream".to_owned(),
+        bytes,
+        sha256: Sha256([0; 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    };
+    PartContent::File(FileItem { attachment, form: FileForm::Document, caption: String::new() })
+}
+
+#[tokio::test]
+async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
+    let mut inner = MockChannel::new();
+    inner.expect_name().returning(|| ChannelName::new("web").unwrap());
+    let mut answers = vec![
+        Ok(vec![MessageRef("1".into())]),
+        Err(SendError::InDoubt { reason: "reset".into() }),
+        Err(SendError::NotSent { retry_after_ms: None, reason: "429".into() }),
+    ];
+    inner.expect_send().returning(move |_| answers.pop().unwrap());
+    inner.expect_edit().returning(|_, _| Err(SendError::Forbidden { reason: "blocked".into() }));
+    inner.expect_fetch().returning(|reference| match reference.locator.as_str() {
+        "stream" => Ok(IncomingFile::Bytes {
+            bytes: None,
+            content: Box::pin(stream::iter([Ok(Bytes::from_static(b"12345")), Ok(Bytes::from_static(b"67"))])),
+        }),
+        "stored" => Ok(IncomingFile::Stored(StoredBlob {
+            sha256: Sha256([0; 32]),
+            bytes: 100,
+            mime: "text/plain".into(),
+            media: Media::default(),
+        })),
+        _ => Err(FetchError::Refused { reason: "gone".into() }),
+    });
+    let figures = Figures::new(&["web"]);
+    let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&figures));
+    let part = |content| PartToSend {
+        part: PartId(Uuid::nil()),
+        turn: turn(),
+        conversation: conversation("web:a"),
+        content,
+        reply_to: None,
+    };
+    for _ in 0..3 {
+        let _whatever = channel.send(&part(file(1_000))).await;
+    }
+    let _refused = channel.edit(&MessageRef("1".into()), &part(PartContent::of_text("x"))).await;
+    for locator in ["stream", "stored", "gone"] {
+        let reference = FileReference {
+            locator: locator.to_owned(),
+            filename: Filename::from_untrusted("a"),
+            mime: None,
+            bytes: None,
+            caption: String::new(),
+            stored: None,
+        };
+        if let Ok(IncomingFile::Bytes { content, .. }) = channel.fetch(&reference).await {
+            let pieces: Vec<Bytes> = content.try_collect().await.unwrap();
+            assert_eq!(pieces.concat(), b"1234567", "the bytes are the same");
+        }
+    }
+    let mut samples = samples(&figures).await;
+    samples.sort();
+    assert_eq!(
+        samples,
+        [
+            r#"satchel_attempt_duration_seconds_count{channel="web"} 4"#,
+            r#"satchel_attempts_total{channel="web",kind="file",answer="in_doubt"} 1"#,
+            r#"satchel_attempts_total{channel="web",kind="file",answer="not_sent"} 1"#,
+            r#"satchel_attempts_total{channel="web",kind="file",answer="sent"} 1"#,
+            r#"satchel_attempts_total{channel="web",kind="text",answer="forbidden"} 1"#,
+            r#"satchel_file_bytes_total{channel="web",direction="in"} 107"#,
+            r#"satchel_file_bytes_total{channel="web",direction="out"} 1000"#,
+            "satchel_oldest_part_age_seconds 0.0",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_counted_by_how_its_answers_end() {
+    let script = r#"{"answers": [
+        {"pieces": [{"wait_ms": 300}, {"text": "a"}, {"wait_ms": 2000}, {"text": "b"},
+                    {"usage": {"input_tokens": 11, "output_tokens": 7}}]},
+        {"refuse": {"reason": "overloaded", "retryable": true}},
+        {"pieces": [{"text": "half"}, "break_off"]},
+        {"pieces": [{"text": "never read"}, {"wait_ms": 60000}, {"text": "never read"}]}
+    ]}"#;
+    let script: Script = serde_json::from_str(script).unwrap();
+    let figures = Figures::new(&[]);
+    let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&figures), "main");
+    let request = || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]) };
+    let whole = model.stream(request()).await.unwrap();
+    assert_eq!(whole.filter(|event| std::future::ready(event.is_ok())).count().await, 4);
+    assert!(model.stream(request()).await.is_err());
+    assert!(model.stream(request()).await.unwrap().count().await >= 1);
+    let mut dropped = model.stream(request()).await.unwrap();
+    dropped.next().await;
+    drop(dropped);
+
+    let text = figures.text(&ledger(None)).await;
+    for line in [
+        r#"satchel_model_calls_total{model="main",outcome="done"} 1"#,
+        r#"satchel_model_calls_total{model="main",outcome="failed"} 2"#,
+        r#"satchel_model_calls_total{model="main",outcome="stopped"} 1"#,
+        r#"satchel_model_tokens_total{model="main",direction="input"} 11"#,
+        r#"satchel_model_tokens_total{model="main",direction="output"} 7"#,
+        r#"satchel_model_first_piece_seconds_count{model="main"} 3"#,
+        r#"satchel_model_first_piece_seconds_bucket{le="0.25",model="main"} 2"#,
+        r#"satchel_model_answer_seconds_count{model="main"} 1"#,
+        r#"satchel_model_answer_seconds_bucket{le="2.5",model="main"} 1"#,
+        r#"satchel_model_answer_seconds_bucket{le="1.0",model="main"} 0"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say() {
+    let figures = Figures::new(&["web"]);
+    let age = async |ledger: MockLedger| {
+        let text = figures.text(&ledger).await;
+        let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
+        line.split_once(' ').unwrap().1.to_owned()
+    };
+    assert_eq!(age(ledger(Some(90))).await, "90.0");
+    assert_eq!(age(ledger(None)).await, "0.0");
+    let mut broken = MockLedger::new();
+    broken.expect_outbox().returning(|_| Err(LedgerError::Full));
+    assert_eq!(age(broken).await, "NaN");
+}
+
+#[tokio::test]
+async fn every_metric_is_in_the_guide() {
+    let figures = Figures::new(&["web"]);
+    let (channel, model) = (|| "web".to_owned(), || "main".to_owned());
+    // What has counted nothing yet is not in the text.
+    figures.messages.get_or_create(&OfChannel { channel: channel() }).inc();
+    figures.turns.get_or_create(&OfTurn { channel: channel(), ending: OTHER }).inc();
+    figures.parts.get_or_create(&OfPart { channel: channel(), kind: OTHER, state: OTHER }).inc();
+    figures.attempts.get_or_create(&OfAttempt { channel: channel(), kind: OTHER, answer: OTHER }).inc();
+    figures.attempt_seconds.get_or_create(&OfChannel { channel: channel() }).observe(1.0);
+    figures.bytes.get_or_create(&OfBytes { channel: channel(), direction: OTHER }).inc();
+    figures.model_calls.get_or_create(&OfModelCall { model: model(), outcome: OTHER }).inc();
+    figures.model_first_piece_seconds.get_or_create(&OfModel { model: model() }).observe(1.0);
+    figures.model_answer_seconds.get_or_create(&OfModel { model: model() }).observe(1.0);
+    figures.model_tokens.get_or_create(&OfTokens { model: model(), direction: OTHER }).inc();
+    let guide = include_str!("../../../../docs/guide/operating.md");
+    let text = figures.text(&ledger(None)).await;
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        assert!(guide.contains(&format!("`{name}")), "{name} is not in docs/guide/operating.md");
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_its_own_answers_one_path_and_bears_nonsense() {
+    let listener = page::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let text: page::Text = Arc::new(|| Box::pin(async { "figures 1\n# EOF\n".to_owned() }));
+    let serving = tokio::spawn(page::serve(listener, text, stop.clone()));
+    let ask = async |request: &str| {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // What was written before the connection was cut is the answer.
+        let _cut = connection.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    };
+    let good = ask("GET /metrics?x=1 HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert!(good.starts_with("HTTP/1.1 200 OK\r\n") && good.ends_with("\r\n\r\nfigures 1\n# EOF\n"), "{good}");
+    assert!(good.contains("content-type: application/openmetrics-text; version=1.0.0"), "{good}");
+    let head = ask("HEAD /metrics HTTP/1.1\r\n\r\n").await;
+    assert!(head.contains("content-length: 16") && head.ends_with("\r\n\r\n"), "{head}");
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("\r\n\r\n", "405"),
+        ("\u{0}\u{1}\u{2}\r\n\r\n", "405"),
+    ] {
+        let answer = ask(request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {answer}");
+    }
+    let endless = ask(&"x".repeat(20_000)).await;
+    assert!(endless.is_empty() || endless.starts_with("HTTP/1.1 405"), "{endless}");
+    let _idle = TcpStream::connect(address).await.unwrap();
+    assert!(ask("GET /metrics HTTP/1.1\r\n\r\n").await.contains("200 OK"), "one that says nothing holds up nobody");
+    stop.cancel();
+    serving.await.unwrap();
+}

@@ -1,0 +1,210 @@
+//! Which model answers and why: what the configuration names, else what the environment has a key for, else what runs
+//! on this machine, else the one that is built in. The only place that knows which adapters stand behind them.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::Sha256;
+use satchel_local::OfflineModel;
+use satchel_models::{Fallback, ModelSettings, RemoteModel};
+use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, LanguageModel, StoredBlob};
+
+use crate::{
+    commands::WrongUsage,
+    config::{
+        masking::mask_url,
+        models::{BUILT_IN, Choice, Model, Models, Provider},
+    },
+};
+
+/// A model that may answer.
+#[derive(Debug, Clone)]
+pub enum Candidate {
+    /// The one that is built in.
+    Offline {
+        /// Its name in the configuration.
+        name: String,
+    },
+    /// One that a provider serves.
+    Remote(Model),
+}
+
+/// The models that answer, and why it is they.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The first answers; the next where one fails before it says anything. Never empty.
+    pub candidates: Vec<Candidate>,
+    /// Why, in words that follow "because".
+    pub why: String,
+}
+
+/// Wraps a model that is known by this name; for what every model is to have, such as being measured.
+pub type Wrap<'a> = &'a dyn Fn(&str, Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel>;
+
+impl Candidate {
+    /// Its name in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Offline { name } => name,
+            Self::Remote(model) => &model.name,
+        }
+    }
+
+    /// What it is, for people.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let (Self::Remote(model), Some(provider)) = (self, self.provider()) else {
+            return "offline model: no AI, no account, no key".to_owned();
+        };
+        let by = model.base_url.as_ref().map_or_else(|| provider.title().to_owned(), mask_url);
+        format!("{} by {by}", model.model.as_deref().unwrap_or(provider.default_model()))
+    }
+
+    /// Who serves it, as the adapter knows them; `None` for the one that is built in.
+    fn provider(&self) -> Option<satchel_models::Provider> {
+        match self {
+            Self::Offline { .. } | Self::Remote(Model { provider: Provider::Offline, .. }) => None,
+            Self::Remote(Model { provider: Provider::OpenAi, .. }) => Some(satchel_models::Provider::OpenAi),
+            Self::Remote(Model { provider: Provider::OpenAiResponses, .. }) => {
+                Some(satchel_models::Provider::OpenAiResponses)
+            }
+            Self::Remote(Model { provider: Provider::Anthropic, .. }) => Some(satchel_models::Provider::Anthropic),
+            Self::Remote(Model { provider: Provider::Gemini, .. }) => Some(satchel_models::Provider::Gemini),
+            Self::Remote(Model { provider: Provider::Ollama, .. }) => Some(satchel_models::Provider::Ollama),
+        }
+    }
+
+    /// The settings with which the adapter asks it; `None` for the one that is built in.
+    ///
+    /// # Errors
+    /// When it can't be asked without a key and has none.
+    pub fn settings(&self) -> Result<Option<ModelSettings>, WrongUsage> {
+        let (Self::Remote(model), Some(provider)) = (self, self.provider()) else { return Ok(None) };
+        if let (None, None, Some(variable)) = (&model.api_key, &model.base_url, model.provider.key_variable()) {
+            let name = &model.name;
+            return Err(WrongUsage(format!(
+                "the model {name:?} has no key: set `models.{name}.api_key`, or {variable} in the environment"
+            )));
+        }
+        let Model { name, base_url, api_key, model, .. } = model.clone();
+        Ok(Some(ModelSettings { name, provider, base_url, api_key, model }))
+    }
+}
+
+impl Decision {
+    /// What answers, for people: the first, and how many stand behind it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let first = self.candidates.first().map(Candidate::title).unwrap_or_default();
+        match self.candidates.len() {
+            0 | 1 => first,
+            2 => format!("{first}, then {}", self.candidates[1].title()),
+            more => format!("{first}, then {} others", more - 1),
+        }
+    }
+}
+
+/// Decides which models answer. Where nobody said, this machine is asked for an Ollama server, for a moment.
+pub async fn decide(models: &Models) -> Decision {
+    let named = |name: &String| match models.named(name) {
+        Some(model) if model.provider != Provider::Offline => Candidate::Remote(model.clone()),
+        _ => Candidate::Offline { name: name.clone() },
+    };
+    match &models.choice {
+        Choice::Named(names) => {
+            Decision { candidates: names.iter().map(named).collect(), why: "the configuration names it".to_owned() }
+        }
+        Choice::Found { variable, model } => Decision {
+            candidates: vec![Candidate::Remote(model.clone())],
+            why: format!("the configuration names none and {variable} is set"),
+        },
+        Choice::Unsaid => match satchel_models::find_ollama().await {
+            Some(found) => Decision {
+                candidates: vec![Candidate::Remote(Model {
+                    name: found.name,
+                    provider: Provider::Ollama,
+                    base_url: found.base_url,
+                    api_key: found.api_key,
+                    model: found.model,
+                })],
+                why: "the configuration names none, no key is set, and an Ollama server runs here".to_owned(),
+            },
+            None => Decision {
+                candidates: vec![Candidate::Offline { name: BUILT_IN.to_owned() }],
+                why: "the configuration names none, no key is set, and no Ollama server runs here".to_owned(),
+            },
+        },
+    }
+}
+
+/// Opens the models that answer, as one. `piece_delay` is how long the offline model waits before each piece.
+///
+/// # Errors
+/// When a key is missing or a setting can't be used.
+pub fn open(
+    decision: &Decision,
+    blobs: &Arc<dyn Blobs>,
+    piece_delay: Duration,
+    wrap: Wrap<'_>,
+) -> anyhow::Result<Arc<dyn LanguageModel>> {
+    let mut opened = Vec::new();
+    for candidate in &decision.candidates {
+        let model: Arc<dyn LanguageModel> = match candidate.settings()? {
+            None => Arc::new(OfflineModel { piece_delay }),
+            Some(settings) => {
+                let remote = RemoteModel::new(settings, Arc::clone(blobs));
+                Arc::new(remote.map_err(|error| WrongUsage(error.to_string()))?)
+            }
+        };
+        opened.push(wrap(candidate.name(), model));
+    }
+    tracing::info!(
+        model = decision.title(),
+        why = decision.why,
+        "who answers: {}, because {}",
+        decision.title(),
+        decision.why
+    );
+    match opened.len() {
+        1 => Ok(opened.remove(0)),
+        _ => Ok(Arc::new(Fallback::new(opened))),
+    }
+}
+
+/// A store without files, for a model that is only asked whether it is there.
+#[must_use]
+pub fn no_files() -> Arc<dyn Blobs> {
+    Arc::new(NoFiles)
+}
+
+struct NoFiles;
+
+#[async_trait]
+impl Blobs for NoFiles {
+    async fn put(&self, _: ByteStream, _: &BlobHint, _: u64) -> Result<StoredBlob, BlobError> {
+        Err(BlobError::Full)
+    }
+
+    async fn open(&self, sha256: &Sha256, _: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        Err(BlobError::Missing(*sha256))
+    }
+
+    async fn stale(&self, _: Duration) -> Result<Vec<Sha256>, BlobError> {
+        Ok(Vec::new())
+    }
+
+    async fn mark(&self, _: &[Sha256]) -> Result<(), BlobError> {
+        Ok(())
+    }
+
+    async fn sweep(&self) -> Result<u64, BlobError> {
+        Ok(0)
+    }
+}
+
+/// Wraps nothing.
+#[must_use]
+pub fn as_it_is(_: &str, model: Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel> {
+    model
+}

@@ -1,0 +1,79 @@
+//! Sends spans to an OpenTelemetry collector, where the standard variables of the environment name one.
+//!
+//! Behind the feature `otel`. What a span holds is what a log line may hold: ids, names, durations; never contents.
+
+use std::ffi::OsString;
+
+use anyhow::Context;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use tracing::Subscriber;
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
+
+/// The variables that name a collector: the traces' own address, and the one below which `/v1/traces` lies.
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// Sends what is left when it is dropped.
+#[derive(Debug)]
+pub struct Exporting(SdkTracerProvider);
+
+impl Drop for Exporting {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.shutdown() {
+            tracing::warn!(error = %error, "the last spans could not be sent");
+        }
+    }
+}
+
+/// The layer that sends spans of Satchel's own code; `None` when no collector is named. To be called outside of an
+/// asynchronous runtime, because spans are sent by a thread of their own.
+///
+/// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_BSP_…`, `OTEL_TRACES_SAMPLER` and
+/// `OTEL_RESOURCE_ATTRIBUTES` are read by the exporter itself.
+///
+/// # Errors
+/// When the exporter can't be made, such as of an address that is none.
+pub fn layer<S>(
+    environment: &[(OsString, OsString)],
+) -> anyhow::Result<Option<(Box<dyn Layer<S> + Send + Sync>, Exporting)>>
+where
+    S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+{
+    let Some(endpoint) = endpoint(environment) else { return Ok(None) };
+    // Whoever installs a provider first has chosen for the whole process.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(endpoint)
+        .build()
+        .context("spans can't be sent to the collector that the environment names")?;
+    let resource = Resource::builder().with_service_name(service(environment)).build();
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
+    let ours = Targets::new().with_target("satchel", tracing::Level::DEBUG);
+    let layer = OpenTelemetryLayer::new(provider.tracer("satchel")).with_filter(ours);
+    Ok(Some((Box::new(layer), Exporting(provider))))
+}
+
+fn value(environment: &[(OsString, OsString)], name: &str) -> Option<String> {
+    let found = environment.iter().find(|(key, _)| key == name)?.1.to_str()?.trim();
+    (!found.is_empty()).then(|| found.to_owned())
+}
+
+fn endpoint(environment: &[(OsString, OsString)]) -> Option<String> {
+    if value(environment, "OTEL_SDK_DISABLED").is_some_and(|disabled| disabled.eq_ignore_ascii_case("true")) {
+        return None;
+    }
+    let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
+    value(environment, TRACES_ENDPOINT).or_else(|| value(environment, ENDPOINT).map(below))
+}
+
+fn service(environment: &[(OsString, OsString)]) -> String {
+    value(environment, "OTEL_SERVICE_NAME").unwrap_or_else(|| "satchel".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Asks the platforms whether a token is good: one harmless call each, for `init` and `doctor`.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use reqwest::{Client, redirect::Policy};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+/// Where Telegram answers unless something else is configured.
+const TELEGRAM: &str = "https://api.telegram.org";
+
+/// Where Discord answers unless something else is configured.
+const DISCORD: &str = "https://discord.com";
+
+/// How long a platform may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The longest answer that is read.
+const LONGEST_ANSWER: usize = 256 * 1024;
+
+/// Why a token could not be shown to be good, in words for the owner. Never holds the token or an address with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The platform doesn't know it.
+    #[error("{0}")]
+    Wrong(String),
+    /// The platform could not be asked.
+    #[error("{0}")]
+    NotAsked(String),
+}
+
+/// A client for short questions: nothing is followed to another place, nothing takes long.
+///
+/// # Errors
+/// When the system's certificates can't be read.
+pub fn client() -> anyhow::Result<Client> {
+    // Whoever installs a provider first has chosen for the whole process.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let builder = Client::builder().timeout(PATIENCE).connect_timeout(PATIENCE / 3).redirect(Policy::none());
+    builder.build().context("HTTP can't be spoken")
+}
+
+/// The name of the bot that a Telegram token belongs to.
+///
+/// # Errors
+/// When the token is wrong, or nobody could be asked.
+pub async fn telegram_bot(
+    http: &Client,
+    api_url: Option<&SecretString>,
+    token: &SecretString,
+) -> Result<String, TokenError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        ok: bool,
+        result: Option<Bot>,
+        description: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Bot {
+        username: String,
+    }
+    // The token becomes a part of the path; nothing but its own characters may.
+    let token = token.expose_secret().trim();
+    let is_fit = |(id, secret): (&str, &str)| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        !id.is_empty() && id.chars().all(|c| c.is_ascii_digit()) && !secret.is_empty() && secret.chars().all(fits)
+    };
+    if !token.split_once(':').is_some_and(is_fit) {
+        let words = "this is no Telegram token: they look like 123456789:AbC-dEf… and come from @BotFather";
+        return Err(TokenError::Wrong(words.to_owned()));
+    }
+    let base = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim_end_matches('/'));
+    let (status, body) = ask("Telegram", http.get(format!("{base}/bot{token}/getMe"))).await?;
+    match serde_json::from_slice::<Answer>(&body) {
+        Ok(Answer { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", shown(&bot.username))),
+        // An unknown token is "Not Found" to Telegram, a revoked one "Unauthorized".
+        Ok(Answer { ok: false, .. }) if status == 401 || status == 404 => {
+            let words = "Telegram doesn't know this token; ask @BotFather for the one that is valid now";
+            Err(TokenError::Wrong(words.to_owned()))
+        }
+        Ok(Answer { description: Some(words), .. }) => {
+            Err(TokenError::NotAsked(format!("Telegram answered {status}: {}", shown(&words))))
+        }
+        Ok(_) | Err(_) => {
+            Err(TokenError::NotAsked(format!("what answers for Telegram isn't Telegram (status {status})")))
+        }
+    }
+}
+
+/// The name of the bot that a Discord token belongs to.
+///
+/// # Errors
+/// When the token is wrong, or nobody could be asked.
+pub async fn discord_bot(
+    http: &Client,
+    api_url: Option<&SecretString>,
+    token: &SecretString,
+) -> Result<String, TokenError> {
+    #[derive(Deserialize)]
+    struct User {
+        username: String,
+        #[serde(default)]
+        bot: bool,
+    }
+    let token = token.expose_secret().trim();
+    if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
+        let words = "this is no Discord token: it stands in the developer portal, under Bot, and holds no spaces";
+        return Err(TokenError::Wrong(words.to_owned()));
+    }
+    let base = api_url.map_or(DISCORD, |url| url.expose_secret().trim_end_matches('/'));
+    let request = http.get(format!("{base}/api/v10/users/@me"));
+    // Discord asks clients to say who they are, and blocks those that don't.
+    let agent = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
+    let request = request.header("authorization", format!("Bot {token}")).header("user-agent", agent);
+    let (status, body) = ask("Discord", request).await?;
+    match (status, serde_json::from_slice::<User>(&body)) {
+        (200, Ok(user)) if user.bot => Ok(shown(&user.username)),
+        (200, Ok(_)) => Err(TokenError::Wrong("this token belongs to a person; Discord wants a bot's".to_owned())),
+        (401, _) => {
+            let words =
+                "Discord doesn't know this token; reset it in the developer portal, under Bot, and take the new one";
+            Err(TokenError::Wrong(words.to_owned()))
+        }
+        (status, _) => Err(TokenError::NotAsked(format!("what answers for Discord said {status}"))),
+    }
+}
+
+async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), TokenError> {
+    // The address may hold the token, so errors are told without it.
+    let failed = |error: reqwest::Error| {
+        let what = match () {
+            () if error.is_timeout() => "did not answer in time",
+            () if error.is_connect() => "can't be reached; is this machine online?",
+            () => "did not answer as it should",
+        };
+        TokenError::NotAsked(format!("{platform} {what}"))
+    };
+    let mut response = request.send().await.map_err(failed)?;
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(failed)? {
+        if body.len() + piece.len() > LONGEST_ANSWER {
+            return Err(TokenError::NotAsked(format!("{platform} answered without end")));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok((status, body))
+}
+
+/// A platform's words, fit for a terminal.
+fn shown(words: &str) -> String {
+    words.chars().filter(|c| !satchel_domain::filename::is_hidden(*c)).take(200).collect()
+}

@@ -1,0 +1,209 @@
+//! Debian's Chromium behind its driver, one of each for every test.
+
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::http;
+
+/// What a browser in a test is started with: nothing of it goes out by itself.
+const FLAGS: [&str; 11] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--lang=en-GB",
+];
+
+/// Notes what the Content-Security-Policy refuses, before anything of a page runs, and what goes wrong in its scripts.
+const WATCH: &str = "window.refusals = [];
+    addEventListener('securitypolicyviolation', event =>
+        refusals.push(`${event.violatedDirective}: ${event.blockedURI} in ${event.sourceFile}:${event.lineNumber}`));
+    addEventListener('error', event => event.message && refusals.push(`error: ${event.message}`));
+    addEventListener('unhandledrejection', event => refusals.push(`unhandled: ${event.reason}`));";
+
+/// A window to look through.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// In CSS pixels.
+    pub width: u32,
+    /// In CSS pixels.
+    pub height: u32,
+    /// Whether it is touched with a finger.
+    pub touch: bool,
+    /// Whether the system is set to dark.
+    pub dark: bool,
+}
+
+impl Window {
+    /// A desk.
+    pub const WIDE: Self = Self { width: 1280, height: 860, touch: false, dark: false };
+    /// A small telephone.
+    pub const NARROW: Self = Self { width: 360, height: 740, touch: true, dark: false };
+
+    /// The same at night.
+    #[must_use]
+    pub const fn dark(self) -> Self {
+        Self { dark: true, ..self }
+    }
+}
+
+/// A browser with one tab.
+#[derive(Debug)]
+pub struct Browser {
+    /// Its tab.
+    pub tab: Client,
+    driver: Driver,
+    session: String,
+    profile: TempDir,
+}
+
+/// The driver's process. Chromium ends with it.
+#[derive(Debug)]
+struct Driver {
+    process: Child,
+    url: String,
+}
+
+impl Browser {
+    /// Starts one; `None`, said aloud, where it isn't installed.
+    ///
+    /// # Panics
+    /// When it is installed and can't be started.
+    pub async fn start(window: Window) -> Option<Self> {
+        if !["chromium", "chromedriver"].into_iter().all(is_installed) {
+            println!("not run: no chromium; `apt-get install chromium chromium-driver` adds it");
+            return None;
+        }
+        let profile = tempfile::tempdir().expect("there is room for a profile");
+        let driver = Driver::start();
+        let data = format!("--user-data-dir={}", profile.path().join("profile").display());
+        let flags: Vec<&str> = FLAGS.into_iter().chain([data.as_str()]).collect();
+        let capabilities = json!({ "goog:chromeOptions": { "args": flags } });
+        let Value::Object(capabilities) = capabilities else { return None };
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        let tab = builder.capabilities(capabilities).connect(&driver.url).await.expect("the browser starts");
+        let session = tab.session_id().await.expect("the driver answers").expect("a session has an id");
+        let browser = Self { tab, driver, session, profile };
+        browser.tell("Page.addScriptToEvaluateOnNewDocument", json!({ "source": WATCH })).await;
+        let downloads = browser.downloads();
+        std::fs::create_dir(&downloads).expect("a new directory is empty");
+        let allow = json!({ "behavior": "allow", "downloadPath": downloads });
+        browser.tell("Browser.setDownloadBehavior", allow).await;
+        browser.look_through(window).await;
+        Some(browser)
+    }
+
+    /// Changes the window.
+    pub async fn look_through(&self, window: Window) {
+        let Window { width, height, touch, dark } = window;
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": touch });
+        self.tell("Emulation.setDeviceMetricsOverride", metrics).await;
+        self.tell("Emulation.setTouchEmulationEnabled", json!({ "enabled": touch })).await;
+        let theme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
+        self.tell("Emulation.setEmulatedMedia", json!({ "features": [theme] })).await;
+    }
+
+    /// Slows what goes out down to so many bytes a second.
+    pub async fn slow_uploads(&self, bytes_per_second: u32) {
+        self.limit_uploads(i64::from(bytes_per_second)).await;
+    }
+
+    /// Lets everything go out as fast as it can.
+    pub async fn full_speed(&self) {
+        self.limit_uploads(-1).await;
+    }
+
+    async fn limit_uploads(&self, throughput: i64) {
+        let conditions =
+            json!({ "offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": throughput });
+        self.tell("Network.enable", json!({})).await;
+        self.tell("Network.emulateNetworkConditions", conditions).await;
+    }
+
+    /// Where downloads go.
+    #[must_use]
+    pub fn downloads(&self) -> std::path::PathBuf {
+        self.profile.path().join("downloads")
+    }
+
+    /// Gives Chromium an order that WebDriver has no word for.
+    ///
+    /// # Panics
+    /// When it isn't followed.
+    pub async fn tell(&self, order: &str, parameters: Value) -> Value {
+        let url = format!("{}/session/{}/goog/cdp/execute", self.driver.url, self.session);
+        let body = json!({ "cmd": order, "params": parameters });
+        let answer = http::client().post(url).json(&body).send().await.expect("the driver is there");
+        assert!(answer.status().is_success(), "{order}: {}", answer.text().await.unwrap_or_default());
+        answer.json::<Value>().await.expect("the driver speaks JSON")["value"].take()
+    }
+
+    /// Runs a function's body in the tab.
+    ///
+    /// # Panics
+    /// When it throws.
+    pub async fn run(&self, script: &str, arguments: Vec<Value>) -> Value {
+        self.tab.execute(script, arguments).await.expect("a script of the test doesn't throw")
+    }
+
+    /// What the Content-Security-Policy refused and what went wrong in scripts since the page was loaded.
+    pub async fn refusals(&self) -> Vec<String> {
+        let found = self.run("return window.refusals ?? ['nobody watched']", vec![]).await;
+        let found = found.as_array().cloned().unwrap_or_default();
+        found.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// Writes what the tab shows.
+    ///
+    /// # Panics
+    /// When it can't.
+    pub async fn screenshot(&self, path: &Path) {
+        let picture = self.tab.screenshot().await.expect("the tab can be drawn");
+        std::fs::write(path, picture).expect("the picture can be written");
+    }
+}
+
+impl Driver {
+    fn start() -> Self {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        let mut process = command.spawn().expect("chromedriver starts");
+        let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+        let port = lines.find_map(|line| {
+            let line = line.ok()?;
+            let rest = line.split_once("started successfully on port ")?.1;
+            Some(rest.trim_end_matches('.').to_owned())
+        });
+        let port = port.expect("chromedriver says on which port it listens");
+        // Whatever else it says must not fill the pipe.
+        std::thread::spawn(move || lines.count());
+        Self { process, url: format!("http://127.0.0.1:{port}") }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ended_already = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}

@@ -1,0 +1,101 @@
+//! `satchel run` as a process that can be killed and started again on the same port and data.
+
+use std::{
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+};
+
+use satchel_system::real_binary::Household;
+
+use crate::{http, wait::until};
+
+/// A running `satchel run` with the offline model.
+#[derive(Debug)]
+pub struct Server {
+    household: Household,
+    settings: Vec<String>,
+    port: u16,
+    process: Option<Child>,
+}
+
+impl Server {
+    /// Starts one with these settings besides its own, and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it doesn't become ready.
+    pub async fn start(settings: &[&str]) -> Self {
+        let port = free_port();
+        let mut all = vec![
+            format!("web.listen=127.0.0.1:{port}"),
+            "models.here.provider=offline".to_owned(),
+            "model=here".to_owned(),
+        ];
+        all.extend(settings.iter().map(|setting| (*setting).to_owned()));
+        let mut server = Self { household: Household::new(), settings: all, port, process: None };
+        server.start_again().await;
+        server
+    }
+
+    /// Starts it anew, on the same port and data.
+    ///
+    /// # Panics
+    /// When it doesn't become ready.
+    pub async fn start_again(&mut self) {
+        let mut arguments = vec!["run"];
+        arguments.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
+        let mut command: Command = self.household.satchel(&arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::inherit());
+        self.process = Some(command.spawn().expect("the binary can be started"));
+        let ready = self.url("/readyz");
+        until("the server is ready", async || {
+            let process = self.process.as_mut().expect("it was started just now");
+            assert!(process.try_wait().expect("a child can be asked").is_none(), "the server ended at its start");
+            let answer = http::get(&ready).await?;
+            answer.status().is_success().then_some(())
+        })
+        .await;
+    }
+
+    /// Replaces one of the settings that it was started with; for the next start.
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.settings.retain(|setting| !setting.starts_with(&format!("{key}=")));
+        self.settings.push(format!("{key}={value}"));
+    }
+
+    /// Kills it as nothing can be prepared for.
+    ///
+    /// # Panics
+    /// When it doesn't run.
+    pub fn kill(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        process.kill().expect("a running process can be killed");
+        process.wait().expect("a child can be waited for");
+    }
+
+    /// An address on it.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Where its files and those of the test lie.
+    #[must_use]
+    pub fn household(&self) -> &Household {
+        &self.household
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ended_already = process.kill();
+            let _status = process.wait();
+        }
+    }
+}
+
+/// A port that nobody listens on now; it has to be known before the start, because a restart comes back to it.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    listener.local_addr().expect("a listener has an address").port()
+}

@@ -1,0 +1,93 @@
+//! The page without a pointer.
+
+use fantoccini::key::Key;
+use satchel_browser::{
+    browser::Window,
+    page::Page,
+    samples::{PNG, long_text},
+    server::Server,
+    wait::until,
+};
+
+const FOCUSED: &str = "const at = document.activeElement; return at.getAttribute('aria-label') ?? at.tagName";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enter_sends_and_shift_enter_breaks_the_line() {
+    let server = Server::start(&[]).await;
+    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    page.write(&format!("what did{}{}{}I send", char::from(Key::Shift), char::from(Key::Enter), char::from(Key::Null)))
+        .await;
+    page.say("").await;
+    let turns = page.answered(1).await;
+    assert_eq!(turns[0].said, ["what did\nI send"]);
+    assert_eq!(page.browser.run(FOCUSED, vec![]).await, "Message");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn escape_stops_the_answer() {
+    let server = Server::start(&[]).await;
+    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let text = server.household().file("long.txt", long_text(60));
+    page.upload(&[&text]).await;
+    page.say("read long.txt").await;
+    page.growing().await;
+    page.find("[aria-label='Stop the answer']").await;
+    page.write(&char::from(Key::Escape).to_string()).await;
+    let stopped = until("the turn is stopped", async || {
+        let first = page.turns().await.into_iter().next()?;
+        (first.state == "done").then_some(first)
+    })
+    .await;
+    assert!(stopped.all.contains("Stopped"), "{stopped:?}");
+    until("there is nothing to stop", async || (!page.shows("[aria-label='Stop the answer']").await).then_some(()))
+        .await;
+    page.assert_nothing_refused().await;
+}
+
+/// What opens takes the focus, what closes gives it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn dialogs_and_pictures_open_and_close_by_key() {
+    let server = Server::start(&[]).await;
+    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let first = server.household().file("first.png", PNG);
+    let second = server.household().file("second.png", PNG);
+    page.upload(&[&first, &second]).await;
+    page.say("what did I send").await;
+    page.answered(1).await;
+    let picture = page.find("[aria-label='Open first.png']").await;
+    picture.send_keys(&char::from(Key::Enter).to_string()).await.expect("a button takes keys");
+    let close = page.find("[aria-label='Close the picture']").await;
+    assert_eq!(page.browser.run(FOCUSED, vec![]).await, "Close the picture");
+    close.send_keys(&char::from(Key::Right).to_string()).await.expect("the dialog takes keys");
+    let shown = "return document.querySelector('dialog[open] img').alt";
+    until("the next picture is shown", async || (page.browser.run(shown, vec![]).await == "second.png").then_some(()))
+        .await;
+    close.send_keys(&char::from(Key::Escape).to_string()).await.expect("the dialog takes keys");
+    until("the picture is closed", async || (!page.shows("dialog[open]").await).then_some(())).await;
+    assert_eq!(page.browser.run(FOCUSED, vec![]).await, "Open first.png");
+    picture.send_keys("?").await.expect("a button takes keys");
+    let title = page.find("dialog[open] h2").await;
+    assert_eq!(title.text().await.expect("it has words"), "Keyboard shortcuts");
+    page.assert_nothing_refused().await;
+}
+
+/// Those who listen hear that something is done and then the whole answer, not every word as it comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_announced_once() {
+    let server = Server::start(&[]).await;
+    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    page.find("textarea").await;
+    let listen = "window.announced = [];
+        for (const place of document.querySelectorAll('[aria-live=polite]'))
+            new MutationObserver(() => announced.push(place.textContent)).observe(place, { childList: true, characterData: true, subtree: true });";
+    page.browser.run(listen, vec![]).await;
+    page.say("help").await;
+    page.answered(1).await;
+    let announced = until("the answer is announced", async || {
+        let announced = page.browser.run("return window.announced", vec![]).await;
+        let last = announced.as_array()?.last()?.as_str()?.to_owned();
+        last.contains("offline model").then_some(announced)
+    })
+    .await;
+    assert!(announced.as_array().is_some_and(|all| all.len() <= 3), "{announced}");
+}

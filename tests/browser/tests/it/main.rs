@@ -1,0 +1,12 @@
+//! The page in a real browser against the real binary.
+
+mod accessible;
+mod choices;
+mod delivery;
+mod files;
+mod hostile;
+mod keyboard;
+mod narrow;
+mod refusals;
+mod survival;
+mod token;

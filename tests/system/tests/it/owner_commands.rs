@@ -1,0 +1,8 @@
+//! The owner's commands over the real binary: `run`, the choice of a model, `init`, `doctor`, `config schema`.
+
+mod choice;
+mod doctor;
+mod init;
+mod run;
+mod serving;
+mod stranger;

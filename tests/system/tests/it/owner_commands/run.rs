@@ -1,0 +1,135 @@
+//! `satchel run`: it serves, it counts, it stops in good order, and it says why it can't start.
+
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    time::Duration,
+};
+
+use satchel_system::real_binary::Household;
+
+use super::serving::{Serving, get};
+
+#[tokio::test]
+async fn it_serves_the_page_and_the_figures_until_it_is_told_to_stop() {
+    let household = Household::new();
+    let mut server = Serving::start(&household, &[]);
+    assert!(server.greeting.contains("Satchel is at http://127.0.0.1:"), "{}", server.greeting);
+    assert!(server.greeting.contains("offline model"), "{}", server.greeting);
+    assert_eq!(get(&format!("{}/readyz", server.page)).await.0, 200);
+    assert_eq!(get(&format!("{}/", server.page)).await.0, 200);
+    let turn = server.say("list my files").await;
+    assert_eq!(turn["ending"], "done", "{turn:#}");
+
+    let (status, figures) = get(&server.metrics).await;
+    assert_eq!(status, 200);
+    for line in [
+        r#"satchel_messages_total{channel="web"} 1"#,
+        r#"satchel_turns_total{channel="web",ending="done"} 1"#,
+        r#"satchel_parts_total{channel="web",kind="text",state="sent"} 1"#,
+        r#"satchel_attempts_total{channel="web",kind="text",answer="sent"} 1"#,
+        r#"satchel_model_calls_total{model="offline",outcome="done"} 1"#,
+        r#"satchel_model_first_piece_seconds_count{model="offline"} 1"#,
+        "satchel_oldest_part_age_seconds 0.0",
+        "# EOF",
+    ] {
+        assert!(figures.lines().any(|found| found == line), "{line} in\n{figures}");
+    }
+    assert_eq!(get(&format!("{}/metrics", server.page)).await, (200, figures), "the page has the same figures");
+
+    let mode = std::fs::metadata(household.data()).expect("the data directory is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else can look into what was said");
+    server.signal("TERM");
+    server.wait_for_words("stopping");
+    let ran = server.end();
+    ran.assert_orderly("a stop in good order");
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn what_was_said_is_there_after_a_stop_and_a_new_start() {
+    let household = Household::new();
+    let server = Serving::start(&household, &[]);
+    let before = server.say("list my files").await;
+    server.signal("INT");
+    assert_eq!(server.end().code(), Some(0));
+    let server = Serving::start(&household, &[]);
+    server.say("what did I send").await;
+    let (_, turns) = get(&format!("{}/api/conversations/test/turns", server.page)).await;
+    assert!(turns.contains(before["id"].as_str().expect("a turn has an id")), "{turns}");
+    server.signal("TERM");
+    assert_eq!(server.end().code(), Some(0));
+}
+
+/// An upload that never ends keeps the first stop waiting for a while; the second signal does not care.
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let household = Household::new();
+    let mut server = Serving::start(&household, &[]);
+    let host = server.page.trim_start_matches("http://").to_owned();
+    let mut upload = TcpStream::connect(&host).expect("it listens");
+    write!(
+        upload,
+        "POST /api/conversations/test/uploads?filename=a.bin HTTP/1.1\r\nhost: {host}\r\ncontent-length: 1000\r\n\
+         content-type: application/octet-stream\r\n\r\nonly the beginning"
+    )
+    .expect("it reads");
+    // An answer to another request shows that the upload, which came first, was accepted.
+    assert_eq!(get(&format!("{}/healthz", server.page)).await.0, 200);
+    server.signal("INT");
+    server.wait_for_words("stopping");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(server.is_alive(), "what is in flight is waited for");
+    server.signal("INT");
+    let ran = server.end();
+    ran.assert_orderly("the second signal");
+    assert_eq!(ran.code(), Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("stopped at once"), "{ran:#?}");
+}
+
+#[test]
+fn it_says_why_it_can_not_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let on = format!("web.listen={address}");
+    let figures_on = format!("metrics.listen={address}");
+    let cases: [(&str, &[&str], i32, &[&str]); 6] = [
+        ("nothing to serve", &["web.listen=off"], 2, &["nothing to serve", "web.listen", "satchel chat"]),
+        ("open to everybody", &["web.listen=0.0.0.0:0"], 2, &["--set: `web.listen`", "web.token", "127.0.0.1:0"]),
+        ("port taken", &[&on], 1, &[&address]),
+        ("port of the figures taken", &[&figures_on, "web.listen=127.0.0.1:0"], 1, &["metrics.listen", &address]),
+        (
+            "a model without a key",
+            &["models.main.provider=anthropic", "web.listen=127.0.0.1:0"],
+            2,
+            &["models.main.api_key", "ANTHROPIC_API_KEY"],
+        ),
+        ("a platform that isn't built", &["telegram.token=1:x"], 2, &["telegram.token", "not built yet"]),
+    ];
+    for (case, settings, code, told) in cases {
+        let household = Household::new();
+        let mut arguments = vec!["run"];
+        settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+        let ran = household.run(&arguments);
+        ran.assert_orderly(case);
+        assert_eq!(ran.code(), Some(code), "{case}: {ran:#?}");
+        for words in told {
+            assert!(ran.stderr.contains(words), "{case}: no {words:?} in {}", ran.stderr);
+        }
+        assert_eq!(ran.stdout, "", "{case}: nobody is greeted");
+    }
+}
+
+#[test]
+fn the_schema_is_printed_as_json() {
+    let household = Household::new();
+    let ran = household.run(&["config", "schema"]);
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    let schema = ran.json();
+    assert_eq!(
+        schema["properties"]["delivery"]["properties"]["on_doubt"]["enum"],
+        serde_json::json!(["resend", "hold"])
+    );
+    assert!(schema["properties"]["web"]["properties"]["listen"]["description"].is_string());
+}

@@ -1,0 +1,142 @@
+//! A running `satchel run`: started on free ports, known by what it prints, ended by signals.
+
+#![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use satchel::platforms::client;
+use satchel_system::real_binary::{Household, Ran, await_end};
+use serde_json::{Value, json};
+
+/// After how long a server that doesn't say where it is, or a turn that isn't over, is taken for hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, and what it has said about itself.
+pub(super) struct Serving {
+    child: Child,
+    /// The page's address, without a slash at its end.
+    pub(super) page: String,
+    /// Where the metrics have their own address, with their path.
+    pub(super) metrics: String,
+    /// What it printed for a person.
+    pub(super) greeting: String,
+    /// What it has logged so far.
+    pub(super) logged: String,
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Serving {
+    /// Starts one with the page and the metrics on free ports.
+    pub(super) fn start(household: &Household, more: &[&str]) -> Self {
+        let mut arguments = vec!["run", "--set", "web.listen=127.0.0.1:0", "--set", "metrics.listen=127.0.0.1:0"];
+        arguments.extend(more);
+        Self::of(&mut household.satchel(&arguments))
+    }
+
+    /// Starts this command, which begins a server.
+    pub(super) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let (sender, greeted) = mpsc::channel();
+        thread::spawn(move || {
+            let mut greeting = String::new();
+            // Nothing is read where nothing was said.
+            let _read = out.read_line(&mut greeting);
+            let _nobody_waits = sender.send(greeting);
+        });
+        let Ok(greeting) = greeted.recv_timeout(PATIENCE) else {
+            let _ended = child.kill();
+            panic!("it did not greet in {PATIENCE:?}: {:?}", await_end(child));
+        };
+        let mut logged = String::new();
+        let mut metrics = String::new();
+        // Everything up to the line about the page was logged before the greeting.
+        while !logged.contains("the page is served") {
+            let before = logged.len();
+            let read = log.read_line(&mut logged).expect("a log is UTF-8");
+            assert!(read > 0, "it ended: {greeting}{logged}");
+            if let Some((_, rest)) = logged[before..].split_once("the metrics are at ") {
+                metrics = rest.split(['"', ' ']).next().unwrap_or_default().to_owned();
+            }
+        }
+        let page = greeting.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_default();
+        Self { page: page.trim_end_matches('/').to_owned(), metrics, greeting, logged, child, log }
+    }
+
+    /// Whether it still runs.
+    pub(super) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_none()
+    }
+
+    /// Sends it a signal, such as `TERM`.
+    pub(super) fn signal(&self, name: &str) {
+        let told = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(told.is_ok_and(|status| status.success()), "kill -s {name}");
+    }
+
+    /// Waits until it has logged these words.
+    pub(super) fn wait_for_words(&mut self, words: &str) {
+        while !self.logged.contains(words) {
+            let read = self.log.read_line(&mut self.logged).expect("a log is UTF-8");
+            assert!(read > 0, "it ended without {words:?}: {}", self.logged);
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) fn end(mut self) -> Ran {
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.log, &mut rest).expect("a log is UTF-8");
+        let mut ran = await_end(self.child);
+        ran.stderr = format!("{}{rest}", self.logged);
+        ran.stdout = self.greeting;
+        ran
+    }
+
+    /// Says something on the page and waits until it is answered: the turn, as the API has it.
+    pub(super) async fn say(&self, text: &str) -> Value {
+        let http = client().expect("HTTP can be spoken");
+        let turn = self.submit(&http, text).await;
+        let begun = Instant::now();
+        loop {
+            let url = format!("{}/api/conversations/test/turns", self.page);
+            let turns: Value = http.get(url).send().await.expect("it answers").json().await.expect("it is JSON");
+            let found = turns["turns"].as_array().and_then(|turns| turns.iter().find(|found| found["id"] == turn));
+            let settled = |found: &&Value| {
+                let parts = found["parts"].as_array().into_iter().flatten();
+                found["state"] == "done"
+                    && parts.clone().count() > 0
+                    && parts.into_iter().all(|part| part["state"] == "sent")
+            };
+            if let Some(found) = found.filter(settled) {
+                return found.clone();
+            }
+            assert!(begun.elapsed() < PATIENCE, "{text:?} is not answered: {turns:#}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn submit(&self, http: &reqwest::Client, text: &str) -> Value {
+        let url = format!("{}/api/conversations/test/messages", self.page);
+        let key: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+        let body = json!({ "key": key, "text": text, "uploads": [] });
+        let answer = http.post(url).json(&body).send().await.expect("it answers");
+        let status = answer.status();
+        let answer: Value = answer.json().await.expect("it is JSON");
+        assert_eq!(status, 202, "{answer:#}");
+        answer["turn"].clone()
+    }
+}
+
+/// The text of a page.
+pub(super) async fn get(url: &str) -> (u16, String) {
+    let answer =
+        client().expect("HTTP can be spoken").get(url).send().await.unwrap_or_else(|error| panic!("{url}: {error}"));
+    (answer.status().as_u16(), answer.text().await.expect("it is text"))
+}
