@@ -26,6 +26,6 @@ pub use transcript::{Shown, Transcript, TranscriptFile, TranscriptMessage};
 
 /// Clients of this workspace's reqwest can be built with it alone, even where nothing is encrypted, as soon as one
 /// crate of the build speaks TLS.
-pub(crate) fn install_tls_provider() {
+pub fn install_tls_provider() {
     let _installed_already = rustls::crypto::ring::default_provider().install_default();
 }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use satchel_domain::{InboundMessage, PartContent, TurnId};
 use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, When};
-use satchel_ports::{Channel, FetchError, IncomingFile, Inbound, InboundError};
+use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 

@@ -247,6 +247,8 @@ async fn conversations_that_ended_and_forbidden_history_are_told() {
 /// What the channel never does, written by hand.
 #[tokio::test]
 async fn nonces_too_long_answers_to_nothing_and_second_polls_are_refused() {
+    // As soon as one crate of the build speaks TLS, no client can be made without a provider.
+    let _installed_already = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::new();
     for (case, mode, extra, status) in [
         ("a nonce of 25", FakeMode::DiscordLike, format!(r#""nonce":"{}""#, "n".repeat(25)), 200),

@@ -9,6 +9,7 @@ mod files;
 mod idle;
 mod limits;
 mod load;
+mod page;
 mod person;
 mod plans;
 mod process;
@@ -44,13 +45,14 @@ struct Group {
     measure: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     Group { name: "text turn", measure: turns::measure },
     Group { name: "throughput", measure: throughput::measure },
     Group { name: "plan", measure: plans::measure },
     Group { name: "start", measure: starts::measure },
     Group { name: "idle", measure: idle::measure },
     Group { name: "files", measure: files::measure },
+    Group { name: "page", measure: page::measure },
 ];
 
 fn main() -> Result<()> {

@@ -1,0 +1,281 @@
+//! The page's server: its start, the first word of a streamed answer, many who listen, and very large files.
+
+use std::{
+    net::TcpListener,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use futures::{StreamExt, future::try_join_all, stream};
+use reqwest::{Client, Response};
+use satchel_fakes::model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
+use serde_json::{Value, json};
+
+use crate::{
+    Bench,
+    figures::{median, mib, ms, number, percentile, rate},
+    process::Running,
+    table::Row,
+};
+
+const STARTS: usize = 15;
+
+/// Answers whose first word is timed.
+const ANSWERS: usize = 40;
+
+/// What the fake model thinks before its first word.
+const THOUGHT: Duration = Duration::from_millis(30);
+
+const LISTENERS: usize = 200;
+
+/// Words of the answer that all of them see grow.
+const WORDS: usize = 100;
+
+const HUGE: u64 = 2 << 30;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    satchel_fakes::install_tls_provider();
+    bench.runtime.block_on(async {
+        let mut rows = starts(bench).await?;
+        rows.extend(first_words(bench).await?);
+        rows.extend(listeners(bench).await?);
+        rows.extend(huge(bench).await?);
+        Ok(rows)
+    })
+}
+
+/// `satchel run` and a client of its API.
+struct Site {
+    satchel: Running,
+    address: String,
+    client: Client,
+}
+
+impl Site {
+    /// Starts it in this directory, with the offline model unless other settings name another, and waits for the page.
+    async fn start(bench: &Bench, directory: &Path, settings: &[String]) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut command = Command::new(&bench.satchel);
+        command.arg("run").current_dir(directory).env_clear().env("HOME", directory).env("SATCHEL_LOG", "error");
+        let own =
+            [format!("storage.data_dir={}", directory.join("data").display()), format!("web.listen=127.0.0.1:{port}")];
+        let offline = ["models.here.provider=offline".to_owned(), "model=here".to_owned()];
+        let chosen = if settings.is_empty() { &offline } else { settings };
+        command.args(own.iter().chain(chosen).flat_map(|setting| ["--set", setting]));
+        let satchel = Running::start(&mut command)?;
+        let site = Self { satchel, address: format!("http://127.0.0.1:{port}"), client: Client::new() };
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if site.client.get(&site.address).send().await.is_ok_and(|answer| answer.status().is_success()) {
+                return Ok(site);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        bail!("the page did not come")
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/api/conversations/bench/{path}", self.address)
+    }
+
+    async fn say(&self, key: &str, text: &str, uploads: &[String]) -> Result<()> {
+        let message = json!({ "key": key, "text": text, "uploads": uploads, "edit_of": null });
+        let answer = self.client.post(self.url("messages")).json(&message).send().await?;
+        ensure!(answer.status().is_success(), "the message was not taken: {}", answer.text().await?);
+        Ok(())
+    }
+
+    async fn listen(&self) -> Result<Events> {
+        let answer = self.client.get(self.url("events")).send().await?.error_for_status()?;
+        Ok(Events { answer, read: String::new() })
+    }
+}
+
+/// A stream of server-sent events.
+struct Events {
+    answer: Response,
+    read: String,
+}
+
+impl Events {
+    /// Reads on until an event is as wanted, and returns its data.
+    async fn until(&mut self, wanted: impl Fn(&str, &Value) -> bool) -> Result<Value> {
+        let reading = async {
+            loop {
+                while let Some(end) = self.read.find("\n\n") {
+                    let event: String = self.read.drain(..end + 2).collect();
+                    let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                    let (Some(kind), Some(data)) = (line("event: "), line("data: ")) else { continue };
+                    let data: Value = serde_json::from_str(data)?;
+                    if wanted(kind, &data) {
+                        return Ok(data);
+                    }
+                }
+                let piece = self.answer.chunk().await?.context("the events ended")?;
+                self.read.push_str(std::str::from_utf8(&piece)?);
+            }
+        };
+        tokio::time::timeout(PATIENCE, reading).await.context("no such event came")?
+    }
+}
+
+fn is_answered(kind: &str, data: &Value, words: &str) -> bool {
+    let sent = |parts: &Vec<Value>| !parts.is_empty() && parts.iter().all(|part| part["state"] == "sent");
+    kind == "turn"
+        && data["state"] == "done"
+        && data["parts"].as_array().is_some_and(sent)
+        && data["messages"][0]["text"].as_str().is_some_and(|text| text == words)
+}
+
+async fn starts(bench: &Bench) -> Result<Vec<Row>> {
+    let kept = bench.directory()?;
+    let mut times = Vec::new();
+    // The first start makes the data directory and is left out.
+    for _ in 0..=STARTS {
+        let begun = Instant::now();
+        Site::start(bench, kept.path(), &[]).await?;
+        times.push(begun.elapsed());
+    }
+    Ok(vec![Row::new("page: from the start to the page", ms(median(&times[1..])), "ms").at_most(100.0)])
+}
+
+/// A model server, and the settings by which Satchel asks it.
+async fn model() -> Result<(FakeModelServer, Vec<String>)> {
+    let server = FakeModelServer::start().await?;
+    let wire = ModelWire::OpenAiChat;
+    let settings = vec![
+        "models.fake.provider=openai".to_owned(),
+        format!("models.fake.base_url={}", server.base_url(wire)),
+        format!("models.fake.api_key={}", FakeModelServer::KEY),
+        format!("models.fake.model={}", wire.model()),
+        "model=fake".to_owned(),
+    ];
+    Ok((server, settings))
+}
+
+/// The time to the first word on the page, beside the model's own time to its first word.
+async fn first_words(bench: &Bench) -> Result<Vec<Row>> {
+    let (server, settings) = model().await?;
+    let directory = bench.directory()?;
+    let site = Site::start(bench, directory.path(), &settings).await?;
+    let mut events = site.listen().await?;
+    let (mut shown, mut own) = (Vec::new(), Vec::new());
+    for number in 0..ANSWERS {
+        let (text, word) = (format!("question {number}"), format!("Beginning{number}"));
+        let pieces = || {
+            let rest = [ReplyPiece::Wait(Duration::from_millis(20)), ReplyPiece::Text(" and end.".to_owned())];
+            [ReplyPiece::Wait(THOUGHT), ReplyPiece::Text(word.clone())].into_iter().chain(rest)
+        };
+        server.reply(ModelReply::pieces(pieces()));
+        let begun = Instant::now();
+        site.say(&text, &text, &[]).await?;
+        events.until(|_, data| data["blocks"].to_string().contains(&word)).await?;
+        shown.push(begun.elapsed());
+        events.until(|kind, data| is_answered(kind, data, &text)).await?;
+
+        server.reply(ModelReply::pieces(pieces()));
+        own.push(own_first_word(&site.client, &server, &word).await?);
+    }
+    let (shown, own) = (median(&shown), median(&own));
+    Ok(vec![
+        Row::new("page: first word of the model itself", ms(own), "ms"),
+        Row::new("page: first word on the page", ms(shown), "ms"),
+        Row::new("page: first word, beyond the model's own", ms(shown.saturating_sub(own)), "ms").at_most(10.0),
+    ])
+}
+
+async fn own_first_word(client: &Client, server: &FakeModelServer, word: &str) -> Result<Duration> {
+    let wire = ModelWire::OpenAiChat;
+    let request =
+        json!({ "model": wire.model(), "stream": true, "messages": [{ "role": "user", "content": "hello" }] });
+    let begun = Instant::now();
+    let address = format!("{}chat/completions", server.base_url(wire));
+    let asked = client.post(address).bearer_auth(FakeModelServer::KEY).json(&request).send().await?;
+    let mut answer = asked.error_for_status()?;
+    let mut read = String::new();
+    while let Some(piece) = answer.chunk().await? {
+        read.push_str(&String::from_utf8_lossy(&piece));
+        if read.contains(word) {
+            return Ok(begun.elapsed());
+        }
+    }
+    bail!("the model did not say it")
+}
+
+/// One answer that many see grow.
+async fn listeners(bench: &Bench) -> Result<Vec<Row>> {
+    let (server, settings) = model().await?;
+    let directory = bench.directory()?;
+    let site = Site::start(bench, directory.path(), &settings).await?;
+    let memory = site.satchel.proportional_set()?;
+    let mut all = try_join_all((0..LISTENERS).map(|_| site.listen())).await?;
+    try_join_all(all.iter_mut().map(|events| events.until(|kind, _| kind == "snapshot"))).await?;
+    let listening = site.satchel.proportional_set()?;
+
+    let words = (0..WORDS)
+        .flat_map(|number| [ReplyPiece::Text(format!("word{number} ")), ReplyPiece::Wait(Duration::from_millis(20))]);
+    server.reply(ModelReply::pieces(words));
+    let cpu = site.satchel.cpu()?;
+    let begun = Instant::now();
+    site.say("many", "many", &[]).await?;
+    let answered = all
+        .iter_mut()
+        .map(async |events| events.until(|kind, data| is_answered(kind, data, "many")).await.map(|_| begun.elapsed()));
+    let times = try_join_all(answered).await?;
+    let cpu = site.satchel.cpu()? - cpu;
+    let last = percentile(&times, 100);
+    let spread = last.saturating_sub(percentile(&times, 0));
+    Ok(vec![
+        Row::new(
+            "page: 200 who listen, memory of each",
+            (mib(listening) - mib(memory)) * 1024.0 / number(LISTENERS as u64),
+            "KiB",
+        ),
+        Row::new("page: 200 who listen, PSS with all of them", mib(site.satchel.proportional_set()?), "MiB"),
+        Row::new("page: 200 who listen, first to last to have the answer", ms(spread), "ms"),
+        Row::new("page: 200 who listen, cores while it streams", cpu.as_secs_f64() / last.as_secs_f64(), ""),
+    ])
+}
+
+/// A file of two gibibytes up, kept, and down again.
+async fn huge(bench: &Bench) -> Result<Vec<Row>> {
+    let directory = bench.directory()?;
+    let site = Site::start(bench, directory.path(), &[]).await?;
+    let mut events = site.listen().await?;
+    let before = site.satchel.peak()?;
+    let piece = Bytes::from(vec![7; 1 << 20]);
+    let pieces = stream::iter((0..HUGE >> 20).map(move |_| Ok::<_, std::io::Error>(piece.clone())));
+    let begun = Instant::now();
+    let upload = site.client.post(site.url("uploads?filename=huge.bin"));
+    let upload = upload.header("content-type", "application/octet-stream").body(reqwest::Body::wrap_stream(pieces));
+    let uploaded: Value = upload.send().await?.error_for_status()?.json().await?;
+    let up = begun.elapsed();
+    let handle = uploaded["upload"].as_str().context("an upload has a handle")?.to_owned();
+    let text = "send it back";
+    site.say("huge", text, &[handle]).await?;
+    let turn = events.until(|kind, data| is_answered(kind, data, text)).await?;
+    let files = turn["parts"].as_array().into_iter().flatten().filter_map(|part| part["files"][0]["url"].as_str());
+    let url = files.last().context("the file came back")?.to_owned();
+
+    let begun = Instant::now();
+    let answer = site.client.get(format!("{}{url}", site.address)).send().await?.error_for_status()?;
+    let mut read = 0;
+    let mut pieces = answer.bytes_stream();
+    while let Some(piece) = pieces.next().await {
+        read += piece?.len() as u64;
+    }
+    let down = begun.elapsed();
+    ensure!(read == HUGE, "{read} bytes came back");
+    Ok(vec![
+        Row::new("page: 2 GiB up, kept and synced", rate(HUGE, up), "MB/s"),
+        Row::new("page: 2 GiB down", rate(HUGE, down), "MB/s"),
+        Row::new("page: 2 GiB up and down, extra memory", mib(site.satchel.peak()?.saturating_sub(before)), "MiB")
+            .at_most(16.0),
+    ])
+}
