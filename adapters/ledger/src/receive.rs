@@ -14,9 +14,9 @@ pub(crate) async fn receive(
     message: &InboundMessage,
     claim: Claim,
 ) -> Result<Received> {
-    let (known, lane) = look(session, message).await?;
+    let Found { known, lane, unsettled } = look(session, message).await?;
     if let Some(turn) = known {
-        return Ok(Received { turn, duplicate: true, lease: None });
+        return Ok(Received { turn, duplicate: true, lease: None, unsettled });
     }
     let now = process.now();
     let free = lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
@@ -35,11 +35,18 @@ pub(crate) async fn receive(
         None => place.add(session, &mut batch).await?,
     };
     session.finish(batch);
-    Ok(Received { turn, duplicate: false, lease })
+    Ok(Received { turn, duplicate: false, lease, unsettled })
 }
 
-/// The turn of a message that is known already, and the lane of its conversation.
-async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<(Option<TurnId>, Option<LaneRow>)> {
+/// What is there when a message comes.
+struct Found {
+    /// The turn of the message, if it is known already.
+    known: Option<TurnId>,
+    lane: Option<LaneRow>,
+    unsettled: bool,
+}
+
+async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<Found> {
     let mut batch = Batch::default();
     let known = batch
         .add(
@@ -50,9 +57,16 @@ async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<(Op
         .bind(&message.key)
         .id();
     let lane = lanes::read(&mut batch, &message.conversation);
+    let unsettled = batch
+        .add("SELECT EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0)")
+        .bind(message.conversation.to_string())
+        .id();
     let answers = session.run(batch).await?;
-    let known: Option<(Uuid,)> = answers.first(known)?;
-    Ok((known.map(|(turn,)| TurnId(turn)), answers.first(lane)?))
+    Ok(Found {
+        known: answers.first::<(Uuid,)>(known)?.map(|(turn,)| TurnId(turn)),
+        lane: answers.first(lane)?,
+        unsettled: answers.first::<(bool,)>(unsettled)?.is_some_and(|(unsettled,)| unsettled),
+    })
 }
 
 /// A message whose key is new, and what decides where it goes.

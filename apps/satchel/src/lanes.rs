@@ -69,6 +69,15 @@ impl Default for Timing {
     }
 }
 
+/// Why the work on a lane begins.
+#[derive(Debug, Clone, Copy)]
+enum Begun {
+    /// It was claimed for a message, and parts of it may be unsettled.
+    For { turn: TurnId, unsettled: bool },
+    /// It was found to have work.
+    Found,
+}
+
 /// A lane that is being worked on.
 struct Held {
     lease: Lease,
@@ -128,8 +137,8 @@ impl Lanes {
                     trusted_until = Instant::now() + trust;
                 }
                 claimed = self.claimed.recv(), if !all_claimed => match claimed {
-                    Some(Claimed { lease, turn }) => {
-                        self.begin(lease, Some(turn), &mut held, &mut working, &stop);
+                    Some(Claimed { lease, turn, unsettled }) => {
+                        self.begin(lease, Begun::For { turn, unsettled }, &mut held, &mut working, &stop);
                     }
                     None => all_claimed = true,
                 },
@@ -146,7 +155,7 @@ impl Lanes {
                 Some(found) = OptionFuture::from(taking.as_mut()) => {
                     taking = None;
                     if let Some(lease) = found {
-                        self.begin(lease, None, &mut held, &mut working, &stop);
+                        self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
                         if working.len() < most && cut_off.is_none() {
                             taking = Some(take(ledger.as_ref(), &channels).boxed());
                         }
@@ -194,13 +203,18 @@ impl Lanes {
     fn begin(
         &self,
         lease: Lease,
-        begun_for: Option<TurnId>,
+        begun: Begun,
         held: &mut HashMap<ConversationId, Held>,
         working: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) {
         let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let work = lane::work(self.hosting.clone(), lease.clone(), Arc::clone(&wake), lost.clone(), stop.clone());
+        let (begun_for, unsettled) = match begun {
+            Begun::For { turn, unsettled } => (Some(turn), unsettled),
+            Begun::Found => (None, true),
+        };
+        let lane = lane::Begun { lease: lease.clone(), wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
+        let work = lane::work(self.hosting.clone(), lane, stop.clone());
         let task = working.spawn(work).id();
         held.insert(lease.conversation.clone(), Held { lease, begun_for, wake, lost, task });
     }

@@ -15,6 +15,8 @@ pub struct Claimed {
     pub lease: Lease,
     /// The turn that the message became part of.
     pub turn: TurnId,
+    /// Whether parts of the lane are unsettled.
+    pub unsettled: bool,
 }
 
 /// The one door through which all channels' messages come.
@@ -59,7 +61,7 @@ async fn take_in(
     let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
     let received = ledger.receive(&message, claim).await?;
     if let (Some(place), Some(lease)) = (place, received.lease) {
-        place.send(Claimed { lease, turn: received.turn });
+        place.send(Claimed { lease, turn: received.turn, unsettled: received.unsettled });
     }
     if !received.duplicate {
         let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
@@ -122,13 +124,13 @@ mod tests {
         ledger
             .expect_receive()
             .withf(|message, claim| message.files[0].filename.as_str() == "ёж.txt" && *claim == Claim::IfFree)
-            .returning(|_, _| Ok(Received { turn: TURN, duplicate: false, lease: Some(lease()) }));
+            .returning(|_, _| Ok(Received { turn: TURN, duplicate: false, lease: Some(lease()), unsettled: true }));
         let mut bus = MockEventBus::new();
         bus.expect_publish().once().returning(|_| Ok(()));
         let (lanes, mut claimed) = mpsc::channel(1);
         let reception = Reception::new(Arc::new(ledger), Arc::new(bus), lanes);
         assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), TURN);
-        assert_eq!(claimed.try_recv().unwrap(), Claimed { lease: lease(), turn: TURN });
+        assert_eq!(claimed.try_recv().unwrap(), Claimed { lease: lease(), turn: TURN, unsettled: true });
     }
 
     #[tokio::test]
@@ -137,11 +139,11 @@ mod tests {
         ledger
             .expect_receive()
             .withf(|_, claim| *claim == Claim::Leave)
-            .returning(|_, _| Ok(Received { turn: TURN, duplicate: false, lease: None }));
+            .returning(|_, _| Ok(Received { turn: TURN, duplicate: false, lease: None, unsettled: false }));
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
         let (lanes, _claimed) = mpsc::channel(1);
-        lanes.try_send(Claimed { lease: lease(), turn: TURN }).unwrap();
+        lanes.try_send(Claimed { lease: lease(), turn: TURN, unsettled: true }).unwrap();
         assert!(Reception::new(Arc::new(ledger), Arc::new(bus), lanes).accept(message("a")).await.is_ok());
     }
 
@@ -157,7 +159,9 @@ mod tests {
     #[tokio::test]
     async fn a_repeat_wakes_nobody() {
         let mut ledger = MockLedger::new();
-        ledger.expect_receive().returning(|_, _| Ok(Received { turn: TURN, duplicate: true, lease: None }));
+        ledger
+            .expect_receive()
+            .returning(|_, _| Ok(Received { turn: TURN, duplicate: true, lease: None, unsettled: false }));
         let (lanes, _claimed) = mpsc::channel(1);
         let reception = Reception::new(Arc::new(ledger), Arc::new(MockEventBus::new()), lanes);
         assert_eq!(reception.accept(message("a")).await.unwrap(), TURN);

@@ -46,6 +46,8 @@ pub struct Received {
     pub duplicate: bool,
     /// The lane, if it was free and asked for.
     pub lease: Option<Lease>,
+    /// Whether parts of the conversation are unsettled, so that whoever has the lane must look for them.
+    pub unsettled: bool,
 }
 
 /// Where a file of a queued message stands.

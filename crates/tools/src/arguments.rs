@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn an_error_says_which_argument_what_was_given_and_what_is_allowed() {
         let allowed =
-            "allowed are `index` (integer), `names` (array), `overwrite` (boolean), `path` (string, required)";
+            "allowed are `path` (string, required), `index` (integer), `names` (array), `overwrite` (boolean)";
         for (given, says) in [
             (json!("save it"), vec!["must be a JSON object", "\"save it\""]),
             (json!([1]), vec!["must be a JSON object", "[1]"]),

@@ -57,18 +57,18 @@ mod tests {
         let answer = world.data("attachment.get", json!({"id": photo.id})).await;
         insta::assert_json_snapshot!(answer, @r#"
         {
-          "bytes": 1,
-          "created_at_ms": 1000,
-          "description": "the sea",
-          "filename": "a.jpg",
-          "height": 30,
           "id": "00000000-0000-0000-0000-000000000004",
-          "mime": "image/jpeg",
           "number": 4,
+          "filename": "a.jpg",
+          "mime": "image/jpeg",
+          "bytes": 1,
           "sha256": "52622147992ab4ac52622147992ab4ac52622147992ab4ac52622147992ab4ac",
+          "description": "the sea",
           "source": "user",
           "visibility": "deliver",
-          "width": 40
+          "created_at_ms": 1000,
+          "width": 40,
+          "height": 30
         }
         "#);
     }

@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(world.file("/shared/in/b").as_deref(), Some(&b"mine"[..]), "what is there stays");
         assert_eq!(world.file("/shared/in/a-3.txt").as_deref(), Some(&b"3"[..]));
         let keys: Vec<&String> = answer[0].as_object().expect("an entry").keys().collect();
-        assert_eq!(keys, ["bytes_written", "mime_type", "path", "saved", "sha256", "source_index"]);
+        assert_eq!(keys, ["saved", "path", "mime_type", "bytes_written", "source_index", "sha256"]);
     }
 
     #[tokio::test]

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(read(json!({"path": "~/a.txt"})).await, "один два");
         assert_eq!(
             read(json!({"path": "/shared/a.txt", "offset": 9, "limit": 5})).await,
-            "дв\n[bytes 9 to 13 of 15; read on with file_read {\"offset\":13,\"path\":\"/shared/a.txt\"}]"
+            "дв\n[bytes 9 to 13 of 15; read on with file_read {\"path\":\"/shared/a.txt\",\"offset\":13}]"
         );
         assert_eq!(read(json!({"path": "/shared/a.txt", "offset": 13})).await, "а\n[bytes 13 to 15 of 15: the end]");
     }

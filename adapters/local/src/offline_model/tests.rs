@@ -170,7 +170,7 @@ fn phrases_lead_to_calls_when_files_came_along() {
         ("save them to ~/x, overwrite", r#"attachment.save_all {"dir":"~/x","overwrite":true}"#.to_owned()),
         (
             "save photo.jpg as there.txt and overwrite it",
-            r#"attachment_save {"index":0,"overwrite":true,"path":"/shared/there.txt"}"#.to_owned(),
+            r#"attachment_save {"index":0,"path":"/shared/there.txt","overwrite":true}"#.to_owned(),
         ),
         ("keep these", r#"attachment.save_all {"dir":"/shared"}"#.to_owned()),
         ("send it back", r#"response_attachments {"ids":["id7","id8"]}"#.to_owned()),
@@ -231,25 +231,25 @@ fn phrases_lead_to_calls_when_files_are_older() {
         ("what does cat.png say?", format!(r#"{list} ; attachment.read {{"id":"id1"}}"#)),
         (
             "write notes.txt: Buy milk, and send my love.",
-            r#"file_write {"content":"Buy milk, and send my love.","path":"/shared/notes.txt"} ; attachment.add {"paths":["/shared/notes.txt"]}"#
+            r#"file_write {"path":"/shared/notes.txt","content":"Buy milk, and send my love."} ; attachment.add {"paths":["/shared/notes.txt"]}"#
                 .to_owned(),
         ),
         (
             "make a file called todo with the text one\ntwo",
-            r#"file_write {"content":"one\ntwo","path":"/shared/todo"} ; attachment.add {"paths":["/shared/todo"]}"#
+            r#"file_write {"path":"/shared/todo","content":"one\ntwo"} ; attachment.add {"paths":["/shared/todo"]}"#
                 .to_owned(),
         ),
         (
             "write hello to /tmp/h.txt and list /tmp",
-            r#"file_write {"content":"hello","path":"/tmp/h.txt"} + file_list {"path":"/tmp"} ; attachment.add {"paths":["/tmp/h.txt"]}"#
+            r#"file_write {"path":"/tmp/h.txt","content":"hello"} + file_list {"path":"/tmp"} ; attachment.add {"paths":["/tmp/h.txt"]}"#
                 .to_owned(),
         ),
         (
             "overwrite there.txt with x",
-            r#"file_write {"content":"x","overwrite":true,"path":"/shared/there.txt"} ; attachment.add {"paths":["/shared/there.txt"]}"#
+            r#"file_write {"path":"/shared/there.txt","content":"x","overwrite":true} ; attachment.add {"paths":["/shared/there.txt"]}"#
                 .to_owned(),
         ),
-        ("write there.txt: x", r#"file_write {"content":"x","path":"/shared/there.txt"}"#.to_owned()),
+        ("write there.txt: x", r#"file_write {"path":"/shared/there.txt","content":"x"}"#.to_owned()),
         ("write me a poem", String::new()),
         ("make a file notes.txt", String::new()),
         ("help", String::new()),

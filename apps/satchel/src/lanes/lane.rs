@@ -30,14 +30,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often a lane that waits looks for a turn of which nobody woke it.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// A lane as it is handed to its worker.
+pub(super) struct Begun {
+    pub(super) lease: Lease,
+    pub(super) wake: Arc<Notify>,
+    /// Cancelled when the lane has another owner.
+    pub(super) lost: CancellationToken,
+    /// Whether parts of it may be unsettled.
+    pub(super) unsettled: bool,
+}
+
 /// Works on a lane until it is released, lost, or the process stops.
-pub(super) async fn work(
-    hosting: Hosting,
-    lease: Lease,
-    wake: Arc<Notify>,
-    lost: CancellationToken,
-    stop: CancellationToken,
-) {
+pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken) {
+    let Begun { lease, wake, lost, mut unsettled } = begun;
     let Some(channel) = hosting.channels.get(lease.conversation.channel()).map(Arc::clone) else {
         tracing::error!(chat.id = %lease.conversation, "a lane of a channel that isn't hosted here was claimed");
         return;
@@ -60,8 +65,9 @@ pub(super) async fn work(
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
-            ended = turns_and_deliveries(&hosting, &lane, &delivery) => ended,
+            ended = turns_and_deliveries(&hosting, &lane, &delivery, unsettled) => ended,
         };
+        unsettled = true;
         match ended {
             Ok(()) => return,
             Err(LedgerError::LeaseLost(_)) => {
@@ -101,14 +107,19 @@ enum Turned {
 
 /// Runs the lane's turns one after the other and delivers its parts one after the other. The two don't wait for each
 /// other: a platform that is down keeps nobody from asking on.
-async fn turns_and_deliveries(hosting: &Hosting, lane: &Lane, delivery: &Delivery) -> Result<(), LedgerError> {
+async fn turns_and_deliveries(
+    hosting: &Hosting,
+    lane: &Lane,
+    delivery: &Delivery,
+    unsettled: bool,
+) -> Result<(), LedgerError> {
     let Lane { lease, stop, .. } = lane;
     let ledger = &hosting.services.ledger;
     let mut delivering: Option<BoxFuture<'_, Result<Left, LedgerError>>> = None;
     let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
     // What a turn planned, and perhaps began, while an earlier delivery was under way.
     let mut planned: Option<Option<Part>> = None;
-    let mut look_for_parts = true;
+    let mut look_for_parts = unsettled;
     let mut look_for_turn = true;
     let mut next_look = Instant::now();
     let mut queued = true;

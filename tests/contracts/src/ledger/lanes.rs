@@ -168,12 +168,14 @@ pub async fn an_idle_lane_is_released_and_a_busy_one_kept(fixture: &impl LedgerF
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     assert!(!ledger.release(&lease, Release::IfIdle).await.unwrap(), "a turn is queued");
+    assert!(!ledger.receive(&message("1b", "hello"), Claim::IfFree).await.unwrap().unsettled, "nothing was answered");
     let part = ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
     assert!(!ledger.release(&lease, Release::IfIdle).await.unwrap(), "a part is unsettled");
-    ledger.receive(&message("2", "more"), Claim::IfFree).await.unwrap();
+    assert!(ledger.receive(&message("2", "more"), Claim::IfFree).await.unwrap().unsettled);
     assert!(!ledger.settle_part(&lease, &sent(&part, "9")).await.unwrap().released, "a turn is queued");
-    let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
-    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    while let Some(turn) = ledger.next_turn(&lease).await.unwrap() {
+        ledger.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
+    }
     assert!(ledger.release(&lease, Release::IfIdle).await.unwrap());
     assert_lost(ledger.settle_part(&lease, &settlement(part)).await, "a released lease");
 }

@@ -192,7 +192,11 @@ pub async fn a_discarded_part_is_failed_unless_it_is_being_sent(fixture: &impl L
     assert_eq!(listed(all.clone()).await, ["c", "b", "a"]);
     assert_eq!(listed(OutboxQuery { limit: Some(1), ..all.clone() }).await, ["c"]);
     assert_eq!(listed(OutboxQuery { part: Some(second.id), ..all.clone() }).await, ["b"]);
-    assert_eq!(listed(OutboxQuery { under_way: true, ..OutboxQuery::default() }).await, ["c"], "only what is unsettled");
+    assert_eq!(
+        listed(OutboxQuery { under_way: true, ..OutboxQuery::default() }).await,
+        ["c"],
+        "only what is unsettled"
+    );
     let elsewhere = OutboxQuery { conversation: Some(conversation("console:b")), ..all };
     assert!(listed(elsewhere).await.is_empty());
 }

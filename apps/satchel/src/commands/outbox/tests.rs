@@ -80,7 +80,7 @@ async fn a_resend_is_an_order_in_the_conversation_and_leaves_the_lane_alone() {
     ledger.expect_receive().returning(move |message, claim| {
         assert_eq!(claim, Claim::Leave);
         seen.lock().unwrap().push((message.text.clone(), message.sender.id.clone(), message.key.clone()));
-        Ok(Received { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None })
+        Ok(Received { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
     });
     resend(&ledger, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
     let stored = stored.lock().unwrap();
