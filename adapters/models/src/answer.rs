@@ -139,8 +139,12 @@ impl Answering {
                 .then(|| Usage { input_tokens: input.unwrap_or_default(), output_tokens: output.unwrap_or_default() })
         });
         let parts = end.captured_content.map(genai::chat::MessageContent::into_parts).unwrap_or_default();
-        let (calls, leading): (Vec<_>, Vec<_>) =
+        let (calls, mut leading): (Vec<_>, Vec<_>) =
             parts.into_iter().partition(|part| matches!(part, ContentPart::ToolCall(_)));
+        if self.provider == Provider::OpenAi {
+            // Caught only from those who want it back.
+            leading.extend(end.captured_reasoning_content.map(ContentPart::ReasoningContent));
+        }
         let mut seen = HashSet::new();
         let calls: Vec<ToolCall> = calls
             .into_iter()

@@ -289,7 +289,13 @@ fn kind(status: u16, said: &str) -> Kind {
     if status == 404 && said.contains("model") {
         return Kind::UnknownModel;
     }
-    if let Some((_, kind)) = SAYINGS.iter().find(|(sayings, _)| sayings.iter().any(|saying| said.contains(saying))) {
+    // Of a request that was refused for good, such words mean something else: "unavailable in your region".
+    let for_good = (400..429).contains(&status);
+    let fits = |(sayings, kind): &&(&[&str], Kind)| {
+        let passing = matches!(kind, Kind::Overloaded | Kind::Server);
+        !(for_good && passing) && sayings.iter().any(|saying| said.contains(saying))
+    };
+    if let Some((_, kind)) = SAYINGS.iter().find(fits) {
         return *kind;
     }
     match status {

@@ -11,7 +11,7 @@ use futures::stream;
 use genai::{
     Client, ModelIden, ServiceTarget,
     adapter::AdapterKind,
-    chat::{ChatOptions, ReasoningEffort, Tool},
+    chat::{ChatOptions, ContentPart, ReasoningEffort, Tool},
     resolver::{AuthData, Endpoint},
 };
 use satchel_ports::{Blobs, LanguageModel, ModelError, ModelEvent, ModelRequest, language_model::ModelStream};
@@ -28,7 +28,7 @@ use crate::{
     patience::Patience,
     request,
     settings::{ModelSettings, Provider, SettingsError, Target},
-    thoughts::Thoughts,
+    thoughts::{Thought, Thoughts},
 };
 
 /// A model that a server answers for.
@@ -95,7 +95,12 @@ impl RemoteModel {
 
     /// One attempt, up to the first piece of the answer.
     async fn attempt(&self, asking: &Asking) -> Result<(Answering, Step), Failure> {
-        let thought_of = |calls: &_| self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).of(calls);
+        let thought_of = |calls: &_| {
+            let thought = self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).of(calls);
+            let forgotten =
+                || Thought { leading: vec![ContentPart::ReasoningContent(String::new())], ..Thought::default() };
+            thought.or_else(|| self.target.wants_thoughts_back().then(forgotten))
+        };
         let provider = self.target.provider;
         let request =
             request::build(provider, &asking.system, &asking.turns, asking.tools.clone(), &*self.blobs, thought_of)
@@ -229,8 +234,8 @@ fn options(target: &Target, patience: &Patience) -> ChatOptions {
         .with_capture_tool_calls(true)
         .with_stream_header_timeout(patience.begin)
         .with_stream_read_timeout(patience.silence);
-    // Anthropic wants its signed thoughts back; with the others this would ask for more than we use.
-    options.capture_reasoning_content = Some(target.provider == Provider::Anthropic);
+    // Anthropic wants its signed thoughts back, and some others theirs; with the rest this would ask for more than we use.
+    options.capture_reasoning_content = Some(target.provider == Provider::Anthropic || target.wants_thoughts_back());
     // The client reads `-max` or `-medium` at the end of a name as an effort and cuts it off; `qwen-max` and
     // `mistral-medium` are names. An effort that it sends nothing for keeps it from that.
     let would_be_cut = ReasoningEffort::from_model_name(&target.model).0.is_some();

@@ -132,6 +132,14 @@ impl Target {
         }
     }
 
+    /// Whether the model wants its thoughts back as text. DeepSeek and Kimi refuse a conversation with tools without
+    /// them (<https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>); other servers refuse them.
+    pub(crate) fn wants_thoughts_back(&self) -> bool {
+        let model = self.model.to_lowercase();
+        let thinks = ["deepseek", "kimi"].iter().any(|family| model.contains(family));
+        self.provider == Provider::OpenAi && self.is_elsewhere && thinks
+    }
+
     /// An error about these settings that shows only when a client is made of them.
     pub(crate) fn error(&self, key: &'static str, reason: &str) -> SettingsError {
         SettingsError { name: self.name.clone(), key, reason: reason.to_owned() }

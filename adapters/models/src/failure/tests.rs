@@ -76,6 +76,16 @@ fn a_limit_of_a_minute_passes_and_one_of_a_day_does_not() {
 }
 
 #[test]
+fn what_is_refused_for_good_is_not_taken_for_a_passing_fault() {
+    let said = |message: &str| json!({"error": {"message": message}});
+    let refused = status(403, &said("The model is unavailable in your region"), &[]);
+    assert_eq!(refused.error.reason, "OpenAI does not let this key use the model gpt-x");
+    let refused = status(400, &said("an internal tool was named"), &[]);
+    assert!(!refused.again && refused.error.reason.ends_with("an internal tool was named"));
+    assert!(status(500, &said("internal"), &[]).again);
+}
+
+#[test]
 fn a_deep_or_long_body_is_looked_at_only_so_far() {
     let deep = (0..100).fold(json!("insufficient_quota"), |inner, _| json!([inner]));
     assert!(status(400, &deep, &[]).error.reason.contains("refused"));

@@ -237,10 +237,15 @@ async fn a_server_without_a_key_is_asked_without_one() {
     }
 }
 
-/// Gemini 3 refuses a call without its signature, Anthropic a thought without it; the port carries neither.
+/// Gemini 3 refuses a call without its signature, Anthropic a thought without it, DeepSeek a call without its thought; the
+/// port carries none of these.
 #[tokio::test]
 async fn signatures_survive_a_round_of_tools() {
-    for (wire, name) in [(ModelWire::Gemini, "gemini-3-flash-preview"), (ModelWire::Anthropic, "claude-haiku-4-5")] {
+    for (wire, name) in [
+        (ModelWire::Gemini, "gemini-3-flash-preview"),
+        (ModelWire::Anthropic, "claude-haiku-4-5"),
+        (ModelWire::OpenAiChat, "deepseek-reasoner"),
+    ] {
         let stage = Stage::new().await;
         stage.server.add_model(name);
         let mut settings = stage.settings(wire);

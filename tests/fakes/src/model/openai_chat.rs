@@ -56,7 +56,9 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
                 read.turns.push(AskedTurn::User(user(&message["content"])?));
             }
             "assistant" => {
-                rules::only(message, "messages", &["role", "content", "tool_calls", "name", "refusal"], unknown)?;
+                let known = ["role", "content", "tool_calls", "name", "refusal", "reasoning_content"];
+                rules::only(message, "messages", &known, unknown)?;
+                thought(&mut read, message)?;
                 read.turns.push(assistant(message)?);
             }
             "tool" => {
@@ -87,6 +89,22 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
     }
     read.wants_usage = body.pointer("/stream_options/include_usage") == Some(&json!(true));
     Ok(read)
+}
+
+/// DeepSeek's servers want the thoughts back: <https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>; the words
+/// are those of hotovo/aider-desk issue 529. OpenAI's own know no such field.
+fn thought(read: &mut Read, message: &Value) -> Result<(), String> {
+    match message.get("reasoning_content").map(Value::as_str) {
+        None if read.model.contains("deepseek") => {
+            Err("Missing `reasoning_content` field in the assistant message at message index 2.".to_owned())
+        }
+        None => Ok(()),
+        Some(_) if !read.model.contains("deepseek") => Err(unknown("", "reasoning_content")),
+        Some(thought) => {
+            read.thoughts.extend(thought.filter(|thought| !thought.is_empty()).map(str::to_owned));
+            Ok(())
+        }
+    }
 }
 
 fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
@@ -201,7 +219,9 @@ impl Writer for Chunks {
         let more = |text: &str| {
             self.chunk(&json!({ "tool_calls": [{ "index": index, "function": { "arguments": text } }] }), None)
         };
-        format!("{}{}{}", self.chunk(&begin, None), more(first), more(second))
+        let thought = call.signature.as_ref().map(|thought| json!({ "reasoning_content": thought }));
+        let thought = thought.map(|thought| self.chunk(&thought, None)).unwrap_or_default();
+        format!("{thought}{}{}{}", self.chunk(&begin, None), more(first), more(second))
     }
 
     fn ping(&mut self) -> String {

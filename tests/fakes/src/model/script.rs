@@ -43,7 +43,8 @@ pub struct ScriptedCall {
     pub name: String,
     /// The arguments as text; broken JSON is as welcome here as from a real model.
     pub arguments: String,
-    /// Gemini's signature.
+    /// What has to come back with the call: Gemini's signature of it, the signature of the thought before it
+    /// (Anthropic), or that thought itself (DeepSeek).
     pub signature: Option<String>,
 }
 
@@ -54,7 +55,7 @@ impl ScriptedCall {
         Self { name: name.to_owned(), arguments: arguments.to_owned(), signature: None }
     }
 
-    /// The same call, signed as Gemini signs.
+    /// The same call with something that has to come back.
     #[must_use]
     pub fn signed(self, signature: &str) -> Self {
         Self { signature: Some(signature.to_owned()), ..self }
