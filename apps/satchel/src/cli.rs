@@ -48,7 +48,11 @@ pub struct GlobalOptions {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve all channels that are configured, until SIGINT or SIGTERM
-    Run,
+    Run {
+        /// Open the page in this desktop's browser
+        #[arg(long)]
+        open: bool,
+    },
     /// Talk to Satchel in the terminal
     #[command(
         after_help = "The files of replies are written to ./files, each with its number before its name.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \

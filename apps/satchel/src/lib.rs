@@ -53,7 +53,7 @@ pub fn start(
 }
 
 fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {
-    let command = cli.command.unwrap_or(Command::Run);
+    let command = cli.command.unwrap_or(Command::Run { open: false });
     // Lives until the command has ended, so that whatever is still to be sent is.
     let mut logging = None;
     let mut ready = |command: &Command| {
@@ -62,13 +62,14 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         anyhow::Ok(config)
     };
     match &command {
-        Command::Run => {
+        Command::Run { open } => {
             let config = ready(&command)?;
             commands::run::check(&config)?;
             serving(async {
                 let decision = models::decide(&config.models).await;
                 let stores = stores::open(&config, None).await?;
-                commands::run::run(&config, stores, &decision, &mut std::io::stdout()).await
+                let browser = commands::run::browser(environment).filter(|_| *open);
+                commands::run::run(&config, stores, &decision, browser, &mut std::io::stdout()).await
             })
         }
         Command::Chat(options) => {

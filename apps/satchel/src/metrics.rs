@@ -1,4 +1,5 @@
-//! The figures for operators: counted by wrappers around the ports, told as OpenMetrics text.
+//! The figures for operators: counted by wrappers around the ports, told as OpenMetrics text, of which only that is
+//! used which readers of Prometheus's older format understand as well.
 //!
 //! Nothing that decides knows of them. Label values come from short lists, so that nobody outside can make series grow.
 
@@ -14,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 use satchel_ports::{Ledger, ledger::OutboxQuery};
@@ -33,6 +34,11 @@ const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10
 
 /// What a label says when its value is none of those that are expected.
 const OTHER: &str = "other";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfBuild {
+    version: &'static str,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfChannel {
@@ -126,9 +132,11 @@ impl Figures {
     }
 
     fn register(&mut self) {
-        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        // A gauge and no info metric, so that readers of the older text format, who know no such type, read it too.
+        let build = Family::<OfBuild, Gauge>::default();
+        build.get_or_create(&OfBuild { version: env!("CARGO_PKG_VERSION") }).set(1);
         let of = &mut self.registry;
-        of.register("build", "The program that runs", version);
+        of.register("build_info", "The program that runs", build);
         of.register("messages", "Messages that were stored", self.messages.clone());
         of.register("turns", "Turns that are complete, by how they ended", self.turns.clone());
         of.register("parts", "Parts of replies, by the state that they came to", self.parts.clone());

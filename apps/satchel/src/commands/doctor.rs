@@ -113,6 +113,3 @@ fn print(findings: &[Finding], out: &mut dyn Write) -> std::io::Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

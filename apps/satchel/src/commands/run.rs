@@ -1,10 +1,6 @@
 //! `satchel run`: serves every channel that is configured until it is told to stop.
 
-use std::{
-    io::Write,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{ffi::OsString, io::Write, net::SocketAddr, process::Stdio, sync::Arc};
 
 use anyhow::Context;
 use satchel_local::LocalBus;
@@ -12,6 +8,7 @@ use satchel_ports::{Channel, EventBus, Ledger};
 use satchel_routing::tables;
 use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
 use tokio::{
+    process::Command,
     runtime::Handle,
     signal::unix::{SignalKind, signal},
     task::{JoinSet, block_in_place},
@@ -55,6 +52,7 @@ pub async fn run(
     config: &Config,
     stores: Stores,
     decision: &Decision,
+    browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
@@ -82,6 +80,9 @@ pub async fn run(
         Ok(())
     });
     greet(config, decision, address, out)?;
+    if let (Some(browser), Some(address)) = (browser, address) {
+        open_page(browser, address);
+    }
     tokio::select! {
         biased;
         () = at_once.cancelled() => {
@@ -167,7 +168,33 @@ fn web_settings(
 fn told(error: WebError) -> anyhow::Error {
     match error {
         WebError::Settings(words) => WrongUsage(words).into(),
-        error => anyhow::Error::new(error).context("the web page can't be served"),
+        error => anyhow::Error::new(error)
+            .context("the page can't be served (`web.listen` is its address; `satchel doctor` says who is there)"),
+    }
+}
+
+/// The program by which this desktop opens a page; `None` where there is no desktop.
+#[must_use]
+pub fn browser(environment: &[(OsString, OsString)]) -> Option<&'static str> {
+    if cfg!(target_os = "macos") {
+        return Some("open");
+    }
+    let is_there = |name: &str| environment.iter().any(|(key, value)| key == name && !value.is_empty());
+    (is_there("DISPLAY") || is_there("WAYLAND_DISPLAY")).then_some("xdg-open")
+}
+
+/// Opens the page. That it can't is no failure: the line that greets says where the page is.
+fn open_page(browser: &str, address: SocketAddr) {
+    let quiet = Stdio::null;
+    let opened = Command::new(browser)
+        .arg(format!("http://{}/", reachable(address)))
+        .stdin(quiet())
+        .stdout(quiet())
+        .stderr(quiet())
+        .spawn();
+    match opened {
+        Ok(mut browser) => drop(tokio::spawn(async move { browser.wait().await })),
+        Err(error) => tracing::info!(error = &error as &dyn std::error::Error, browser, "the page was not opened"),
     }
 }
 
@@ -213,15 +240,19 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken
 /// The one line for a person: where it is, who answers, where everything is kept.
 fn greet(config: &Config, decision: &Decision, address: Option<SocketAddr>, out: &mut dyn Write) -> anyhow::Result<()> {
     let Some(address) = address else { return Ok(()) };
-    let port = address.port();
-    let shown = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => format!("http://localhost:{port}/ and this machine's other addresses"),
-        IpAddr::V6(ip) if ip.is_unspecified() => format!("http://localhost:{port}/ and this machine's other addresses"),
-        _ => format!("http://{address}/"),
-    };
+    let others = if address.ip().is_unspecified() { " and this machine's other addresses" } else { "" };
+    let shown = format!("http://{}/{others}", reachable(address));
     tracing::info!(%address, "the page is served");
     let data = config.storage.data_dir.display();
     writeln!(out, "Satchel is at {shown} · {} · data in {data} · Ctrl-C stops it", decision.title())?;
     out.flush()?;
     Ok(())
+}
+
+/// The address as a browser on this machine opens it.
+fn reachable(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    }
 }

@@ -282,6 +282,10 @@ async fn every_metric_is_in_the_guide() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert!(names.len() > 10, "{names:?}");
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.rsplit(' ').next());
+    for of in types {
+        assert!(["counter", "gauge", "histogram"].contains(&of), "readers of the older format don't know {of}");
+    }
     for name in names {
         assert!(guide.contains(&format!("`{name}")), "{name} is not in docs/guide/operating.md");
     }

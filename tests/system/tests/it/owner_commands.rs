@@ -3,6 +3,8 @@
 mod choice;
 mod doctor;
 mod init;
+mod opening;
 mod run;
 mod serving;
 mod stranger;
+mod typing;

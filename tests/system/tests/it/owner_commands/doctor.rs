@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::{serving::Serving, stranger::Stranger};
 
+/// Something wrong: its name, the settings that bring it about, what finds it, how bad it is, and what is told.
+type Trouble<'a> = (&'a str, &'a [&'a str], &'a str, &'a str, &'a [&'a str]);
+
 /// What was found of one subject, as level and words.
 fn found(ran: &Ran, check: &str) -> Vec<(String, String)> {
     let all = ran.json()["findings"].as_array().cloned().unwrap_or_default();
@@ -85,7 +88,7 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
     let listen = format!("web.listen={}", taken.local_addr().expect("it is bound"));
     let long_ago = Stranger::answering(|_| (200, "date: Mon, 03 Nov 2025 10:00:00 GMT\r\n".to_owned(), String::new()));
     let their_url = format!("models.main.base_url={}/v1/", long_ago.url());
-    let cases: [(&str, &[&str], &str, &str, &[&str]); 7] = [
+    let cases: [Trouble<'_>; 7] = [
         ("port taken", &[&listen], "web", "problem", &["another program", "web.listen"]),
         (
             "no such address",

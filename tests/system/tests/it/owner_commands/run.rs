@@ -29,8 +29,9 @@ async fn it_serves_the_page_and_the_figures_until_it_is_told_to_stop() {
         r#"satchel_turns_total{channel="web",ending="done"} 1"#,
         r#"satchel_parts_total{channel="web",kind="text",state="sent"} 1"#,
         r#"satchel_attempts_total{channel="web",kind="text",answer="sent"} 1"#,
-        r#"satchel_model_calls_total{model="offline",outcome="done"} 1"#,
-        r#"satchel_model_first_piece_seconds_count{model="offline"} 1"#,
+        // Asked for what to do, and then for words about what came of it.
+        r#"satchel_model_calls_total{model="offline",outcome="done"} 2"#,
+        r#"satchel_model_first_piece_seconds_count{model="offline"} 2"#,
         "satchel_oldest_part_age_seconds 0.0",
         "# EOF",
     ] {

@@ -1,0 +1,91 @@
+//! `satchel init` on a real terminal, made by tmux: what is secret is not on the screen, however the typing ends.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use satchel_system::real_binary::{Household, satchel_binary};
+
+/// A terminal with its own tmux server, which ends with it.
+struct Terminal {
+    socket: PathBuf,
+}
+
+impl Terminal {
+    /// Opens one that runs a line of the shell; says so where there can be none.
+    fn running(household: &Household, line: &str) -> Option<Self> {
+        let installed = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !installed.is_ok_and(|status| status.success()) {
+            println!("not run: tmux is not installed");
+            return None;
+        }
+        let terminal = Self { socket: household.root().join("tmux") };
+        let mut command = terminal.tmux();
+        household.at_home(&mut command);
+        command.env("LC_ALL", "C.UTF-8");
+        command.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40", "sh", "-c", line]);
+        assert!(command.status().is_ok_and(|status| status.success()), "tmux opens a terminal");
+        Some(terminal)
+    }
+
+    fn tmux(&self) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket);
+        command
+    }
+
+    fn press(&self, keys: &[&str]) {
+        let pressed = self.tmux().arg("send-keys").args(keys).status();
+        assert!(pressed.is_ok_and(|status| status.success()), "{keys:?}");
+    }
+
+    /// All that was ever on the screen.
+    fn shown(&self) -> String {
+        let captured = self.tmux().args(["capture-pane", "-p", "-J", "-S", "-"]).output();
+        String::from_utf8_lossy(&captured.expect("tmux shows the screen").stdout).into_owned()
+    }
+
+    fn wait_for(&self, words: &str) {
+        let begun = Instant::now();
+        while !self.shown().contains(words) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "never {words:?}:\n{}", self.shown());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ended = self.tmux().arg("kill-server").stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn a_token_is_not_shown_while_it_is_typed_and_the_terminal_is_given_back() {
+    let household = Household::new();
+    let line = format!("{} init; echo \"ended: $?\"; stty -a; exec sleep 100", satchel_binary().display());
+    let Some(terminal) = Terminal::running(&household, &line) else { return };
+    terminal.wait_for("Model [6]:");
+    terminal.press(&["-l", "6"]);
+    terminal.press(&["Enter"]);
+    terminal.wait_for("Enter for none):");
+    // With a slip of the finger that is taken back: what is left is no token, and is told so.
+    terminal.press(&["-l", "canary-tokenX"]);
+    terminal.press(&["BSpace"]);
+    terminal.press(&["Enter"]);
+    terminal.wait_for("this is no Telegram token");
+    terminal.press(&["-l", "canary-again"]);
+    terminal.press(&["C-c"]);
+    terminal.wait_for("ended: 1");
+    terminal.wait_for("echoctl");
+    let shown = terminal.shown();
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(shown.contains("stopped: nothing was written"), "{shown}");
+    for mode in ["echo", "icanon", "isig"] {
+        assert!(shown.split_whitespace().any(|set| set == mode), "{mode}: {shown}");
+    }
+    assert!(!household.work().join("satchel.yaml").exists());
+}
