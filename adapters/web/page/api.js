@@ -10,7 +10,7 @@ export class Problem extends Error {
 
   // Whether the same request may do better later.
   get passes() {
-    return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
+    return this.status === 0 || this.code === "broken_off" || this.status === 408 || this.status === 429 || this.status >= 500;
   }
 }
 

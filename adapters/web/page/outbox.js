@@ -9,6 +9,9 @@ import { discard, isLost, isUnderWay, release, retry, storedUpload } from "./upl
 
 const PAUSES_MS = [800, 2000, 5000];
 
+// What the server says of uploads that it doesn't know any more.
+const FORGOTTEN = ["upload_expired", "unknown_upload"];
+
 // `actions`: changed() after anything was shown or gone, sent() once the server has a message.
 export function createOutbox(actions) {
   const place = byId("outbox");
@@ -114,12 +117,9 @@ export function createOutbox(actions) {
   }
 
   function postFailed(message, problem) {
-    const expired = message.uploads.some((upload) => upload.file) && /upload|handle|expired/.test(problem.code);
-    if (expired && message.tries < 1) {
-      // The server forgot the uploads; the files are still at hand.
+    if (FORGOTTEN.includes(problem.code) && message.tries < PAUSES_MS.length) {
       message.tries += 1;
-      message.state = "uploading";
-      message.uploads.forEach(retry);
+      uploadAnew(message, problem);
     } else if (problem.passes && message.tries < PAUSES_MS.length) {
       message.state = "sending";
       message.reason = problem.message;
@@ -128,6 +128,20 @@ export function createOutbox(actions) {
     } else {
       fail(message, problem.message);
       message.unreached = problem.passes;
+    }
+  }
+
+  // The server has forgotten the uploads; where the files are still at hand they are uploaded once more.
+  function uploadAnew(message, problem) {
+    message.state = "uploading";
+    for (const upload of message.uploads) {
+      if (upload.file) {
+        retry(upload);
+      } else {
+        upload.state = "refused";
+        upload.reason = problem.message;
+        upload.result = null;
+      }
     }
   }
 

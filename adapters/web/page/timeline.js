@@ -149,14 +149,19 @@ export function createTimeline(actions) {
       }
       turns.forEach(put);
       if (!keepsOlder) setMore(before);
-      if (live && views.has(live.turn)) views.get(live.turn).showLive(live);
+      for (const { id } of turns) {
+        if (live?.turn === id) views.get(id)?.showLive(live);
+        else views.get(id)?.forgetLive();
+      }
       arrange();
     },
     turn(turn) {
+      // Of a turn that is further up than what is loaded there is nothing to show yet.
+      if (more && order.length > 0 && turn.id < order[0]) return;
       const before = views.get(turn.id)?.turn?.state;
       put(turn);
       arrange();
-      if (turn.state === "done" && before !== undefined && before !== "done") {
+      if (turn.state === "done" && before !== "done") {
         actions.answered(views.get(turn.id)?.spoken ?? "");
       }
     },

@@ -74,6 +74,12 @@ export function createTurnView(actions) {
     showActivity();
   }
 
+  // What grew was cut off, and will be written again or has been completed.
+  function forgetLive() {
+    takeLive();
+    showActivity();
+  }
+
   function takeLive() {
     const body = live?.text.body ?? null;
     body?.remove();
@@ -123,6 +129,7 @@ export function createTurnView(actions) {
     showLive,
     patchBlocks,
     patchTool,
+    forgetLive,
     get turn() {
       return turn;
     },

@@ -1,3 +1,5 @@
+//! A room over a ledger that is a mock: how often it is read, who is cut off, what is forgotten.
+
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -129,6 +131,15 @@ async fn conversations_that_nobody_looks_at_are_bounded() {
     }
     assert!(hub.rooms().len() <= UNSEEN, "{}", hub.rooms().len());
     assert!(hub.rooms().contains_key(&"web:c1999".parse().unwrap()), "the newest are kept");
+}
+
+#[tokio::test]
+async fn only_the_webs_own_conversations_are_remembered() {
+    let (hub, _) = hub();
+    let elsewhere = "console:main".parse().unwrap();
+    let elsewhere = Event::TextDelta { conversation: elsewhere, turn: turn(2), message: 0, text: "x".into() };
+    Arc::clone(&hub).listen(futures::stream::iter([elsewhere, delta("y")]).boxed()).await;
+    assert_eq!(hub.rooms().keys().collect::<Vec<_>>(), [&conversation()]);
 }
 
 #[tokio::test]

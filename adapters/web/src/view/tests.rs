@@ -1,3 +1,5 @@
+//! Which types of files are shown in a page.
+
 use super::*;
 
 #[test]

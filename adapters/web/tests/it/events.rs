@@ -1,6 +1,9 @@
 //! The stream of events: everything first, then every change, in order, and the ledger's word in the end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use satchel_domain::{CallId, PartState, part::FailureReason};
 use satchel_local::LocalBus;
@@ -58,8 +61,10 @@ async fn what_the_ledger_says_is_shown_though_nobody_was_told() {
     let mut events = Events::of(&stage).await;
     events.expect("snapshot").await;
     stage.reply("Hi", Vec::new()).await;
+    let began = Instant::now();
     let done = events.find("turn", |turn| turn["state"] == "done").await;
     assert_eq!(done["id"], json!(turn));
+    assert!(began.elapsed() < Duration::from_secs(10), "what is unfinished is looked at every few seconds");
 }
 
 /// A bus that carries nothing.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     api::PNG,
-    stage::{FILE_BYTES, Stage, problem, read, signed, until},
+    stage::{FILE_BYTES, Stage, problem, raw, read, signed, until},
 };
 
 #[tokio::test]
@@ -51,6 +51,13 @@ async fn what_is_too_large_is_refused_with_and_without_a_length() {
     let told = stage.upload("a.bin", vec![7; bytes]).send().await.unwrap();
     let told = problem(told, 413, "too_large").await;
     assert_eq!(told["detail"], "The file is too large: at most 300 KB are taken.");
+    // Before anything of it was sent.
+    let head = format!(
+        "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: {bytes}\r\n\
+         content-type: application/octet-stream\r\n\r\n",
+        stage.address
+    );
+    assert!(raw(&stage, &head).await.starts_with("HTTP/1.1 413 "));
     let pieces = stream::iter(0..3).map(move |_| Ok::<_, std::io::Error>(Bytes::from(vec![7; bytes / 2])));
     let untold = stage.upload("a.bin", reqwest::Body::wrap_stream(pieces)).send().await.unwrap();
     problem(untold, 413, "too_large").await;
