@@ -1,13 +1,18 @@
 //! `satchel run` as a process that can be killed and started again on the same port and data.
 
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     net::TcpListener,
+    ops::Range,
     process::{Child, Command, Stdio},
 };
 
 use satchel_system::real_binary::Household;
 
 use crate::{http, wait::until};
+
+/// Where servers listen.
+const PORTS: Range<u16> = 20_000..32_000;
 
 /// A running `satchel run` with the offline model.
 #[derive(Debug)]
@@ -94,8 +99,15 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listens on now; it has to be known before the start, because a restart comes back to it.
+/// A port that nobody listens on now; it has to be known before the start, because a restart comes back to it. It lies
+/// below those that the system gives away by itself, so that nobody gets it while the server is down.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-    listener.local_addr().expect("a listener has an address").port()
+    loop {
+        // Each hasher has keys of its own, which is all the chance that is needed here.
+        let chance = RandomState::new().build_hasher().finish() % u64::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + u16::try_from(chance).expect("it is less than the number of ports");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

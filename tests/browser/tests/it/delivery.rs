@@ -53,6 +53,30 @@ async fn an_upload_that_was_cut_off_goes_on_by_itself() {
     assert!(page.downloaded("slow.bin").await == data);
 }
 
+/// An upload lives for half an hour; a message that names an older one brings its file once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_upload_has_expired_is_uploaded_again() {
+    let server = Server::start(&[]).await;
+    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let file = server.household().file("data.bin", bytes(5_000));
+    page.upload(&[&file]).await;
+    let expire = "const ask = window.fetch;
+        let first = true;
+        window.fetch = (path, options) => {
+            if (options?.method !== 'POST' || !first) return ask(path, options);
+            first = false;
+            return Promise.resolve(new Response(JSON.stringify({ code: 'upload_expired', detail: 'It expired.' }), { status: 410 }));
+        };";
+    page.browser.run(expire, vec![]).await;
+    page.say("what did I send").await;
+    let turns = page.answered(1).await;
+    assert_eq!(turns[0].sent, ["data.bin"]);
+    let uploads =
+        "return performance.getEntriesByType('resource').filter(entry => entry.name.includes('/uploads?')).length";
+    assert_eq!(page.browser.run(uploads, vec![]).await, 2);
+    page.assert_nothing_refused().await;
+}
+
 /// Ten files go at most three at a time; the server's few connections are left for what else there is.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_files_are_uploaded_three_at_a_time() {
