@@ -40,7 +40,9 @@ pub(crate) async fn complete_turn(
         .bind(now.0);
     if !completed.told.is_empty() {
         batch
-            .add("UPDATE parts SET told = 1 WHERE conversation = $1 AND id IN (SELECT unhex(value) FROM json_each($2))")
+            .add(
+                "UPDATE parts SET told = 1 WHERE +conversation = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
+            )
             .bind(lease.conversation.to_string())
             .bind(Json(completed.told.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>()));
     }

@@ -306,6 +306,10 @@ mod tests {
         let (good, bad, other) = tokio::join!(insert("a", false), insert("b", true), insert("c", false));
         assert!(good.is_ok() && other.is_ok());
         assert!(matches!(bad, Err(satchel_ports::ledger::LedgerError::Store { .. })), "{bad:?}");
+        let early = ledger.writer.write("dying early", |_| Box::pin(async { panic!("before the first statement") }));
+        let (good, early, other) = tokio::join!(insert("f", false), early, insert("g", false));
+        let early: Result<(), _> = early;
+        assert!(good.is_ok() && early.is_err() && other.is_ok());
         insert("d", true).await.expect_err("it panicked alone");
         insert("e", false).await.unwrap();
         let mut reader = ledger.readers.acquire().await.unwrap();
@@ -313,6 +317,6 @@ mod tests {
             .fetch_all(&mut *reader)
             .await
             .unwrap();
-        assert_eq!(kept, ["a", "c", "e"]);
+        assert_eq!(kept, ["a", "c", "e", "f", "g"]);
     }
 }

@@ -117,7 +117,8 @@ pub(crate) async fn unreferenced(session: &mut Session<'_>, blobs: &[Sha256]) ->
         "SELECT value FROM json_each($1) \
          WHERE NOT EXISTS (SELECT 1 FROM attachments WHERE sha256 = unhex(value)) \
            AND NOT EXISTS (SELECT 1 FROM parts WHERE voice_sha256 = unhex(value)) \
-           AND NOT EXISTS (SELECT 1 FROM inbox_files WHERE sha256 = unhex(value) AND state = 'waiting') ORDER BY key",
+           AND NOT EXISTS (SELECT 1 FROM inbox_files AS file JOIN inbox ON inbox.sequence = file.message \
+               WHERE file.sha256 = unhex(value) AND file.state = 'waiting' AND inbox.consumed_by IS NULL) ORDER BY key",
     )
     .bind(Json(blobs))
     .fetch_all(session.connection().await?)

@@ -1,4 +1,4 @@
-//! The one writer: it takes all jobs that wait, runs each in a savepoint, and commits them together.
+//! The one writer: it takes all jobs that wait, runs each behind a savepoint, and commits them together.
 //!
 //! An fsync costs more than everything else that a verb does, so the callers that wait while one is under way share
 //! the next. A caller that stops waiting doesn't stop its job.
@@ -212,8 +212,10 @@ async fn run_alone(connection: &mut SqliteConnection, job: &mut dyn Job) -> Resu
 
 /// Runs jobs as one transaction, each behind a savepoint of its own, and says whether something was committed.
 async fn run_together(connection: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Result<bool> {
+    // By itself: were it to fail on the first job's trip, the others would not know why.
+    Batch::of(&["BEGIN IMMEDIATE"]).run(connection).await?;
     let mut written = false;
-    let mut opening = Some(Batch::of(&["BEGIN IMMEDIATE", "SAVEPOINT job"]));
+    let mut opening = Some(Batch::of(&["SAVEPOINT job"]));
     for job in jobs {
         let mut session = Session::behind(connection, opening.take());
         let mut ran = job.run(&mut session).await;
@@ -227,6 +229,8 @@ async fn run_together(connection: &mut SqliteConnection, jobs: &mut [Box<dyn Job
                 written |= job.effect() == Effect::Writes;
                 opening = opening.or_else(|| Some(Batch::of(&["RELEASE job", "SAVEPOINT job"])));
             }
+            // It came to nothing, so the savepoint that stands is still that of the job before it.
+            Ran::Failed | Ran::Full if opening.is_some() => {}
             Ran::Failed => drop(session.run(Batch::of(&["ROLLBACK TO job"])).await?),
             // Fails when nothing is left to roll back to.
             Ran::Full => drop(session.run(Batch::of(&["ROLLBACK TO job"])).await.map_err(|_| Error::Full)?),

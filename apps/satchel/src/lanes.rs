@@ -81,7 +81,7 @@ enum Begun {
 /// A lane that is being worked on.
 struct Held {
     lease: Lease,
-    /// The turn for which it was claimed, if it was claimed for one.
+    /// The turn of the message for which it was claimed, until the bus has told of that message.
     begun_for: Option<TurnId>,
     wake: Arc<Notify>,
     lost: CancellationToken,
@@ -146,8 +146,8 @@ impl Lanes {
                 Some(event) = events.next() => {
                     // Of the message that it was claimed for, a lane need not hear twice.
                     if let Event::MessageReceived { conversation, turn } = event
-                        && let Some(lane) = held.get(&conversation)
-                        && lane.begun_for != Some(turn)
+                        && let Some(lane) = held.get_mut(&conversation)
+                        && lane.begun_for.take_if(|begun_for| *begun_for == turn).is_none()
                     {
                         lane.wake.notify_one();
                     }

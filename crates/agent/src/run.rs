@@ -116,8 +116,9 @@ async fn work(
             let limit = format!("{} model calls", settings.model_calls);
             return Ok(Ended::with(Ending::Budget { limit }));
         }
-        // What came before the turn began is known; what comes now wakes the watch for a stop.
-        let may_have_news = if begins { turn.followed } else { settings.steering == SteeringMode::Inject };
+        // Files that were fetched and calls that were taken up again took time, in which more may have come.
+        let took_time = !turn.journal.is_empty() || turn.messages.iter().any(|message| !message.files.is_empty());
+        let may_have_news = if begins { turn.followed || took_time } else { settings.steering == SteeringMode::Inject };
         if may_have_news {
             let Steering { stop, inject } = steering(services, lane, turn).await?;
             if let Some(stop) = stop {

@@ -43,10 +43,10 @@ pub enum BlobError {
     #[error("the bytes broke off")]
     Source(#[source] std::io::Error),
     /// Nothing is stored at this address.
-    #[error("no bytes are stored as {0}")]
+    #[error("the file store doesn't have them")]
     Missing(Sha256),
     /// What is stored is not what the address says.
-    #[error("the bytes stored as {0} are damaged")]
+    #[error("they are damaged in the file store")]
     Damaged(Sha256),
     /// The disk has no room.
     #[error("no space is left for files")]

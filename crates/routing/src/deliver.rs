@@ -66,20 +66,34 @@ pub enum Left {
     Stopped,
 }
 
+/// Where a delivery begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Start {
+    /// With this part, which this owner of the lane has just committed as begun.
+    Begun(Part),
+    /// With the lane's next part. The lane was just taken: a part that is begun may have been sent by who had it before.
+    TakenOver,
+    /// With the lane's next part. Only this owner has begun parts since it took the lane up, and none of them is under
+    /// way: one that is begun was begun by a turn of its own, and not sent yet.
+    Planned,
+}
+
 /// What follows a part that was settled; `None` when the process stops and nothing of the part is in flight.
 type Performed = Option<Settled>;
 
-/// Delivers all parts of the lane. `begun` is the part that this process has just committed as begun.
+/// Delivers all parts of the lane.
 ///
 /// # Errors
 /// When the ledger fails or the lane is lost. Whatever a channel does is no error: the part is tried again, replaced
 /// or given up.
-pub async fn deliver(delivery: &Delivery, lease: &Lease, begun: Option<Part>) -> Result<Left, LedgerError> {
-    let mut begun_here = begun.is_some();
-    let mut next = match begun {
-        Some(part) => Some(part),
-        None => delivery.ledger.next_part(lease).await?,
+pub async fn deliver(delivery: &Delivery, lease: &Lease, start: Start) -> Result<Left, LedgerError> {
+    let may_be_anothers = start == Start::TakenOver;
+    let mut next = match start {
+        Start::Begun(part) => Some(part),
+        Start::TakenOver | Start::Planned => delivery.ledger.next_part(lease).await?,
     };
+    let is_begun = |part: &Part| part.state == PartState::Sending;
+    let mut begun_here = next.as_ref().is_some_and(is_begun) && !may_be_anothers;
     while let Some(part) = next {
         if delivery.stop.is_cancelled() {
             if begun_here {
@@ -99,7 +113,7 @@ pub async fn deliver(delivery: &Delivery, lease: &Lease, begun: Option<Part>) ->
         if settled.released {
             return Ok(Left::Released);
         }
-        begun_here = settled.next.as_ref().is_some_and(|part| part.state == PartState::Sending);
+        begun_here = settled.next.as_ref().is_some_and(is_begun);
         next = settled.next;
     }
     Ok(Left::Held)

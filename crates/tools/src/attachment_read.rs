@@ -153,7 +153,7 @@ mod tests {
         let gone = attachment(6, "gone.txt", "text/plain", b"gone");
         world.know(gone.clone());
         let error = world.error("attachment.read", json!({"id": gone.id})).await;
-        assert!(error.contains("the bytes of gone.txt could not be read: no bytes are stored as"), "{error}");
+        assert!(error.contains("the bytes of gone.txt could not be read: the file store doesn't have them"), "{error}");
     }
 
     #[tokio::test]

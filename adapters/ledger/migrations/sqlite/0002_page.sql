@@ -5,3 +5,7 @@ CREATE INDEX inbox_files_kept ON inbox_files (sha256) WHERE sha256 IS NOT NULL A
 
 CREATE INDEX turns_conversation ON turns (conversation, sequence);
 CREATE INDEX inbox_steered ON inbox (consumed_by, sequence) WHERE consumed_by <> turn;
+
+-- In the order in which it is read, or the reader takes the index of all parts.
+DROP INDEX parts_untold;
+CREATE INDEX parts_untold ON parts (conversation, turn_sequence, position) WHERE state = 'failed' AND told = 0;

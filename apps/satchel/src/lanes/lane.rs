@@ -9,7 +9,7 @@ use satchel_agent::{
     run::{MOST_CRASHES, run, stopped},
     streaming::reply_to,
 };
-use satchel_domain::{Ending, Part, PartState};
+use satchel_domain::{Ending, Part};
 use satchel_intake::{
     commands::{self, Command, CommandAnswer},
     prepare::{Fetching, fetch_files, refuse_files},
@@ -18,7 +18,7 @@ use satchel_ports::{
     Lease, LedgerError,
     ledger::{QueuedTurn, Release},
 };
-use satchel_routing::deliver::{Delivery, Left, deliver};
+use satchel_routing::deliver::{Delivery, Left, Start, deliver};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -117,8 +117,10 @@ async fn turns_and_deliveries(
     let ledger = &hosting.services.ledger;
     let mut delivering: Option<BoxFuture<'_, Result<Left, LedgerError>>> = None;
     let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
-    // What a turn planned, and perhaps began, while an earlier delivery was under way.
-    let mut planned: Option<Option<Part>> = None;
+    // Whether a turn has planned parts, and perhaps begun one, while an earlier delivery was under way.
+    let mut planned = false;
+    // Whether a delivery was under way since the turn began: it may have come to the part that the turn has begun.
+    let mut crossed = false;
     let mut look_for_parts = unsettled;
     let mut look_for_turn = true;
     let mut next_look = Instant::now();
@@ -131,16 +133,15 @@ async fn turns_and_deliveries(
             // has left behind.
             look_for_parts = false;
             if ledger.next_part(lease).await?.is_some() {
-                delivering = Some(deliver(delivery, lease, None).boxed());
+                delivering = Some(deliver(delivery, lease, Start::TakenOver).boxed());
             }
         }
-        if delivering.is_none()
-            && let Some(begun) = planned.take()
-        {
-            delivering = Some(deliver_planned(delivery, lease, begun).boxed());
+        if delivering.is_none() && std::mem::take(&mut planned) {
+            delivering = Some(deliver(delivery, lease, Start::Planned).boxed());
         }
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
+            crossed = false;
             turning = Some(next_turn(hosting, lane).boxed());
         }
         if delivering.is_none() && turning.is_none() {
@@ -159,6 +160,7 @@ async fn turns_and_deliveries(
                 continue;
             }
         }
+        crossed |= delivering.is_some();
         let done = tokio::select! {
             Some(left) = OptionFuture::from(delivering.as_mut()) => {
                 delivering = None;
@@ -180,10 +182,11 @@ async fn turns_and_deliveries(
                     }
                     Ok(Turned::Ran(begun)) => {
                         look_for_turn = true;
-                        if delivering.is_none() {
-                            delivering = Some(deliver(delivery, lease, begun).boxed());
-                        } else {
-                            planned = Some(planned.take().flatten().or(begun));
+                        match begun {
+                            Some(begun) if !crossed => {
+                                delivering = Some(deliver(delivery, lease, Start::Begun(begun)).boxed());
+                            }
+                            _ => planned = true,
                         }
                         Ok(())
                     }
@@ -214,19 +217,6 @@ async fn turns_and_deliveries(
             }
         }
     }
-}
-
-/// Delivers what a turn planned while an earlier delivery was under way, which may have come to it already.
-async fn deliver_planned(delivery: &Delivery, lease: &Lease, begun: Option<Part>) -> Result<Left, LedgerError> {
-    let begun = match begun {
-        None => None,
-        Some(begun) => delivery
-            .ledger
-            .next_part(lease)
-            .await?
-            .filter(|next| next.id == begun.id && next.state == PartState::Sending),
-    };
-    deliver(delivery, lease, begun).await
 }
 
 /// Looks for the lane's oldest turn and runs it if it is ready.

@@ -21,7 +21,7 @@ use satchel_ports::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Delivery, Left, deliver};
+use super::{Delivery, Left, Start, deliver};
 use crate::tables;
 
 type Answer = Result<Vec<MessageRef>, SendError>;
@@ -117,7 +117,7 @@ impl Stage {
         }
     }
 
-    async fn play(self, begun: Option<Part>) -> (Vec<String>, Result<Left, LedgerError>) {
+    async fn play(self, start: Start) -> (Vec<String>, Result<Left, LedgerError>) {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let note = |log: &Arc<Mutex<Vec<String>>>| {
             let log = Arc::clone(log);
@@ -217,19 +217,19 @@ impl Stage {
             stop: self.stop,
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
-        let left = deliver(&delivery, &lease, begun).await;
+        let left = deliver(&delivery, &lease, start).await;
         let log = log.lock().unwrap().clone();
         (log, left)
     }
 
     async fn log(self) -> Vec<String> {
-        self.play(None).await.0
+        self.play(Start::TakenOver).await.0
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_part_begun_with_its_turn_is_sent_and_settled_and_nothing_else() {
-    let (log, left) = Stage::of(vec![], vec![sent()]).play(Some(sending(text(1)))).await;
+    let (log, left) = Stage::of(vec![], vec![sent()]).play(Start::Begun(sending(text(1)))).await;
     assert_eq!(log, ["send hello", "settle sent"]);
     assert_eq!(left.unwrap(), Left::Released);
 }
@@ -363,6 +363,12 @@ async fn what_another_process_had_begun_is_in_doubt_and_an_edit_of_it_is_repeate
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_turn_of_the_same_owner_had_begun_is_no_reason_for_doubt() {
+    let (log, _) = Stage::of(vec![sending(text(1)), text(2)], vec![sent(), sent()]).play(Start::Planned).await;
+    assert_eq!(log, ["send hello", "settle sent", "send hello", "settle sent"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_form_is_replaced_by_another() {
     let log = Stage::of(vec![text(1)], vec![refused(Refusal::BadMarkup)]).log().await;
     assert_eq!(log, ["save sending", "send hello", "settle replaced by text"]);
@@ -459,7 +465,7 @@ async fn what_an_operator_discarded_is_skipped() {
 async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
     let stopped = Stage::of(vec![text(2)], vec![]);
     stopped.stop.cancel();
-    let (log, left) = stopped.play(Some(sending(text(1)))).await;
+    let (log, left) = stopped.play(Start::Begun(sending(text(1)))).await;
     assert_eq!(log, ["save pending"], "begun, but not sent");
     assert_eq!(left.unwrap(), Left::Stopped);
 
@@ -470,7 +476,7 @@ async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
         stop.cancel();
     });
     let started = tokio::time::Instant::now();
-    assert_eq!(waiting.play(None).await.1.unwrap(), Left::Stopped);
+    assert_eq!(waiting.play(Start::TakenOver).await.1.unwrap(), Left::Stopped);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -488,5 +494,5 @@ async fn a_lost_lane_ends_the_work_at_once() {
         stop: CancellationToken::new(),
     };
     let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
-    assert!(matches!(deliver(&delivery, &lease, None).await, Err(LedgerError::LeaseLost(_))));
+    assert!(matches!(deliver(&delivery, &lease, Start::TakenOver).await, Err(LedgerError::LeaseLost(_))));
 }

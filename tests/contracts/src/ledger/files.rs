@@ -4,7 +4,7 @@ use satchel_domain::{
     Filename, InboundMessage, OutgoingResponse, PartContent, RefusedFile, ToolOutcome,
     part::{PlannedPart, PreparedVoice},
 };
-use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, InboundFile, LedgerError};
+use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, Claim, CompletedTurn, InboundFile, LedgerError};
 
 use super::{
     CONVERSATION, LedgerFixture, attachment, completed, conversation, file_part, message, receive, texts, with_files,
@@ -154,4 +154,15 @@ pub async fn what_a_waiting_message_brings_is_kept(fixture: &impl LedgerFixture)
     assert_eq!(queued.files[1], InboundFile::Waiting(uploaded.files[1].clone()));
     ledger.refuse_file(&lease, queued.id, 1, &refusal("a.txt")).await.unwrap();
     assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "it was refused");
+
+    let again = attachment(&ledger, &lease.conversation, "b.txt");
+    let mut uploaded = with_files(message("2", "/stop"), &["b.txt"]);
+    uploaded.files[0].stored = Some(again.sha256);
+    ledger.receive(&uploaded, Claim::Leave).await.unwrap();
+    assert_eq!(ledger.unreferenced(&[again.sha256]).await.unwrap(), []);
+    let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+    let stop = ledger.waiting_behind(&lease, turn).await.unwrap()[0].id;
+    let done = CompletedTurn { steered: vec![stop], ..completed(turn, Vec::new()) };
+    ledger.complete_turn(&lease, &done).await.unwrap();
+    assert_eq!(ledger.unreferenced(&[again.sha256]).await.unwrap(), [again.sha256], "nobody will take it any more");
 }
