@@ -4,11 +4,12 @@ use std::{
     collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::Poll,
 };
 
-use futures::StreamExt;
+use futures::{StreamExt, future};
 use genai::chat::{
     ChatFrameSink, ChatStream, ChatStreamEvent, ContentPart, FrameCtx, RawFrameRef, StopReason, StreamEnd, ToolCall,
 };
@@ -27,6 +28,15 @@ use crate::{
 /// The longest arguments of one call, in bytes; a model that goes on beyond them would go on for ever.
 const LONGEST_ARGUMENTS: usize = 4 << 20;
 
+/// The longest name of a tool, in bytes. The longest that a provider takes has 128.
+const LONGEST_NAME: usize = 256;
+
+/// The longest thoughts of one answer, in bytes.
+const LONGEST_THOUGHTS: usize = 8 << 20;
+
+/// The most that one answer may bring over the wire, in bytes, whatever of it is made use of.
+const LONGEST_ANSWER: usize = 64 << 20;
+
 /// How much of the last frame is kept for the case that it tells what went wrong.
 const LONGEST_FRAME: usize = 16 << 10;
 
@@ -38,6 +48,8 @@ pub(crate) struct LastFrame {
     lost: AtomicBool,
     /// Whether the client skips such frames.
     skips: bool,
+    /// How many bytes all frames had.
+    bytes: AtomicUsize,
 }
 
 impl LastFrame {
@@ -48,10 +60,15 @@ impl LastFrame {
     fn text(&self) -> String {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn is_too_much(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > LONGEST_ANSWER
+    }
 }
 
 impl ChatFrameSink for LastFrame {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
+        self.bytes.fetch_add(frame.data.len() + frame.event.map_or(0, str::len), Ordering::Relaxed);
         if self.skips && !frame.data.is_empty() && frame.json().is_none() {
             self.lost.store(true, Ordering::Relaxed);
         }
@@ -77,6 +94,8 @@ pub(crate) struct Answering {
     names: Arc<ToolNames>,
     last_frame: Arc<LastFrame>,
     teller: Teller,
+    /// How many bytes the thoughts had so far.
+    thought_bytes: usize,
 }
 
 impl Answering {
@@ -87,21 +106,27 @@ impl Answering {
         last_frame: Arc<LastFrame>,
         teller: Teller,
     ) -> Self {
-        Self { stream, provider, names, last_frame, teller }
+        Self { stream, provider, names, last_frame, teller, thought_bytes: 0 }
     }
 
     /// The next step. After an end or a failure nothing comes.
     pub(crate) async fn next(&mut self) -> Result<Step, Failure> {
         loop {
             // The vendor's client logs whole bodies and addresses; what is worth logging is logged by us.
-            let event = self.stream.next().with_subscriber(Dispatch::none()).await;
+            let event = self.event().with_subscriber(Dispatch::none()).await?;
             match event {
                 Some(Ok(ChatStreamEvent::Chunk(chunk))) if !chunk.content.is_empty() => {
                     return Ok(Step::Text(chunk.content));
                 }
                 Some(Ok(ChatStreamEvent::ToolCallChunk(chunk))) => {
                     let written = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
-                    if written > LONGEST_ARGUMENTS {
+                    if written > LONGEST_ARGUMENTS || chunk.tool_call.fn_name.len() > LONGEST_NAME {
+                        return Err(self.teller.failure(Kind::Endless));
+                    }
+                }
+                Some(Ok(ChatStreamEvent::ReasoningChunk(chunk) | ChatStreamEvent::ThoughtSignatureChunk(chunk))) => {
+                    self.thought_bytes += chunk.content.len();
+                    if self.thought_bytes > LONGEST_THOUGHTS {
                         return Err(self.teller.failure(Kind::Endless));
                     }
                 }
@@ -111,6 +136,16 @@ impl Answering {
                 None => return Err(self.teller.failure(Kind::BrokenOff)),
             }
         }
+    }
+
+    /// The client's next event, unless too much has come by then. It is looked at where the client waits, too, because
+    /// of many frames it makes no event.
+    async fn event(&mut self) -> Result<Option<Result<ChatStreamEvent, genai::Error>>, Failure> {
+        let polled = future::poll_fn(|context| match self.stream.poll_next_unpin(context) {
+            _ if self.last_frame.is_too_much() => Poll::Ready(None),
+            polled => polled.map(Some),
+        });
+        polled.await.ok_or_else(|| self.teller.failure(Kind::Endless))
     }
 
     fn ended(&self, end: StreamEnd) -> Result<Step, Failure> {

@@ -86,12 +86,21 @@ fn place(target: &Target, path: &[&str]) -> Url {
 
 /// Reads an answer up to a limit.
 async fn read(mut response: Response, teller: &Teller) -> Result<String, Failure> {
+    match read_up_to(&mut response, LONGEST_ANSWER).await {
+        Ok(Some(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
+        Ok(None) => Err(teller.failure(Kind::Garbage)),
+        Err(error) => Err(teller.of_connection(&error)),
+    }
+}
+
+/// A response's body; `None` when it is longer than `limit` bytes.
+pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| teller.of_connection(&error))? {
-        if body.len() + piece.len() > LONGEST_ANSWER {
-            return Err(teller.failure(Kind::Garbage));
+    while let Some(piece) = response.chunk().await? {
+        if body.len() + piece.len() > limit {
+            return Ok(None);
         }
         body.extend_from_slice(&piece);
     }
-    Ok(String::from_utf8_lossy(&body).into_owned())
+    Ok(Some(body))
 }

@@ -247,7 +247,7 @@ impl Teller {
             Kind::Silent => format!("{who} fell silent in the middle of its answer"),
             Kind::BrokenOff => "its answer broke off in the middle".to_owned(),
             Kind::Garbage => format!("{who} answered in a way that can't be read"),
-            Kind::Endless => "it asked for a tool with arguments that did not end".to_owned(),
+            Kind::Endless => "its answer was endless".to_owned(),
             Kind::Refused => {
                 let status = status.map(|status| format!(" ({})", status.as_u16())).unwrap_or_default();
                 match self.tidy(message) {

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
+    check::read_up_to,
     patience::Patience,
     remote::http_client,
     settings::{ModelSettings, Provider},
@@ -15,7 +16,7 @@ use crate::{
 const LONGEST: Duration = Duration::from_millis(800);
 
 /// The longest list of models that is read, in bytes.
-const LONGEST_LIST: u64 = 4 << 20;
+const LONGEST_LIST: usize = 4 << 20;
 
 /// A local Ollama server that has a model, with the one that was fetched last.
 pub async fn find_ollama() -> Option<ModelSettings> {
@@ -38,11 +39,9 @@ async fn find_at(address: &str) -> Option<ModelSettings> {
 async fn newest_model(address: &str) -> Option<String> {
     let patience = Patience { connect: LONGEST, ..Patience::default() };
     let http = http_client(&patience, false, true).ok()?;
-    let response = http.get(format!("{address}api/tags")).send().await.ok()?.error_for_status().ok()?;
-    if response.content_length().is_some_and(|length| length > LONGEST_LIST) {
-        return None;
-    }
-    let list: Value = response.json().await.ok()?;
+    let mut response = http.get(format!("{address}api/tags")).send().await.ok()?.error_for_status().ok()?;
+    let list = read_up_to(&mut response, LONGEST_LIST).await.ok()??;
+    let list: Value = serde_json::from_slice(&list).ok()?;
     let names = list.get("models")?.as_array()?.iter().filter_map(|model| model.get("name")?.as_str());
     let talks = |name: &&str| !["embed", "bge-", "minilm", "rerank"].iter().any(|word| name.contains(word));
     names.filter(talks).map(str::to_owned).next()

@@ -4,15 +4,17 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use reqwest::Url;
 use satchel_domain::Sha256;
 use satchel_local::OfflineModel;
 use satchel_models::{Fallback, ModelSettings, RemoteModel};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, LanguageModel, StoredBlob};
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     commands::WrongUsage,
     config::{
-        masking::mask_url,
+        masking::MASK,
         models::{BUILT_IN, Choice, Model, Models, Provider},
     },
 };
@@ -57,7 +59,7 @@ impl Candidate {
         let (Self::Remote(model), Some(provider)) = (self, self.provider()) else {
             return "offline model: no AI, no account, no key".to_owned();
         };
-        let by = model.base_url.as_ref().map_or_else(|| provider.title().to_owned(), mask_url);
+        let by = model.base_url.as_ref().map_or_else(|| provider.title().to_owned(), host_of);
         format!("{} by {by}", model.model.as_deref().unwrap_or(provider.default_model()))
     }
 
@@ -102,6 +104,17 @@ impl Decision {
             2 => format!("{first}, then {}", self.candidates[1].title()),
             more => format!("{first}, then {} others", more - 1),
         }
+    }
+}
+
+/// The host of an address, and its port where it is named. Users, paths and queries may be secrets.
+fn host_of(url: &SecretString) -> String {
+    let url = Url::parse(url.expose_secret()).ok();
+    let host = url.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    match host {
+        Some((host, Some(port))) => format!("{host}:{port}"),
+        Some((host, None)) => host.to_owned(),
+        None => MASK.to_owned(),
     }
 }
 
@@ -207,4 +220,29 @@ impl Blobs for NoFiles {
 #[must_use]
 pub fn as_it_is(_: &str, model: Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel> {
     model
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_tells_the_host_and_nothing_that_may_be_secret() {
+        for (base_url, title) in [
+            (None, "m by Ollama"),
+            (Some("http://me:canary@box:11434/canary/?key=canary#canary"), "m by box:11434"),
+            (Some("https://gateway.example.com/canary/v1/"), "m by gateway.example.com"),
+            (Some("http://[::1]:8000/"), "m by [::1]:8000"),
+            (Some("canary"), "m by ********"),
+        ] {
+            let model = Model {
+                name: "main".to_owned(),
+                provider: Provider::Ollama,
+                base_url: base_url.map(SecretString::from),
+                api_key: None,
+                model: Some("m".to_owned()),
+            };
+            assert_eq!(Candidate::Remote(model).title(), title);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use reqwest::{Client, redirect::Policy};
+use reqwest::{Client, ClientBuilder, Response, redirect::Policy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
@@ -35,10 +35,21 @@ pub enum TokenError {
 /// # Errors
 /// When the system's certificates can't be read.
 pub fn client() -> anyhow::Result<Client> {
+    plain_client().build().context("HTTP can't be spoken")
+}
+
+/// A client for short questions to this machine: no proxy leads there, and nothing is encrypted.
+///
+/// # Errors
+/// When HTTP can't be spoken.
+pub(crate) fn client_for_this_machine() -> reqwest::Result<Client> {
+    plain_client().no_proxy().tls_certs_only([]).build()
+}
+
+fn plain_client() -> ClientBuilder {
     // Whoever installs a provider first has chosen for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
-    let builder = Client::builder().timeout(PATIENCE).connect_timeout(PATIENCE / 3).redirect(Policy::none());
-    builder.build().context("HTTP can't be spoken")
+    Client::builder().timeout(PATIENCE).connect_timeout(PATIENCE / 3).redirect(Policy::none())
 }
 
 /// The name of the bot that a Telegram token belongs to.
@@ -138,14 +149,22 @@ async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, V
     };
     let mut response = request.send().await.map_err(failed)?;
     let status = response.status().as_u16();
+    match read_up_to(&mut response, LONGEST_ANSWER).await.map_err(failed)? {
+        Some(body) => Ok((status, body)),
+        None => Err(TokenError::NotAsked(format!("{platform} answered without end"))),
+    }
+}
+
+/// A response's body; `None` when it is longer than `limit` bytes.
+pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(failed)? {
-        if body.len() + piece.len() > LONGEST_ANSWER {
-            return Err(TokenError::NotAsked(format!("{platform} answered without end")));
+    while let Some(piece) = response.chunk().await? {
+        if body.len() + piece.len() > limit {
+            return Ok(None);
         }
         body.extend_from_slice(&piece);
     }
-    Ok((status, body))
+    Ok(Some(body))
 }
 
 /// A platform's words, fit for a terminal.

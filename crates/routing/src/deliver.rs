@@ -67,6 +67,7 @@ pub enum Left {
 }
 
 /// Where a delivery begins.
+#[expect(clippy::large_enum_variant, reason = "one is made a delivery and taken apart at once")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Start {
     /// With this part, which this owner of the lane has just committed as begun.

@@ -28,8 +28,9 @@ pub(super) fn help() -> String {
          - `/tool file_list {{\"path\": \"/shared\"}}` calls any tool as it is; `/tool` shows them all\n\n\
          Several wishes in one message work too: `save it to /shared and read it`. Saved files live under `/shared`; \
          `/tmp` is for what may go.\n\n\
-         A real model would understand any wording, look into pictures and documents, and plan longer work. Real \
-         models aren't built in yet: they come with a later release and are set up under `models:` in `satchel.yaml`."
+         A real model would understand any wording, look into pictures and documents, and plan longer work. To \
+         get one, set an environment variable such as `OPENAI_API_KEY`, or describe one under `models:` in \
+         `satchel.yaml`."
     )
 }
 

@@ -2,6 +2,8 @@
 
 use satchel_fakes::model::{FakeModelServer, ModelWire};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
 use super::*;
 
 #[tokio::test]
@@ -27,4 +29,22 @@ async fn what_is_not_there_is_not_found() {
     let begun = std::time::Instant::now();
     assert!(find_at(&format!("http://{}/", silent.local_addr().unwrap())).await.is_none());
     assert!(begun.elapsed() < 2 * LONGEST, "nobody waits for long at the start");
+}
+
+#[tokio::test]
+async fn a_list_without_a_stated_length_is_read_up_to_a_limit() {
+    for (filling, is_found) in [(0, true), (LONGEST_LIST, false)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let _asked = connection.read(&mut [0; 4096]).await.unwrap();
+            let list = format!("{{\"models\": [{{\"name\": \"qwen3:8b\"}}]}}{}", " ".repeat(filling));
+            let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{list}");
+            // A client that has read enough goes away.
+            let _gone = connection.write_all(answer.as_bytes()).await;
+        });
+        assert_eq!(find_at(&format!("http://{address}/")).await.is_some(), is_found, "{filling} bytes more");
+        serving.await.unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! Every model adapter's promise on every wire, against the strict fake model server.
 
 mod check;
+mod endless;
 mod faults;
 mod files;
 mod memory;

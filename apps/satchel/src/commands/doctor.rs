@@ -6,6 +6,8 @@ mod machine;
 mod model;
 mod storage;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 mod web;
 
 use std::io::Write;
@@ -80,9 +82,11 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(model::answers(&decision).await);
     let processes = storage::database(config, &mut findings).await;
     findings.extend(storage::directories(config));
+    findings.extend(web::page(config).await);
+    findings.extend(web::figures(config));
+    findings.extend(surroundings::unencrypted(config, &decision));
     match &http {
         Ok(http) => {
-            findings.extend(web::page(config, http).await);
             findings.extend(surroundings::platforms(config, http).await);
             findings.push(surroundings::clock(config, &decision, http).await);
         }

@@ -13,16 +13,18 @@ pub(crate) fn mask_url(url: &SecretString) -> String {
         Some(rest) => ("//", rest),
         None => ("", rest),
     };
-    let (rest, query) = match rest.split_once(['?', '#']) {
-        Some((rest, _)) => (rest, format!("?{MASK}")),
-        None => (rest, String::new()),
+    // A password may hold a slash, a `?` or a `#` that was not escaped, so the last `@` ends the credentials wherever it
+    // stands. One behind a `?` may as well stand in the query, in the middle of a secret; then nothing can be told apart.
+    let (credentials, place) = match rest.rsplit_once('@') {
+        Some((credentials, _)) if credentials.contains(['?', '#']) => return format!("{scheme}:{slashes}{MASK}"),
+        Some((_, place)) => (format!("{MASK}@"), place),
+        None => (String::new(), rest),
     };
-    // A password may hold a slash that was not escaped, so the last `@` ends the credentials wherever it stands.
-    let shown = match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{MASK}@{host}"),
-        None => rest.to_owned(),
+    let (place, query) = match place.split_once(['?', '#']) {
+        Some((place, _)) => (place, format!("?{MASK}")),
+        None => (place, String::new()),
     };
-    format!("{scheme}:{slashes}{shown}{query}")
+    format!("{scheme}:{slashes}{credentials}{place}{query}")
 }
 
 #[cfg(test)]
@@ -36,6 +38,10 @@ mod tests {
             ("postgres://me:can/ary@db:5432/x", "postgres://********@db:5432/x"),
             ("postgres://db/x?password=canary", "postgres://db/x?********"),
             ("sqlite:/var/lib/a.db", "sqlite:/var/lib/a.db"),
+            ("postgres://me:can?ary@db/x", "postgres://********"),
+            ("postgres://me:can#ary@db/x?a=canary", "postgres://********"),
+            ("postgres://db/x?password=can@ary", "postgres://********"),
+            ("postgres://me:can@ary@db/x?password=canary#canary", "postgres://********@db/x?********"),
             ("canary", MASK),
         ] {
             assert_eq!(mask_url(&SecretString::from(url)), shown);

@@ -2,7 +2,11 @@
 //!
 //! One route needs no web framework: a request's head is read and answered, one a connection.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use futures::future::BoxFuture;
@@ -70,6 +74,11 @@ async fn answer(mut connection: TcpStream, text: &Text) -> std::io::Result<()> {
     let head = read_head(&mut connection).await?;
     let mut words = head.split_ascii_whitespace();
     let (status, kind, body) = match (words.next(), words.next().and_then(|target| target.split('?').next())) {
+        (Some("GET" | "HEAD"), Some(_)) if !is_named_safely(&head) => (
+            "421 Misdirected Request",
+            "text/plain",
+            "ask for the figures by an IP address or as localhost\n".to_owned(),
+        ),
         (Some("GET" | "HEAD"), Some("/metrics")) => ("200 OK", CONTENT_TYPE, text().await),
         (Some("GET" | "HEAD"), Some(_)) => ("404 Not Found", "text/plain", "the figures are at /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", "text/plain", "GET /metrics\n".to_owned()),
@@ -85,6 +94,23 @@ async fn answer(mut connection: TcpStream, text: &Text) -> std::io::Result<()> {
     }
     connection.write_all(reply.as_bytes()).await?;
     connection.shutdown().await
+}
+
+/// Whether a request asks for us by a name that nobody else can give us. Any page in a browser on this machine could ask
+/// under a name of its own that it lets point here.
+fn is_named_safely(head: &str) -> bool {
+    let fields = head.lines().skip(1).take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    let mut hosts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, host)| host.trim());
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => match port.parse::<u16>() {
+            Ok(_) => name,
+            Err(_) => return false,
+        },
+        _ => host,
+    };
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map(|name| name.parse::<Ipv6Addr>());
+    name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok() || matches!(address, Some(Ok(_)))
 }
 
 /// Reads up to the empty line that ends a request's head; what is longer or ends sooner is taken as it is.

@@ -306,14 +306,14 @@ async fn the_page_of_its_own_answers_one_path_and_bears_nonsense() {
         let _cut = connection.read_to_end(&mut answer).await;
         String::from_utf8(answer).unwrap()
     };
-    let good = ask("GET /metrics?x=1 HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    let good = ask("GET /metrics?x=1 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
     assert!(good.starts_with("HTTP/1.1 200 OK\r\n") && good.ends_with("\r\n\r\nfigures 1\n# EOF\n"), "{good}");
     assert!(good.contains("content-type: application/openmetrics-text; version=1.0.0"), "{good}");
-    let head = ask("HEAD /metrics HTTP/1.1\r\n\r\n").await;
+    let head = ask("HEAD /metrics HTTP/1.1\r\nHost: localhost:9187\r\n\r\n").await;
     assert!(head.contains("content-length: 16") && head.ends_with("\r\n\r\n"), "{head}");
     for (request, status) in [
-        ("GET / HTTP/1.1\r\n\r\n", "404"),
-        ("GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n", "404"),
+        ("GET / HTTP/1.1\r\nhost: [::1]:9187\r\n\r\n", "404"),
+        ("GET /metrics/../etc/passwd HTTP/1.1\r\nhost: 10.0.0.1:9187\r\n\r\n", "404"),
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("\r\n\r\n", "405"),
         ("\u{0}\u{1}\u{2}\r\n\r\n", "405"),
@@ -321,10 +321,28 @@ async fn the_page_of_its_own_answers_one_path_and_bears_nonsense() {
         let answer = ask(request).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {answer}");
     }
+    // A page that lets its own name point here asks under that name.
+    for host in [
+        "",
+        "host:\r\n",
+        "host: evil.example:9187\r\n",
+        "host: localhost.evil.example\r\n",
+        "host: 127.0.0.1.evil.example\r\n",
+        "host: 127.0.0.1:evil\r\n",
+        "host: [evil]:9187\r\n",
+        "host: evil@127.0.0.1\r\n",
+        "host: localhost\r\nhost: evil.example\r\n",
+    ] {
+        let answer = ask(&format!("GET /metrics HTTP/1.1\r\n{host}\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 421") && !answer.contains("figures 1"), "{host:?}: {answer}");
+    }
     let endless = ask(&"x".repeat(20_000)).await;
     assert!(endless.is_empty() || endless.starts_with("HTTP/1.1 405"), "{endless}");
     let _idle = TcpStream::connect(address).await.unwrap();
-    assert!(ask("GET /metrics HTTP/1.1\r\n\r\n").await.contains("200 OK"), "one that says nothing holds up nobody");
+    assert!(
+        ask("GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await.contains("200 OK"),
+        "one that says nothing holds up nobody"
+    );
     stop.cancel();
     serving.await.unwrap();
 }

@@ -117,7 +117,7 @@ impl Stage {
         }
     }
 
-    async fn play(self, start: Start) -> (Vec<String>, Result<Left, LedgerError>) {
+    async fn play(self, from: Start) -> (Vec<String>, Result<Left, LedgerError>) {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let note = |log: &Arc<Mutex<Vec<String>>>| {
             let log = Arc::clone(log);
@@ -217,7 +217,7 @@ impl Stage {
             stop: self.stop,
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
-        let left = deliver(&delivery, &lease, start).await;
+        let left = deliver(&delivery, &lease, from).await;
         let log = log.lock().unwrap().clone();
         (log, left)
     }

@@ -1,9 +1,9 @@
 //! The configuration itself, the platforms, and the clock against those that others have.
 
-use std::{os::unix::fs::PermissionsExt, time::SystemTime};
+use std::{net::IpAddr, os::unix::fs::PermissionsExt, time::SystemTime};
 
 use jiff::Timestamp;
-use reqwest::Client;
+use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Finding;
@@ -74,6 +74,39 @@ fn platform(check: &'static str, bot: Result<String, TokenError>) -> Finding {
             Finding::problem(check, words, format!("look at the network, and at `{check}.api_url` if it is set"))
         }
     }
+}
+
+/// Which keys and tokens would be sent over the network for everybody on the way to read.
+pub(super) fn unencrypted(config: &Config, decision: &Decision) -> Vec<Finding> {
+    let warning = |check, setting: String, what: &str| {
+        let found = format!("`{setting}` sends {what} over plain http to another machine, for all on the way to read");
+        Finding::warning(check, found, format!("set `{setting}` to an address that begins with https://"))
+    };
+    let mut findings = Vec::new();
+    for candidate in &decision.candidates {
+        let Candidate::Remote(model) = candidate else { continue };
+        let Some(url) = model.base_url.as_ref().and_then(plain_elsewhere) else { continue };
+        if model.api_key.is_some() || !url.username().is_empty() || url.password().is_some() {
+            findings.push(warning("model", format!("models.{}.base_url", model.name), "the key"));
+        }
+    }
+    for (check, token, url) in [
+        ("telegram", &config.telegram.token, &config.telegram.api_url),
+        ("discord", &config.discord.token, &config.discord.api_url),
+    ] {
+        if token.is_some() && url.as_ref().and_then(plain_elsewhere).is_some() {
+            findings.push(warning(check, format!("{check}.api_url"), "the token"));
+        }
+    }
+    findings
+}
+
+/// The address, if it is not encrypted and leads to another machine.
+fn plain_elsewhere(url: &SecretString) -> Option<Url> {
+    let url = Url::parse(url.expose_secret()).ok().filter(|url| url.scheme() == "http")?;
+    let host = url.host_str()?.trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    (!is_here).then_some(url)
 }
 
 /// Compares the clock with that of a server that is asked anyway; without one, with what can be true at all.

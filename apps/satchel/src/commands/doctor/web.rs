@@ -1,4 +1,4 @@
-//! Whether the page can be served, and to whom.
+//! Whether the page and the figures can be served, and to whom.
 
 use std::{
     io::ErrorKind,
@@ -6,12 +6,11 @@ use std::{
     time::Duration,
 };
 
-use reqwest::Client;
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::Finding;
-use crate::config::Config;
+use crate::{config::Config, platforms};
 
 const CHECK: &str = "web";
 
@@ -21,8 +20,11 @@ const SHORT: usize = 12;
 /// How long whoever listens on the page's port may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// The longest that it may say, in bytes.
+const LONGEST_ANSWER: usize = 64 << 10;
+
 /// Looks at the page's address and its token.
-pub(super) async fn page(config: &Config, http: &Client) -> Vec<Finding> {
+pub(super) async fn page(config: &Config) -> Vec<Finding> {
     let Some(address) = config.web.listen else {
         return vec![Finding::warning(
             CHECK,
@@ -30,7 +32,7 @@ pub(super) async fn page(config: &Config, http: &Client) -> Vec<Finding> {
             "set `web.listen` to an address such as 127.0.0.1:8787",
         )];
     };
-    let mut findings = vec![at(address, http).await];
+    let mut findings = vec![at(address).await];
     let opened = !address.ip().is_loopback();
     if config.web.token.as_ref().is_some_and(|token| token.expose_secret().chars().count() < SHORT) {
         let found = format!("`web.token` is shorter than {SHORT} characters");
@@ -45,13 +47,23 @@ pub(super) async fn page(config: &Config, http: &Client) -> Vec<Finding> {
     findings
 }
 
-async fn at(address: SocketAddr, http: &Client) -> Finding {
+/// Looks at the figures' address.
+pub(super) fn figures(config: &Config) -> Option<Finding> {
+    let address = config.metrics.listen.filter(|address| !address.ip().is_loopback())?;
+    Some(Finding::warning(
+        "metrics",
+        format!("the figures at {address} are open to other machines, and nobody is asked for a token"),
+        "set `metrics.listen` to 127.0.0.1, or let only those machines in that shall read them",
+    ))
+}
+
+async fn at(address: SocketAddr) -> Finding {
     let error = match TcpListener::bind(address) {
         Ok(_free) => return Finding::ok(CHECK, format!("http://{address}/ is free for the page")),
         Err(error) => error,
     };
     match error.kind() {
-        ErrorKind::AddrInUse => match who_is_at(address, http).await {
+        ErrorKind::AddrInUse => match who_is_at(address).await {
             Some(version) => Finding::ok(CHECK, format!("http://{address}/ is served by Satchel {version}")),
             None => Finding::problem(
                 CHECK,
@@ -74,7 +86,7 @@ async fn at(address: SocketAddr, http: &Client) -> Finding {
 }
 
 /// The version of the Satchel that answers there, if it is one.
-async fn who_is_at(address: SocketAddr, http: &Client) -> Option<String> {
+async fn who_is_at(address: SocketAddr) -> Option<String> {
     #[derive(Deserialize)]
     struct Session {
         version: String,
@@ -87,6 +99,35 @@ async fn who_is_at(address: SocketAddr, http: &Client) -> Option<String> {
         ip => ip,
     };
     let url = format!("http://{}/api/session", SocketAddr::new(near, address.port()));
-    let session: Session = http.get(url).timeout(PATIENCE).send().await.ok()?.json().await.ok()?;
+    let http = platforms::client_for_this_machine().ok()?;
+    let mut response = http.get(url).timeout(PATIENCE).send().await.ok()?;
+    let session = platforms::read_up_to(&mut response, LONGEST_ANSWER).await.ok()??;
+    let session: Session = serde_json::from_slice(&session).ok()?;
     Some(session.version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_listens_is_believed_up_to_a_limit() {
+        for (filling, is_known) in [(0, true), (LONGEST_ANSWER, false)] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let serving = tokio::spawn(async move {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                let _asked = connection.read(&mut [0; 4096]).await.unwrap();
+                let session = format!(r#"{{"version": "1.2.3", "token_required": false}}{}"#, " ".repeat(filling));
+                let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{session}");
+                // A client that has read enough goes away.
+                let _gone = connection.write_all(answer.as_bytes()).await;
+            });
+            let version = who_is_at(address).await;
+            assert_eq!(version.as_deref(), is_known.then_some("1.2.3"), "{filling} bytes more");
+            serving.await.unwrap();
+        }
+    }
 }

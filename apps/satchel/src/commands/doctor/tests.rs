@@ -1,0 +1,66 @@
+//! Tests of what the doctor warns of without asking anybody.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::{Sources, load_text};
+
+/// What is warned of, as check and words.
+async fn warned(yaml: &str) -> Vec<(&'static str, String)> {
+    let directory = tempfile::tempdir().unwrap();
+    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
+    let config = loaded.config();
+    let decision = models::decide(&config.models).await;
+    let findings = surroundings::unencrypted(config, &decision).into_iter().chain(web::figures(config));
+    findings
+        .map(|finding| {
+            assert!(finding.level == Level::Warning && finding.advice.is_some(), "{finding:?}");
+            (finding.check, finding.found)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_key_that_would_be_sent_unencrypted_is_warned_of() {
+    let model =
+        |provider: &str, rest: &str| format!("model: m\nmodels:\n  m: {{ provider: {provider}, model: x, {rest} }}\n");
+    for (yaml, check, setting) in [
+        (model("openai", "base_url: 'http://box:8000/v1/', api_key: canary"), "model", "models.m.base_url"),
+        (model("ollama", "base_url: 'http://me:canary@box:11434/'"), "model", "models.m.base_url"),
+        (
+            model("openai", "base_url: 'http://127.0.0.1.example.com/v1/', api_key: canary"),
+            "model",
+            "models.m.base_url",
+        ),
+        (
+            "model: offline\ntelegram: { token: '1:canary', api_url: 'http://10.0.0.1:8081' }\n".to_owned(),
+            "telegram",
+            "telegram.api_url",
+        ),
+        (
+            "model: offline\ndiscord: { token: canary, api_url: 'http://[fd00::1]/' }\n".to_owned(),
+            "discord",
+            "discord.api_url",
+        ),
+        ("model: offline\nmetrics: { listen: '0.0.0.0:9187' }\n".to_owned(), "metrics", "0.0.0.0:9187"),
+        ("model: offline\nmetrics: { listen: '[::]:9187' }\n".to_owned(), "metrics", "[::]:9187"),
+    ] {
+        let warned = warned(&yaml).await;
+        let [(of, found)] = warned.as_slice() else { panic!("{yaml}: {warned:?}") };
+        assert!(*of == check && found.contains(setting) && !found.contains("canary"), "{yaml}: {warned:?}");
+    }
+    for yaml in [
+        model("openai", "base_url: 'http://box:8000/v1/'"),
+        model("openai", "base_url: 'https://box:8000/v1/', api_key: canary"),
+        model("openai", "base_url: 'http://localhost:8000/v1/', api_key: canary"),
+        model("openai", "base_url: 'http://[::1]:8000/v1/', api_key: canary"),
+        "model: offline\nmodels:\n  m: { provider: openai, model: x, base_url: 'http://box/', api_key: canary }\n"
+            .to_owned(),
+        "model: offline\ntelegram: { token: '1:canary', api_url: 'http://127.0.0.1:8081' }\n".to_owned(),
+        "model: offline\ntelegram: { api_url: 'http://10.0.0.1:8081' }\n".to_owned(),
+        "model: offline\nmetrics: { listen: '127.0.0.1:9187' }\n".to_owned(),
+    ] {
+        assert_eq!(warned(&yaml).await, [], "{yaml}");
+    }
+}
