@@ -26,7 +26,7 @@ const WRONG_TOKENS: u32 = 10;
 /// After it the wrong tokens of an address are forgotten.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How many addresses are remembered; more are forgotten all at once.
+/// How many addresses are remembered; for one more the oldest is forgotten.
 const ADDRESSES: usize = 1024;
 
 /// The door.
@@ -77,8 +77,10 @@ impl Access {
         if self.key.same(given, token.expose_secret()) {
             return Ok(());
         }
-        if wrong.len() >= ADDRESSES {
-            wrong.clear();
+        if wrong.len() >= ADDRESSES && !wrong.contains_key(&from) {
+            // All at once would be an offer: whoever has many addresses could have his guesses forgotten.
+            let oldest = wrong.iter().min_by_key(|(_, wrong)| wrong.since).map(|(address, _)| *address);
+            oldest.and_then(|oldest| wrong.remove(&oldest));
         }
         wrong.entry(from).or_insert(Wrong { times: 0, since: now }).times += 1;
         Err(Problem::wrong_token())
@@ -176,6 +178,22 @@ mod tests {
         }
         assert_eq!(door.check("open sesame", ELSEWHERE).unwrap_err().code(), "too_many_attempts");
         assert!(door.check("open sesame", HERE).is_ok());
+    }
+
+    #[test]
+    fn a_crowd_does_not_make_the_door_forget_a_guesser() {
+        let door = access(&key(), "open sesame");
+        let of_crowd = |number: u32| IpAddr::V4(std::net::Ipv4Addr::from_bits(0x0A00_0000 + number));
+        assert_eq!(door.check("guess", HERE).unwrap_err().code(), "wrong_token");
+        for _ in 0..WRONG_TOKENS {
+            assert_eq!(door.check("guess", ELSEWHERE).unwrap_err().code(), "wrong_token");
+        }
+        for number in 0..ADDRESSES as u32 - 1 {
+            assert_eq!(door.check("guess", of_crowd(number)).unwrap_err().code(), "wrong_token");
+        }
+        assert_eq!(door.check("open sesame", ELSEWHERE).unwrap_err().code(), "too_many_attempts");
+        let wrong = door.wrong.lock().unwrap();
+        assert!(wrong.len() == ADDRESSES && !wrong.contains_key(&HERE), "the oldest was forgotten");
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! Connections: how many, how long each may be idle, and how they end.
 
-use std::{future::poll_fn, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::{Router, body::Body, http::Request};
 use futures::future::BoxFuture;
@@ -22,10 +29,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{guard::Peer, patient_stream::PatientStream};
+use crate::{
+    patient_stream::PatientStream,
+    peer::{self, Peer},
+};
 
 /// How many connections are served at once; further ones wait to be accepted.
 const AT_ONCE: usize = 1024;
+
+/// How many of them one stranger may have; this machine, on which a proxy may run, may have all.
+const OF_ONE: usize = 64;
 
 /// The largest head of a request, and the most of a body that is held in memory.
 const BUFFER: usize = 64 * 1024;
@@ -57,6 +70,7 @@ impl Default for Patience {
 /// Serves connections until `stop`, then lets requests in flight end.
 pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patience, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
+    let strangers = Arc::new(Strangers::default());
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -68,10 +82,12 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patie
         };
         match accepted {
             Ok((stream, peer)) => {
+                // One too many is closed at once, so that those who have fewer need not wait for it.
+                let Some(share) = strangers.share(peer.ip()) else { continue };
                 let serving = serve_one(stream, peer, router.clone(), patience, stop.clone());
                 connections.spawn(async move {
                     serving.await;
-                    drop(place);
+                    drop((place, share));
                 });
             }
             // Such as too many open files: what is open must end before anything else can begin.
@@ -84,6 +100,47 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patie
     drop(listener);
     let _ = timeout(patience.last_requests, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
+}
+
+/// How many connections each stranger has.
+#[derive(Debug, Default)]
+struct Strangers(Mutex<HashMap<IpAddr, usize>>);
+
+/// One connection of a stranger, counted until it is dropped.
+#[derive(Debug)]
+struct Share {
+    of: IpAddr,
+    strangers: Arc<Strangers>,
+}
+
+impl Strangers {
+    /// Counts one more connection, unless its stranger has all that one may have.
+    fn share(self: &Arc<Self>, address: IpAddr) -> Option<Share> {
+        let of = peer::network(address);
+        let mut known = self.known();
+        let connections = known.entry(of).or_insert(0);
+        if *connections >= OF_ONE && !address.to_canonical().is_loopback() {
+            return None;
+        }
+        *connections += 1;
+        Some(Share { of, strangers: Arc::clone(self) })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut known = self.strangers.known();
+        let left = known.get(&self.of).map_or(0, |connections| connections.saturating_sub(1));
+        if left == 0 {
+            known.remove(&self.of);
+        } else {
+            known.insert(self.of, left);
+        }
+    }
 }
 
 async fn serve_one(stream: TcpStream, peer: SocketAddr, router: Router, patience: Patience, stop: CancellationToken) {
@@ -207,5 +264,53 @@ mod tests {
         rest(kept).await;
         assert_eq!(rest(never).await, 0);
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[test]
+    fn a_stranger_has_a_share_and_this_machine_has_all() {
+        let strangers = Arc::new(Strangers::default());
+        let share = |address: &str| strangers.share(address.parse().unwrap());
+        let mut shares: Vec<_> = (0..OF_ONE).map(|_| share("203.0.113.7").expect("one of the share")).collect();
+        assert!(share("203.0.113.7").is_none() && share("::ffff:203.0.113.7").is_none());
+        let other = share("203.0.113.8");
+        let network: Vec<_> = (0..OF_ONE).map(|number| share(&format!("2001:db8::{number}"))).collect();
+        assert!(other.is_some() && network.iter().all(Option::is_some));
+        assert!(share("2001:db8::abcd").is_none(), "all addresses of a network are one stranger's");
+        let here: Vec<_> =
+            ["127.0.0.1", "::1", "::ffff:127.0.0.1"].into_iter().cycle().take(9 * OF_ONE).map(share).collect();
+        assert!(here.iter().all(Option::is_some));
+        shares.pop();
+        shares.extend(share("203.0.113.7"));
+        assert_eq!(shares.len(), OF_ONE, "what has ended makes room");
+        drop((shares, other, network, here));
+        assert_eq!(strangers.known().len(), 0, "nobody is remembered who is gone");
+    }
+
+    /// Comes to this machine by an address of its own that is not the loopback's, as a stranger would.
+    #[tokio::test]
+    async fn one_stranger_does_not_take_all_places() {
+        let own = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+            socket.connect("192.0.2.1:9")?;
+            socket.local_addr()
+        });
+        let Some(own) = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback()) else {
+            eprintln!("left out: this machine has no address but the loopback's");
+            return;
+        };
+        let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let router = Router::new().route("/", get(async || "here"));
+        tokio::spawn(serve(listener, router, patient(), CancellationToken::new()));
+        let mut held = Vec::new();
+        for _ in 0..OF_ONE {
+            let mut socket = ask(SocketAddr::new(own, port), "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            socket.read_exact(&mut [0; 12]).await.unwrap();
+            held.push(socket);
+        }
+        assert_eq!(rest(TcpStream::connect((own, port)).await.unwrap()).await, 0, "one too many");
+        let here =
+            ask(SocketAddr::from(([127, 0, 0, 1], port)), "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+                .await;
+        assert!(rest(here).await > 0);
     }
 }

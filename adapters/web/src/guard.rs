@@ -1,6 +1,6 @@
 //! What every request passes before anything else: is it for us, does it come from our page, may its sender come in.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{problem::Problem, site::Site};
+use crate::{peer, problem::Problem, site::Site};
 
 /// What the page may do: run our scripts and styles, show our files, talk to us, and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -17,10 +17,6 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
                            base-uri 'none'; frame-ancestors 'none'";
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-
-/// The address at the other end of the connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// The origin under which the sender of a request knows us.
 #[derive(Debug, Clone)]
@@ -57,6 +53,11 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
         let detail = "This address is not one of this server's. Set `web.public_url` to the one that you use.";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail));
     };
+    // Behind a proxy everybody comes from this machine.
+    if !site.access.needs_token() && peer::was_passed_on(headers) {
+        let detail = "Behind a proxy `web.token` must be set.";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "token_needed", detail));
+    }
     let foreign =
         || Err(Problem::new(StatusCode::FORBIDDEN, "cross_origin", "Another page may not do this in your name."));
     let site_of_sender = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
@@ -64,7 +65,8 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
     let path = request.uri().path();
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         // What is only read is kept from other pages by the browser; a browser that says more is believed.
-        return if path.starts_with("/api/") && !from_us { foreign() } else { Ok(origin) };
+        let for_us_alone = path.starts_with("/api/") || path == "/metrics";
+        return if for_us_alone && !from_us { foreign() } else { Ok(origin) };
     }
     let said = headers.get_all(header::ORIGIN).iter();
     if !from_us || said.into_iter().any(|said| said.as_bytes() != origin.as_bytes()) {

@@ -12,6 +12,7 @@ mod live;
 mod markdown;
 mod page;
 mod patient_stream;
+mod peer;
 mod problem;
 mod public_url;
 mod revoked;

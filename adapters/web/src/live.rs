@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::{Event, Ledger, event_bus::EventStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use frame::KEEP_ALIVE;
@@ -26,6 +26,9 @@ use room::RoomState;
 
 /// How many frames wait for a client; one that lets more wait is cut off and comes back for a snapshot.
 const WAITING_FRAMES: usize = 128;
+
+/// How much waits for a client, in KiB, behind its snapshot.
+const WAITING_KIB: usize = 4 * 1024;
 
 /// How many conversations in which something is being written are remembered while nobody looks.
 const UNSEEN: usize = 512;
@@ -49,14 +52,24 @@ pub(crate) struct Room {
 /// A client's end of a stream of events.
 pub(crate) struct Listening {
     /// What it is sent, as text of the event stream.
-    pub(crate) frames: mpsc::Receiver<Bytes>,
+    pub(crate) frames: mpsc::Receiver<Waiting>,
     /// Set when it was too slow or the server stops.
     pub(crate) cut: CancellationToken,
 }
 
+/// A frame on its way to a client.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) frame: Bytes,
+    /// The room that it takes until it is sent.
+    _room: OwnedSemaphorePermit,
+}
+
 /// The other end.
 struct Client {
-    frames: mpsc::Sender<Bytes>,
+    frames: mpsc::Sender<Waiting>,
+    /// What is left of [`WAITING_KIB`].
+    room: Arc<Semaphore>,
     cut: CancellationToken,
 }
 
@@ -84,7 +97,8 @@ impl Hub {
         let mut rooms = self.rooms();
         let room = Arc::clone(rooms.entry(conversation.clone()).or_insert_with(|| Room::new(conversation)));
         let mut state = room.state();
-        state.joining.push(Client { frames: sender, cut: cut.clone() });
+        let room_left = Arc::new(Semaphore::new(WAITING_KIB));
+        state.joining.push(Client { frames: sender, room: room_left, cut: cut.clone() });
         if !std::mem::replace(&mut state.tended, true) {
             self.tasks.spawn(tending::tend(Arc::clone(self), Arc::clone(&room)));
         }

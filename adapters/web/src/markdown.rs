@@ -8,28 +8,22 @@ use pulldown_cmark::{Options, Parser, TextMergeStream};
 
 use writer::Writer;
 
-/// Whether a single line break shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Breaks {
-    /// As in Markdown: it doesn't.
-    Soft,
-    /// As people type: it does.
-    Kept,
-}
-
 /// Renders what a model wrote.
 pub(crate) fn html(text: &str) -> String {
     blocks(text).join("\n")
 }
 
-/// Renders what a person typed.
-pub(crate) fn as_typed(text: &str) -> String {
-    render(text, Breaks::Kept).join("\n")
-}
-
 /// Renders what a model wrote, one piece for each paragraph, list, table or block of code.
 pub(crate) fn blocks(text: &str) -> Vec<String> {
-    render(text, Breaks::Soft)
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut writer = Writer::new(text.len());
+    for event in TextMergeStream::new(Parser::new_ext(text, options)) {
+        if !writer.write(event) {
+            // Some Markdown grows a hundredfold, such as a table of a thousand columns and rows of one sign.
+            return vec![plain(text)];
+        }
+    }
+    writer.finish()
 }
 
 /// Shows a text exactly as it is.
@@ -39,18 +33,6 @@ pub(crate) fn plain(text: &str) -> String {
     escape(text, &mut html);
     html.push_str("</p>");
     html
-}
-
-fn render(text: &str, breaks: Breaks) -> Vec<String> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut writer = Writer::new(breaks, text.len());
-    for event in TextMergeStream::new(Parser::new_ext(text, options)) {
-        if !writer.write(event) {
-            // Some Markdown grows a hundredfold, such as a table of a thousand columns and rows of one sign.
-            return vec![plain(text)];
-        }
-    }
-    writer.finish()
 }
 
 /// Writes text so that it is nothing but text, in an element or in a quoted attribute.

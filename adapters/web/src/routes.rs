@@ -115,12 +115,16 @@ async fn in_time(request: Request, next: Next) -> Response {
 
 /// Reads a body of JSON, of a bounded size, in a bounded time.
 async fn read_json<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    read_json_within(request, JSON_TIME).await
+}
+
+async fn read_json_within<T: DeserializeOwned>(request: Request, time: Duration) -> Result<T, Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         let detail = "The body must be application/json.";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_body_type", detail));
     }
-    let body = timeout(JSON_TIME, bounded(request.into_body())).await.map_err(|_| Problem::stalled())??;
+    let body = timeout(time, bounded(request.into_body())).await.map_err(|_| Problem::stalled())??;
     serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("The body can't be read: {error}.")))
 }
 

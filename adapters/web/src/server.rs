@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use axum::Router;
 use satchel_ports::{Blobs, Channel, EventBus, Inbound, Ledger, event_bus::EventStream};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +18,9 @@ use crate::{
     routes,
     site::Site,
 };
+
+/// The fewest characters of a token where others can try to guess it.
+const SHORTEST_TOKEN: usize = 12;
 
 /// The page and the API, listening and not yet answering.
 pub struct WebServer {
@@ -47,6 +51,14 @@ impl WebServer {
             let detail = "the web page would be open to others: set `web.token`, or listen on 127.0.0.1 without a \
                           `web.public_url`";
             return Err(WebError::Settings(detail.to_owned()));
+        }
+        let is_short = |token: &SecretString| token.expose_secret().chars().count() < SHORTEST_TOKEN;
+        if open && settings.token.as_ref().is_some_and(is_short) {
+            let detail = format!(
+                "`web.token` can be guessed, and the web page is open to others: take at least {SHORTEST_TOKEN} \
+                 characters, such as four words"
+            );
+            return Err(WebError::Settings(detail));
         }
         let revoked = RevokedLinks::load(&settings.key_file)?;
         let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);

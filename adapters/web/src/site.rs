@@ -1,13 +1,13 @@
 //! What every request works with.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::{Blobs, Channel, Inbound, Ledger};
 
 use crate::{
-    WebChannel, WebSettings, access::Access, guard::Peer, live::Hub, problem::Problem, public_url::Hosts,
+    WebChannel, WebSettings, access::Access, live::Hub, peer, peer::Peer, problem::Problem, public_url::Hosts,
     revoked::RevokedLinks,
 };
 
@@ -40,7 +40,14 @@ impl Site {
 
     /// Whether a request comes from somebody who may come in.
     pub(crate) fn admits(&self, request: &Request) -> Result<bool, Problem> {
+        self.access.admits(request.headers(), self.sender(request), self.ledger.now())
+    }
+
+    /// Who sent a request, as far as strangers are told apart.
+    pub(crate) fn sender(&self, request: &Request) -> IpAddr {
         let Peer(peer) = request.extensions().get().expect("every connection puts its peer into its requests");
-        self.access.admits(request.headers(), peer.ip(), self.ledger.now())
+        let behind_proxy = self.hosts.public_origin().is_some() && peer.ip().to_canonical().is_loopback();
+        let passed_on_for = behind_proxy.then(|| peer::passed_on_for(request.headers())).flatten();
+        peer::network(passed_on_for.unwrap_or(peer.ip()))
     }
 }

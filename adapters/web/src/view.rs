@@ -40,11 +40,9 @@ pub(crate) fn is_over(record: &TurnRecord) -> bool {
 }
 
 fn message(queued: &QueuedMessage) -> wire::Message {
-    let text = &queued.message.text;
     wire::Message {
         id: queued.id.to_string(),
-        html: markdown::as_typed(text),
-        text: text.clone(),
+        text: queued.message.text.clone(),
         sender: queued.message.sender.name.clone(),
         received_at: queued.received_at.0,
         files: queued.files.iter().map(message_file).collect(),

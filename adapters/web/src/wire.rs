@@ -10,8 +10,8 @@ pub(crate) struct Session {
     pub(crate) authorized: bool,
     /// Whether a token must be given at all.
     pub(crate) token_required: bool,
-    /// The model that answers.
-    pub(crate) model: String,
+    /// The model that answers, for those who are let in.
+    pub(crate) model: Option<String>,
     /// The version of Satchel.
     pub(crate) version: String,
     pub(crate) limits: Limits,
@@ -100,8 +100,6 @@ pub(crate) struct Message {
     pub(crate) id: String,
     /// The words as they were typed.
     pub(crate) text: String,
-    /// The words as safe HTML.
-    pub(crate) html: String,
     /// The name of who said it.
     pub(crate) sender: String,
     /// When it was stored, in milliseconds since 1970.

@@ -437,11 +437,7 @@ pub trait Ledger: Send + Sync {
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError>;
 
     /// Reads the conversations of a channel, the one last used first.
-    async fn conversations(
-        &self,
-        channel: &ChannelName,
-        limit: u32,
-    ) -> Result<Vec<ConversationSummary>, LedgerError>;
+    async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError>;
 
     /// Reads turns, oldest first; those whose messages were all injected into another are left out.
     async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError>;

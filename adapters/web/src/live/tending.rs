@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{Client, Hub, Room, frame, room::Growing};
+use super::{Client, Hub, Room, Waiting, frame, room::Growing};
 use crate::{
     markdown, view,
     wire::{self, Blocks, Gone, LiveTool, Snapshot, ToolChange},
@@ -114,7 +114,7 @@ impl Tending {
             match self.snapshot().await {
                 Ok(snapshot) => {
                     for client in joining {
-                        self.clients.extend(sent(&snapshot, client));
+                        self.clients.extend(first_sent(&snapshot, client));
                     }
                     // What the snapshot knew to be complete grows no longer.
                     due = self.render(true);
@@ -297,7 +297,7 @@ impl Tending {
         bytes
     }
 
-    /// Sends a frame to everybody; who lets too many wait is cut off.
+    /// Sends a frame to everybody; who lets too much wait is cut off.
     fn send(&mut self, frame: &Bytes) {
         let clients = std::mem::take(&mut self.clients);
         self.clients = clients.into_iter().filter_map(|client| sent(frame, client)).collect();
@@ -326,12 +326,24 @@ impl Tending {
     }
 }
 
-/// Puts a frame into a client's queue and returns the client, unless it has gone or lets too many wait.
+/// Puts a frame into a client's queue and returns the client, unless it has gone or lets too much wait.
 fn sent(frame: &Bytes, client: Client) -> Option<Client> {
-    match client.frames.try_send(frame.clone()) {
-        Ok(()) => Some(client),
-        Err(TrySendError::Closed(_)) => None,
-        Err(TrySendError::Full(_)) => {
+    queued(frame, frame.len().div_ceil(1024), client)
+}
+
+/// Puts the snapshot into a client's queue, which takes none of its room: however large it is, a client that came back
+/// for it must be able to get it.
+fn first_sent(snapshot: &Bytes, client: Client) -> Option<Client> {
+    queued(snapshot, 0, client)
+}
+
+fn queued(frame: &Bytes, kib: usize, client: Client) -> Option<Client> {
+    let room = u32::try_from(kib).ok().and_then(|kib| Arc::clone(&client.room).try_acquire_many_owned(kib).ok());
+    let waits = room.map(|room| client.frames.try_send(Waiting { frame: frame.clone(), _room: room }));
+    match waits {
+        Some(Ok(())) => Some(client),
+        Some(Err(TrySendError::Closed(_))) => None,
+        Some(Err(TrySendError::Full(_))) | None => {
             tracing::debug!("a client that takes nothing is cut off");
             client.cut.cancel();
             None

@@ -52,7 +52,7 @@ fn hub() -> (Arc<Hub>, Arc<AtomicUsize>) {
 
 async fn next(listening: &mut Listening) -> Option<(String, Value)> {
     let frame = timeout(Duration::from_secs(10), listening.frames.recv()).await.expect("a frame comes")?;
-    let frame = String::from_utf8(frame.to_vec()).unwrap();
+    let frame = String::from_utf8(frame.frame.to_vec()).unwrap();
     let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     Some((field("event: ").to_owned(), serde_json::from_str(field("data: ")).unwrap()))
 }
@@ -69,7 +69,7 @@ async fn many_who_come_at_once_are_one_read_and_are_sent_the_same_bytes() {
     let mut frames = Vec::new();
     for client in &mut clients {
         loop {
-            let frame = client.frames.recv().await.unwrap();
+            let frame = client.frames.recv().await.unwrap().frame;
             if frame.starts_with(b"event: live") {
                 frames.push(frame.as_ptr());
                 break;
@@ -98,6 +98,31 @@ async fn who_takes_nothing_is_cut_off_and_the_others_miss_nothing() {
     }
     assert!(sleeper.cut.is_cancelled() && !reader.cut.is_cancelled());
     assert_eq!(sleeper.frames.len(), WAITING_FRAMES, "no more was kept for it");
+}
+
+#[tokio::test]
+async fn few_frames_that_are_large_are_too_much_as_well() {
+    let (hub, _) = hub();
+    let (mut sleeper, mut reader) = (hub.join(&conversation()), hub.join(&conversation()));
+    assert_eq!(next(&mut reader).await.unwrap().0, "snapshot");
+    let large = "x".repeat(200 * 1024);
+    for message in 0..60 {
+        let (conversation, text) = (conversation(), format!("{message} {large}"));
+        hub.hear(&Event::TextDelta { conversation, turn: turn(1), message, text });
+        let wanted = format!("<p>{message} ");
+        loop {
+            let (_, data) = next(&mut reader).await.unwrap();
+            if data["blocks"][0].as_str().is_some_and(|block| block.starts_with(&wanted)) {
+                break;
+            }
+        }
+    }
+    assert!(sleeper.cut.is_cancelled() && !reader.cut.is_cancelled());
+    let mut kept = 0;
+    while let Ok(waiting) = sleeper.frames.try_recv() {
+        kept += waiting.frame.len();
+    }
+    assert!((1 << 20..=WAITING_KIB * 1024 + 4096).contains(&kept), "{kept} bytes were kept for it");
 }
 
 #[tokio::test]

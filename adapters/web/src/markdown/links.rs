@@ -55,17 +55,19 @@ fn next_address(text: &str) -> Option<(usize, usize)> {
 
 /// Leaves out what belongs to the sentence: signs at the end, and a bracket that was opened before the address.
 fn without_punctuation(address: &str) -> &str {
+    // How many of each bracket were opened elsewhere. Counted once: counting anew for each sign takes minutes where a
+    // million of them stand in a row.
+    let mut surplus = [('(', ')'), ('[', ']'), ('{', '}')]
+        .map(|(open, close)| (close, address.matches(close).count().saturating_sub(address.matches(open).count())));
     let mut address = address;
     loop {
         let Some(last) = address.chars().next_back() else { return address };
-        let opened = match last {
-            ')' => Some('('),
-            ']' => Some('['),
-            '}' => Some('{'),
-            _ => None,
-        };
-        let belongs = match opened {
-            Some(opened) => address.matches(opened).count() >= address.matches(last).count(),
+        let belongs = match surplus.iter_mut().find(|(close, _)| *close == last) {
+            Some((_, more)) if *more > 0 => {
+                *more -= 1;
+                false
+            }
+            Some(_) => true,
             None => !matches!(last, '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*' | '_' | '~' | '…' | '»' | '”'),
         };
         if belongs {

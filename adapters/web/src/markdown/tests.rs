@@ -40,7 +40,6 @@ fn what_people_write_looks_as_they_mean_it() {
         ("```c++ title=x\n\n```", "<pre><code class=\"language-c++\">\n</code></pre>"),
         ("    indented", "<pre><code>indented</code></pre>"),
     ]);
-    assert_eq!(as_typed("a\nb"), "<p>a<br>\nb</p>");
     assert_eq!(plain("a\n*b* <c>"), "<p class=\"plain\">a\n*b* &lt;c&gt;</p>");
 }
 
@@ -110,6 +109,26 @@ fn nothing_in_a_text_becomes_anything_but_text() {
         ("&lt;script&gt; &#60;b&#62;", "<p>&lt;script&gt; &lt;b&gt;</p>"),
         ("a\0b", "<p>a\u{FFFD}b</p>"),
     ]);
+}
+
+#[test]
+fn an_address_that_ends_in_a_million_brackets_is_soon_written() {
+    for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
+        let many = |bracket: &str| bracket.repeat(1 << 20);
+        let (stray, paired) = (many(close), format!("{}{}", many(open), many(close)));
+        for (tail, inside, outside) in [
+            (stray.as_str(), "", stray.as_str()),
+            (&paired, &paired, ""),
+            (&format!("{paired}{close}."), &paired, &format!("{close}.")),
+        ] {
+            let began = std::time::Instant::now();
+            let mut html = String::new();
+            links::with_links(&format!("http://a{tail}"), &mut html);
+            assert!(began.elapsed().as_secs() < 5, "{close}");
+            let address = format!("http://a{inside}");
+            assert!(html == format!("{}{outside}", link(&address, &address)), "{close}");
+        }
+    }
 }
 
 /// Every tag that is written is one of ours, and each is closed in its order.

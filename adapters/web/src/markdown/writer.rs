@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
-use super::{Breaks, escape, links};
+use super::{escape, links};
 
 /// How deep elements are nested; what lies deeper is written without its own element.
 const DEEPEST: usize = 48;
@@ -15,7 +15,6 @@ const LONGEST_LANGUAGE: usize = 32;
 
 /// The pieces so far.
 pub(super) struct Writer {
-    breaks: Breaks,
     room: usize,
     done: Vec<String>,
     html: String,
@@ -29,9 +28,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(breaks: Breaks, length: usize) -> Self {
+    pub(super) fn new(length: usize) -> Self {
         Self {
-            breaks,
             room: length.saturating_mul(GROWTH) + 64 * 1024,
             done: Vec::new(),
             html: String::new(),
@@ -57,10 +55,7 @@ impl Writer {
                 self.html.push_str("</code>");
             }
             Event::Html(raw) | Event::InlineHtml(raw) => escape(&raw, &mut self.html),
-            Event::SoftBreak => self.html.push_str(match self.breaks {
-                Breaks::Soft => "\n",
-                Breaks::Kept => "<br>\n",
-            }),
+            Event::SoftBreak => self.html.push('\n'),
             Event::HardBreak => self.html.push_str("<br>\n"),
             Event::Rule => self.html.push_str("<hr>"),
             Event::TaskListMarker(done) => self.html.push_str(if done {

@@ -50,7 +50,7 @@ async fn next(listening: &mut Listening) -> Option<Bytes> {
         biased;
         () = cut.cancelled() => None,
         frame = timeout(SIGN_OF_LIFE, frames.recv()) => match frame {
-            Ok(frame) => frame,
+            Ok(waiting) => waiting.map(|waiting| waiting.frame),
             Err(_) => Some(Bytes::from_static(KEEP_ALIVE)),
         },
     }

@@ -133,7 +133,8 @@ pub(crate) async fn serve(
     ] {
         answer.insert(name, HeaderValue::try_from(value).expect("it is escaped to plain ASCII"));
     }
-    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=86400, immutable"));
+    // Asked for again each time, since whoever sits there may have logged out; the tag makes that a 304.
+    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     answer.insert(header::CONTENT_SECURITY_POLICY, FILE_POLICY);
     answer.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if is_known(headers, &tag) {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Json,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
 use satchel_domain::{AttachmentId, ConversationId, Timestamp};
@@ -124,7 +124,10 @@ pub(crate) async fn open(
     let found = site.ledger.attachment(&opens.conversation, AttachmentKey::Id(opens.attachment)).await?;
     let found = found.ok_or_else(|| Problem::not_found("file any more"))?;
     let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
-    serve(&*site.blobs, &headers, served, how.is_download()).await
+    let mut answer = serve(&*site.blobs, &headers, served, how.is_download()).await?;
+    // A browser that kept it would open it after its end.
+    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(answer)
 }
 
 async fn known(site: &Site, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {

@@ -1,6 +1,6 @@
 //! Who asks, and the way in with a token.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -9,21 +9,24 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::read_json;
+use super::read_json_within;
 use crate::{
-    guard::Peer,
     problem::{Problem, ProblemBody},
     site::Site,
     wire::{Limits, Login, Session},
 };
 
+/// How long a token may take to come: whoever sends one is not known yet.
+const LOGIN_TIME: Duration = Duration::from_secs(10);
+
 /// Tells what a page must know first; needs no login.
 #[utoipa::path(get, path = "/api/session", responses((status = 200, body = Session)))]
 pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> Json<Session> {
+    let authorized = site.admits(&request).unwrap_or(false);
     Json(Session {
-        authorized: site.admits(&request).unwrap_or(false),
+        authorized,
         token_required: site.access.needs_token(),
-        model: site.settings.model.clone(),
+        model: authorized.then(|| site.settings.model.clone()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: Limits { file_bytes: site.settings.file_bytes, files_per_message: site.settings.files_per_message },
     })
@@ -41,12 +44,35 @@ pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> 
     )
 )]
 pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Problem> {
-    let Peer(peer) = *request.extensions().get().expect("every connection puts its peer into its requests");
-    let login: Login = read_json(request).await?;
-    site.access.check(&login.token, peer.ip())?;
+    let sender = site.sender(&request);
+    let login = given(request).await?;
+    site.access.check(&login.token, sender)?;
     if !site.access.needs_token() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let cookie = site.access.cookie(site.ledger.now());
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+async fn given(request: Request) -> Result<Login, Problem> {
+    read_json_within(request, LOGIN_TIME).await
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use bytes::Bytes;
+    use futures::stream;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_does_not_come_is_not_waited_for() {
+        let body = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+        let request = Request::post("/api/login").header(header::CONTENT_TYPE, "application/json").body(body).unwrap();
+        let began = Instant::now();
+        assert_eq!(given(request).await.unwrap_err().code(), "stalled");
+        assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
+    }
 }

@@ -10,8 +10,8 @@ async fn link(stage: &Stage, path: &str, hours: u32) -> reqwest::Response {
 
 #[tokio::test]
 async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
-    let stage = Stage::with(|settings| settings.token = Some("sesame".into())).await;
-    let (token, bearer) = ("authorization", "Bearer sesame");
+    let stage = Stage::with(|settings| settings.token = Some("correct horse battery".into())).await;
+    let (token, bearer) = ("authorization", "Bearer correct horse battery");
     let made = stage.made("Отчёт.pdf", "%PDF-1.7\n").await;
     let say = stage.post("/api/conversations/a/messages").json(&json!({"key": "k", "text": "a file"}));
     assert_eq!(say.header(token, bearer).send().await.unwrap().status(), 202);
@@ -33,6 +33,7 @@ async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
     assert_eq!(answer.status(), 200);
     assert!(header(&answer, "content-disposition").starts_with("attachment; "));
     assert_eq!(header(&answer, "referrer-policy"), "no-referrer");
+    assert_eq!(header(&answer, "cache-control"), "no-store", "a revoked one is not shown from memory");
     assert_eq!(answer.text().await.unwrap(), "%PDF-1.7\n");
     problem(stage.client.get(format!("{url}x")).send().await.unwrap(), 404, "not_found").await;
 
@@ -71,15 +72,15 @@ async fn links_are_made_for_known_files_and_bounded_times() {
 #[tokio::test]
 async fn a_link_names_the_address_that_others_know() {
     let stage = Stage::with(|settings| {
-        settings.token = Some("sesame".into());
+        settings.token = Some("correct horse battery".into());
         settings.public_url = Some("https://satchel.example.org/".into());
     })
     .await;
     let made = stage.made("a.txt", "x").await;
     let say = stage.post("/api/conversations/a/messages").json(&json!({"key": "k", "text": "a file"}));
-    say.header("authorization", "Bearer sesame").send().await.unwrap();
+    say.header("authorization", "Bearer correct horse battery").send().await.unwrap();
     stage.reply("Here", vec![made.clone()]).await;
     let make = stage.post(&format!("/api/conversations/a/files/{}/link", made.id)).json(&json!({"hours": 1}));
-    let link = read(make.header("authorization", "Bearer sesame").send().await.unwrap()).await;
+    let link = read(make.header("authorization", "Bearer correct horse battery").send().await.unwrap()).await;
     assert!(link["url"].as_str().unwrap().starts_with("https://satchel.example.org/links/"), "{link}");
 }

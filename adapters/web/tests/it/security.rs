@@ -106,6 +106,8 @@ async fn another_page_can_do_nothing_in_a_persons_name() {
         ("GET", "/api/conversations", "sec-fetch-site", "cross-site", "403"),
         ("GET", "/api/conversations/a/events", "sec-fetch-site", "same-site", "403"),
         ("OPTIONS", "/api/conversations/a/messages", "origin", "https://evil.example", "403"),
+        ("GET", "/metrics", "sec-fetch-site", "cross-site", "403"),
+        ("GET", "/metrics", "sec-fetch-site", "same-origin", "404"),
         ("GET", "/", "sec-fetch-site", "cross-site", "200"),
         ("TRACE", "/", "x-nothing", "", "403"),
     ] {
@@ -191,6 +193,7 @@ async fn without_the_token_there_is_nothing_to_see() {
     }
     let session = stage.json("/api/session").await;
     assert_eq!((&session["authorized"], &session["token_required"]), (&json!(false), &json!(true)));
+    assert_eq!(session["model"], json!(null), "it is nobody else's business");
     let metrics = stage.client.get(stage.url("/metrics")).header("authorization", "Bearer open sesame");
     assert_eq!(metrics.send().await.unwrap().text().await.unwrap(), "satchel_turns 3\n");
 }
@@ -228,7 +231,8 @@ async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
     assert_eq!(asks(&format!("{pair}x")).await, 401);
     assert_eq!(asks(&pair.replacen("satchel", "other", 1)).await, 401);
     let session = stage.client.get(stage.url("/api/session")).header("cookie", &pair).send().await.unwrap();
-    assert!(session.text().await.unwrap().contains("\"authorized\":true"));
+    let session = session.text().await.unwrap();
+    assert!(session.contains("\"authorized\":true") && session.contains("\"model\":\"offline\""), "{session}");
     let nowhere = stage.post("/api/login").json(&json!({"token": 7})).send().await.unwrap();
     problem(nowhere, 422, "invalid_request").await;
 }
@@ -245,6 +249,54 @@ async fn guessing_is_slowed_down() {
     problem(slowed, 429, "too_many_attempts").await;
     let bearer = stage.client.get(stage.url("/api/conversations")).header("authorization", "Bearer guess");
     problem(bearer.send().await.unwrap(), 429, "too_many_attempts").await;
+}
+
+#[tokio::test]
+async fn guessing_through_a_proxy_slows_down_nobody_else() {
+    let guess = async |stage: &Stage, forwarded: &str, token: &str| {
+        let login = stage.post("/api/login").header("x-forwarded-for", forwarded).json(&json!({ "token": token }));
+        login.send().await.unwrap().status().as_u16()
+    };
+    let behind = Stage::with(|settings| {
+        settings.token = Some("correct horse battery".into());
+        settings.public_url = Some("https://satchel.example.org".into());
+    })
+    .await;
+    // What the guesser writes into the header stands before what the proxy adds.
+    for number in 0..10 {
+        assert_eq!(guess(&behind, &format!("198.51.100.{number}, 203.0.113.7"), "guess").await, 401);
+    }
+    assert_eq!(guess(&behind, "203.0.113.7", "correct horse battery").await, 429);
+    assert_eq!(guess(&behind, "203.0.113.7, 203.0.113.8", "correct horse battery").await, 204);
+    // Where no proxy is meant to be, the header is anybody's.
+    let alone = Stage::with(|settings| settings.token = Some("correct horse battery".into())).await;
+    for number in 0..10 {
+        assert_eq!(guess(&alone, &format!("203.0.113.{number}"), "guess").await, 401);
+    }
+    assert_eq!(guess(&alone, "203.0.113.77", "correct horse battery").await, 429);
+}
+
+#[tokio::test]
+async fn what_a_proxy_passes_on_needs_a_token() {
+    let open = Stage::new().await;
+    let guarded = Stage::with(|settings| settings.token = Some("correct horse battery".into())).await;
+    for (name, value) in [
+        ("x-forwarded-for", "203.0.113.7"),
+        ("forwarded", "for=203.0.113.7"),
+        ("x-real-ip", "203.0.113.7"),
+        ("via", "1.1 proxy"),
+        ("x-forwarded-for", ""),
+    ] {
+        for path in ["/", "/api/session", "/api/conversations", "/healthz", "/links/x.y"] {
+            let answer = open.client.get(open.url(path)).header(name, value).send().await.unwrap();
+            problem(answer, 403, "token_needed").await;
+        }
+        let say = open.post("/api/conversations/a/messages").header(name, value);
+        problem(say.json(&json!({"key": "k", "text": "x"})).send().await.unwrap(), 403, "token_needed").await;
+        let answer = guarded.client.get(guarded.url("/api/session")).header(name, value).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{name}");
+    }
+    assert_eq!(open.taken(), Vec::new());
 }
 
 /// Takes nothing in.
@@ -278,11 +330,25 @@ async fn strangers_are_never_let_in_by_accident() {
     let wrong = |settings: &mut WebSettings| settings.public_url = Some("https://user:secret@example.org".into());
     let Err(WebError::Settings(words)) = bind(wrong).await else { panic!("a password is no part of an address") };
     assert!(!words.contains("secret"), "{words}");
-    let guarded = bind(|settings| {
-        settings.listen = "0.0.0.0:0".parse().unwrap();
-        settings.token = Some("open sesame".into());
-    });
-    assert!(guarded.await.is_ok());
+    for (token, strong) in [("", false), ("open sesame", false), ("éééééé", false), ("correct horse battery", true)]
+    {
+        let listening = bind(|settings| {
+            settings.listen = "0.0.0.0:0".parse().unwrap();
+            settings.token = Some(token.into());
+        });
+        let public = bind(|settings| {
+            settings.public_url = Some("https://satchel.example.org".into());
+            settings.token = Some(token.into());
+        });
+        for bound in [listening.await, public.await] {
+            match bound {
+                Ok(_) => assert!(strong, "{token}"),
+                Err(WebError::Settings(words)) => assert!(!strong && words.contains("12 characters"), "{words}"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    assert!(bind(|settings| settings.token = Some("short".into())).await.is_ok(), "it is a matter of this machine");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let told = bind(|settings| settings.listen = address).await.unwrap_err();

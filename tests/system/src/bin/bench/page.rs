@@ -260,8 +260,8 @@ async fn huge(bench: &Bench) -> Result<Vec<Row>> {
     let text = "send it back";
     site.say("huge", text, &[handle]).await?;
     let turn = events.until(|kind, data| is_answered(kind, data, text)).await?;
-    let files = turn["parts"].as_array().into_iter().flatten().filter_map(|part| part["files"][0]["url"].as_str());
-    let url = files.last().context("the file came back")?.to_owned();
+    let mut files = turn["parts"].as_array().into_iter().flatten().filter_map(|part| part["files"][0]["url"].as_str());
+    let url = files.next_back().context("the file came back")?.to_owned();
 
     let begun = Instant::now();
     let answer = site.client.get(format!("{}{url}", site.address)).send().await?.error_for_status()?;
