@@ -72,7 +72,7 @@ pub struct Browser {
     profile: TempDir,
 }
 
-/// The driver's process. Chromium ends with it.
+/// The driver's process, the leader of the group that Chromium belongs to.
 #[derive(Debug)]
 struct Driver {
     process: Child,
@@ -198,7 +198,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let _ended_already = self.process.kill();
+        // The browser and its many helpers are of the driver's group, and would outlive the driver alone.
+        let group = format!("-{}", self.process.id());
+        let _ended_already = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _status = self.process.wait();
     }
 }

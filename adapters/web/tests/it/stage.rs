@@ -134,7 +134,7 @@ impl Stage {
         let server = server.await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
         let served = Some(tokio::spawn(server.serve(stop.clone())));
-        let client = Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        let client = client().no_proxy().timeout(PATIENCE).build().unwrap();
         Self { dir, address, client, ledger, blobs, bus, channel, stop, door, served }
     }
 
@@ -384,7 +384,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) async fn of(stage: &Stage) -> Self {
-        let answer = Client::builder().no_proxy().build().unwrap().get(stage.url("/api/conversations/a/events"));
+        let answer = client().no_proxy().build().unwrap().get(stage.url("/api/conversations/a/events"));
         let answer = answer.send().await.unwrap();
         assert_eq!(answer.status(), 200);
         assert_eq!(header(&answer, "content-type"), "text/event-stream");
@@ -449,4 +449,10 @@ pub(crate) fn signed(stage: &Stage, purpose: &str, content: &Value) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
     mac.update(format!("{purpose}\0{content}").as_bytes());
     format!("{}.{}", URL_SAFE_NO_PAD.encode(content), URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+}
+
+/// A client to be. It never speaks TLS, but where another crate of the build does it can't be made without a provider.
+fn client() -> reqwest::ClientBuilder {
+    let _installed_already = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
 }
