@@ -174,7 +174,7 @@ async fn first_words(bench: &Bench) -> Result<Vec<Row>> {
         };
         server.reply(ModelReply::pieces(pieces()));
         let begun = Instant::now();
-        site.say(&text, &text, &[]).await?;
+        site.say(&format!("q{number}"), &text, &[]).await?;
         events.until(|_, data| data["blocks"].to_string().contains(&word)).await?;
         shown.push(begun.elapsed());
         events.until(|kind, data| is_answered(kind, data, &text)).await?;
