@@ -10,8 +10,10 @@ fn main() {
     names.sort();
     let mut table = String::from("&[\n");
     for name in names {
-        let path = page.join(&name);
-        writeln!(table, "    ({name:?}, include_bytes!({path:?})),").expect("a string takes it");
+        // Not this directory's own path: what is built here may be kept for a checkout that lies elsewhere.
+        let path = format!("/page/{name}");
+        writeln!(table, "    ({name:?}, include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?}))),")
+            .expect("a string takes it");
     }
     table.push(']');
     let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("page.rs");

@@ -136,7 +136,8 @@ async fn turns_and_deliveries(
                 delivering = Some(deliver(delivery, lease, Start::TakenOver).boxed());
             }
         }
-        if delivering.is_none() && std::mem::take(&mut planned) {
+        // Not after a failure: a part that is begun may then have been sent, and is doubted when work goes on.
+        if delivering.is_none() && failed.is_none() && std::mem::take(&mut planned) {
             delivering = Some(deliver(delivery, lease, Start::Planned).boxed());
         }
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
