@@ -54,7 +54,7 @@ pub(crate) fn reference(path: &Path) -> Option<FileReference> {
     let path: PathBuf = regular_file::absolute(path);
     let locator = path.to_str()?.to_owned();
     let filename = Filename::from_untrusted(&path.file_name()?.to_string_lossy());
-    Some(FileReference { locator, filename, mime: None, bytes: None, caption: String::new(), stored: None })
+    Some(FileReference::new(locator, filename))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use satchel_domain::{
     part::{FileItem, Markup},
     size,
 };
-use satchel_ports::{Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, PartToSend};
 use tokio_util::io::ReaderStream;
 
 use crate::{
@@ -86,7 +86,7 @@ impl ConsoleChannel {
                 messages.extend(self.write_files(part, files).await?);
                 Ok(messages)
             }
-            PartContent::Notice { text } => {
+            PartContent::Notice { text } | PartContent::Question { text, .. } => {
                 self.print_text(part, render(text, look)).await?;
                 Ok(vec![own])
             }
@@ -222,6 +222,9 @@ impl Channel for ConsoleChannel {
         Ok(())
     }
 
+    /// The terminal shows what the bus tells.
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
+
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
         let opened = regular_file::open(Path::new(&reference.locator)).await;
         let (file, bytes) = opened.map_err(|reason| FetchError::Refused { reason: reason.to_string() })?;
@@ -242,9 +245,10 @@ impl ConsoleChannel {
             PartContent::Withdraw => Vec::new(),
             PartContent::File(_) | PartContent::Album { .. } => files.collect(),
             PartContent::Voice { prepared: Some(_), .. } => vec![path(voice_name(part.part))],
-            PartContent::Text { .. } | PartContent::Notice { .. } | PartContent::Voice { .. } => {
-                std::iter::once(own).chain(files).collect()
-            }
+            PartContent::Text { .. }
+            | PartContent::Notice { .. }
+            | PartContent::Question { .. }
+            | PartContent::Voice { .. } => std::iter::once(own).chain(files).collect(),
         }
     }
 }

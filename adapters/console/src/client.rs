@@ -57,15 +57,13 @@ impl ConsoleClient {
     /// Hands a message over; it is durable when this returns.
     pub(crate) async fn submit(&self, text: &str, files: Vec<FileReference>) -> Result<TurnId, ConsoleError> {
         let message = InboundMessage {
-            conversation: self.conversation.clone(),
-            key: self.ledger.new_id().to_string(),
-            edit_of: None,
-            sender: Sender { id: "owner".to_owned(), name: self.name.clone() },
             text: text.to_owned(),
             files,
-            album: None,
-            message: None,
-            raw: serde_json::Value::Null,
+            ..InboundMessage::new(
+                self.conversation.clone(),
+                self.ledger.new_id().to_string(),
+                Sender { id: "owner".to_owned(), name: self.name.clone() },
+            )
         };
         self.inbound.accept(message).await.map_err(ConsoleError::NotTaken)
     }

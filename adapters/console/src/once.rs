@@ -76,12 +76,7 @@ async fn read(ledger: &dyn Ledger, turn: TurnId) -> Result<TurnRecord, ConsoleEr
 
 fn refer(path: &Path) -> FileReference {
     // A path that can't be written as text can't be opened by it either: the fetch step refuses it by name.
-    attach::reference(path).unwrap_or_else(|| FileReference {
-        locator: path.to_string_lossy().into_owned(),
-        filename: Filename::from_untrusted(&path.to_string_lossy()),
-        mime: None,
-        bytes: None,
-        caption: String::new(),
-        stored: None,
+    attach::reference(path).unwrap_or_else(|| {
+        FileReference::new(path.to_string_lossy().into_owned(), Filename::from_untrusted(&path.to_string_lossy()))
     })
 }

@@ -68,7 +68,10 @@ pub(crate) fn of_content(content: &mut PartContent) -> impl Iterator<Item = &mut
         PartContent::Text { files, .. } => files,
         PartContent::File(item) => std::slice::from_mut(item),
         PartContent::Album { items } => items,
-        PartContent::Voice { .. } | PartContent::Notice { .. } | PartContent::Withdraw => &mut [],
+        PartContent::Voice { .. }
+        | PartContent::Notice { .. }
+        | PartContent::Question { .. }
+        | PartContent::Withdraw => &mut [],
     };
     items.iter_mut().map(|item| &mut item.attachment)
 }

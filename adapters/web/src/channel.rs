@@ -7,7 +7,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, Sha256,
     delivery::SendError,
 };
-use satchel_ports::{BlobError, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchError, IncomingFile, PartToSend};
 
 use crate::{
     WebError, WebSettings,
@@ -106,6 +106,9 @@ impl Channel for WebChannel {
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }
+
+    /// The page shows what the bus tells.
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     /// The age of an upload was judged when a message named it; how long that message has waited since is its own affair.
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {

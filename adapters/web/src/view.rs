@@ -72,9 +72,9 @@ fn part(part: &Part) -> Option<wire::Part> {
         PartState::Pending | PartState::Sending | PartState::Sent { .. } => None,
     };
     let (text, html) = match &part.content {
-        PartContent::Text { text, markup: Markup::Rich, .. } | PartContent::Notice { text } => {
-            (Some(text), Some(markdown::html(text)))
-        }
+        PartContent::Text { text, markup: Markup::Rich, .. }
+        | PartContent::Notice { text }
+        | PartContent::Question { text, .. } => (Some(text), Some(markdown::html(text))),
         PartContent::Text { text, markup: Markup::Plain, .. } => (Some(text), Some(markdown::plain(text))),
         PartContent::Voice { words, .. } => (Some(words), Some(markdown::plain(words))),
         PartContent::File(_) | PartContent::Album { .. } => (None, None),

@@ -100,7 +100,7 @@ fn summary(content: &satchel_domain::PartContent) -> String {
         PartContent::Text { text, .. } => format!("{} + {files}", one_line(text, 60)),
         PartContent::Voice { words, .. } => one_line(words, 60),
         PartContent::File(_) | PartContent::Album { .. } => files,
-        PartContent::Notice { text } => one_line(text, 200),
+        PartContent::Notice { text } | PartContent::Question { text, .. } => one_line(text, 200),
         PartContent::Withdraw => "the streamed message, taken back".to_owned(),
     }
 }

@@ -33,6 +33,17 @@ pub struct FileReference {
     /// are kept for as long as the message waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<Sha256>,
+    /// Whether it is speech that was recorded for this message: its words count as the sender's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub voice_note: bool,
+}
+
+impl FileReference {
+    /// A file of which nothing else is known.
+    #[must_use]
+    pub fn new(locator: String, filename: Filename) -> Self {
+        Self { locator, filename, mime: None, bytes: None, caption: String::new(), stored: None, voice_note: false }
+    }
 }
 
 /// A message as a channel hands it over.
@@ -47,6 +58,9 @@ pub struct InboundMessage {
     pub edit_of: Option<String>,
     /// Who wrote it.
     pub sender: Sender,
+    /// Whether others can read along and write too: a group, a forum topic, a guild's channel.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub group: bool,
     /// Their words.
     #[serde(default)]
     pub text: String,
@@ -62,6 +76,30 @@ pub struct InboundMessage {
     /// The update as the platform sent it.
     #[serde(default)]
     pub raw: serde_json::Value,
+}
+
+impl InboundMessage {
+    /// A message without words and files.
+    #[must_use]
+    pub fn new(conversation: ConversationId, key: String, sender: Sender) -> Self {
+        Self {
+            conversation,
+            key,
+            edit_of: None,
+            sender,
+            group: false,
+            text: String::new(),
+            files: Vec::new(),
+            album: None,
+            message: None,
+            raw: serde_json::Value::Null,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A file that was not taken, and why.

@@ -31,7 +31,7 @@ pub use id::{AttachmentId, CallId, InboxId, PartId, TurnId};
 pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender};
 pub use message::{Message, ToolCall};
 pub use outcome::{ToolOutcome, VoiceRequest};
-pub use part::{MessageRef, Part, PartContent, PartState};
+pub use part::{Button, MessageRef, Part, PartContent, PartState};
 pub use path::WorkspacePath;
 pub use response::OutgoingResponse;
 pub use sha256::Sha256;

@@ -110,8 +110,24 @@ pub enum PartContent {
         /// The words in Markdown.
         text: String,
     },
+    /// A question with buttons; whoever can't press them writes what they say.
+    Question {
+        /// The words in Markdown; they name the commands, for channels without buttons.
+        text: String,
+        /// What can be pressed.
+        buttons: Vec<Button>,
+    },
     /// Takes back a streamed message for which no text remained.
     Withdraw,
+}
+
+/// What a person can press instead of writing it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    /// The words on it.
+    pub label: String,
+    /// The command that pressing it says for the person: at most 64 bytes, the least that a platform carries.
+    pub command: String,
 }
 
 impl PartContent {
@@ -130,6 +146,7 @@ impl PartContent {
             Self::File(_) => "file",
             Self::Album { .. } => "album",
             Self::Notice { .. } => "notice",
+            Self::Question { .. } => "question",
             Self::Withdraw => "withdraw",
         }
     }
@@ -141,7 +158,7 @@ impl PartContent {
             Self::Text { files, .. } => files,
             Self::File(item) => std::slice::from_ref(item),
             Self::Album { items } => items,
-            Self::Voice { .. } | Self::Notice { .. } | Self::Withdraw => &[],
+            Self::Voice { .. } | Self::Notice { .. } | Self::Question { .. } | Self::Withdraw => &[],
         }
     }
 

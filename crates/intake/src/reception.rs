@@ -95,22 +95,12 @@ mod tests {
 
     fn message(filename: &str) -> InboundMessage {
         InboundMessage {
-            conversation: "console:main".parse().unwrap(),
-            key: "1".into(),
-            edit_of: None,
-            sender: Sender { id: "owner".into(), name: "Owner".into() },
-            text: String::new(),
-            files: vec![FileReference {
-                locator: "/tmp/x".into(),
-                filename: Filename::from_untrusted(filename),
-                mime: None,
-                bytes: None,
-                caption: String::new(),
-                stored: None,
-            }],
-            album: None,
-            message: None,
-            raw: serde_json::Value::Null,
+            files: vec![FileReference::new("/tmp/x".into(), Filename::from_untrusted(filename))],
+            ..InboundMessage::new(
+                "console:main".parse().unwrap(),
+                "1".into(),
+                Sender { id: "owner".into(), name: "Owner".into() },
+            )
         }
     }
 

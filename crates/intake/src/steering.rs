@@ -33,27 +33,18 @@ mod tests {
     use super::*;
 
     fn waiting(id: u128, text: &str, files: usize) -> QueuedMessage {
-        let file = FileReference {
-            locator: "x".into(),
-            filename: Filename::from_untrusted("a.txt"),
-            mime: None,
-            bytes: None,
-            caption: String::new(),
-            stored: None,
-        };
+        let file = FileReference::new("x".into(), Filename::from_untrusted("a.txt"));
         QueuedMessage {
             id: InboxId(Uuid::from_u128(id)),
             turn: TurnId(Uuid::from_u128(id)),
             message: InboundMessage {
-                conversation: "console:main".parse().unwrap(),
-                key: id.to_string(),
-                edit_of: None,
-                sender: Sender { id: "owner".into(), name: "Owner".into() },
                 text: text.into(),
                 files: vec![file.clone(); files],
-                album: None,
-                message: None,
-                raw: serde_json::Value::Null,
+                ..InboundMessage::new(
+                    "console:main".parse().unwrap(),
+                    id.to_string(),
+                    Sender { id: "owner".into(), name: "Owner".into() },
+                )
             },
             files: vec![InboundFile::Waiting(file); files],
             received_at: Timestamp(0),

@@ -47,6 +47,17 @@ impl fmt::Debug for IncomingFile {
     }
 }
 
+/// What is being done for a conversation, as platforms show it beside the chat's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// A reply is being written.
+    Writing,
+    /// A voice is being made.
+    Speaking,
+    /// A file is being sent.
+    Uploading,
+}
+
 /// Why a file could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -107,6 +118,9 @@ pub trait Channel: Send + Sync {
 
     /// Makes a harmless call that tells whether the platform answers.
     async fn probe(&self) -> Result<(), SendError>;
+
+    /// Shows for a few seconds that something is being done. Lossy: a platform that can't, or is slow, is left alone.
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity);
 
     /// Opens a file that a person sent.
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError>;

@@ -23,12 +23,12 @@ use futures::Stream;
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 pub use blobs::{BlobError, BlobHint, Blobs, StoredBlob};
-pub use channel::{Channel, FetchError, IncomingFile, PartToSend};
+pub use channel::{Activity, Channel, FetchError, IncomingFile, PartToSend};
 pub use event_bus::{BusError, Event, EventBus};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{Lease, Ledger, LedgerError, OwnerId};
-pub use speech::{Speech, SpeechError, Spoken};
+pub use speech::{Recording, Speech, SpeechError, Spoken};
 pub use tool::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 pub use workspace::{Workspace, WorkspaceError, WriteMode};
 

@@ -1,4 +1,4 @@
-//! Spoken words.
+//! Spoken words, out and in.
 
 use async_trait::async_trait;
 
@@ -14,7 +14,17 @@ pub struct Spoken {
     pub waveform: Vec<u8>,
 }
 
-/// Why words could not be spoken.
+/// Somebody's recorded words.
+pub struct Recording {
+    /// The bytes, in whatever the platform records.
+    pub content: ByteStream,
+    /// Their number.
+    pub bytes: u64,
+    /// What the bytes were found to be, such as `audio/ogg`.
+    pub mime: String,
+}
+
+/// Why words could not be spoken or understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SpeechError {
@@ -24,14 +34,19 @@ pub struct SpeechError {
     pub retryable: bool,
 }
 
-/// Speaks.
+/// Speaks and listens.
 ///
 /// # Contract
 /// - `speak` yields OGG/Opus, whatever the engine makes.
 /// - Its stream ends: one that makes no progress for the adapter's time limit ends in an error.
+/// - `transcribe` yields the words alone, trimmed; silence is an empty text and no error.
+/// - What isn't configured is an error that no retry mends and that says what to configure.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Speech: Send + Sync {
     /// Speaks the words.
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError>;
+
+    /// Writes down what was said.
+    async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError>;
 }

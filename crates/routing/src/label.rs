@@ -17,7 +17,9 @@ pub const LABEL_UNITS: usize = LABEL.len() + 2;
 pub fn labelled(content: &PartContent) -> PartContent {
     let mut content = content.clone();
     match &mut content {
-        PartContent::Text { text, markup: Markup::Rich, .. } | PartContent::Notice { text } => {
+        PartContent::Text { text, markup: Markup::Rich, .. }
+        | PartContent::Notice { text }
+        | PartContent::Question { text, .. } => {
             // A fence, list or heading is one only at the beginning of a line.
             let parted_by = if begins_a_block(text) { "\n\n" } else { " " };
             *text = format!("{LABEL}{parted_by}{text}");

@@ -41,7 +41,10 @@ pub fn replan(content: &PartContent, refusal: &Refusal, reason: &str, capabiliti
         }
         PartContent::File(item) => file_again(item, refusal, capabilities),
         PartContent::Album { items } => album_again(items, refusal),
-        PartContent::Notice { text } => text_again(text, Markup::Rich, refusal, capabilities),
+        // Its words name what its buttons say.
+        PartContent::Notice { text } | PartContent::Question { text, .. } => {
+            text_again(text, Markup::Rich, refusal, capabilities)
+        }
         PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {

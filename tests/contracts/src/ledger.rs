@@ -101,26 +101,17 @@ pub(crate) fn conversation(text: &str) -> ConversationId {
 
 pub(crate) fn message(key: &str, text: &str) -> InboundMessage {
     InboundMessage {
-        conversation: conversation(CONVERSATION),
-        key: key.to_owned(),
-        edit_of: None,
-        sender: Sender { id: "7".into(), name: "Ada".into() },
         text: text.to_owned(),
-        files: Vec::new(),
-        album: None,
         message: Some(MessageRef(format!("m-{key}"))),
         raw: serde_json::json!({ "update": key }),
+        ..InboundMessage::new(conversation(CONVERSATION), key.to_owned(), Sender { id: "7".into(), name: "Ada".into() })
     }
 }
 
 pub(crate) fn with_files(message: InboundMessage, names: &[&str]) -> InboundMessage {
     let reference = |name: &&str| FileReference {
-        locator: format!("id-of-{name}"),
-        filename: Filename::from_untrusted(name),
-        mime: None,
         bytes: Some(3),
-        caption: String::new(),
-        stored: None,
+        ..FileReference::new(format!("id-of-{name}"), Filename::from_untrusted(name))
     };
     InboundMessage { files: names.iter().map(reference).collect(), ..message }
 }
@@ -191,7 +182,7 @@ pub(crate) async fn settle(ledger: &Arc<dyn Ledger>, lease: &Lease, settlement: 
 
 pub(crate) fn text_of(part: &Part) -> &str {
     match &part.content {
-        PartContent::Text { text, .. } | PartContent::Notice { text } => text,
+        PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => text,
         other => panic!("not a text: {other:?}"),
     }
 }

@@ -13,7 +13,7 @@ use satchel_domain::{
     capabilities::Idempotency,
     delivery::{Refusal, SendError},
 };
-use satchel_ports::{Blobs, ByteStream, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Blobs, ByteStream, Channel, FetchError, IncomingFile, PartToSend};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -239,6 +239,8 @@ impl Channel for FakeChannel {
             Err(refused) => Err(send_error(refused)),
         }
     }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
         let again = |reason: &str| FetchError::TryAgain { reason: reason.to_owned() };

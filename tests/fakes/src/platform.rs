@@ -202,7 +202,7 @@ impl FakePlatform {
         let filename = Filename::from_untrusted(&file.filename);
         let (mime, bytes) = (file.mime.clone(), file.bytes());
         let locator = self.shared.state().inbox.keep(file);
-        FileReference { locator, filename, mime: Some(mime), bytes: Some(bytes), caption: String::new(), stored: None }
+        FileReference { mime: Some(mime), bytes: Some(bytes), ..FileReference::new(locator, filename) }
     }
 
     /// Lets all files that people sent expire.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::stream;
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::Media;
-use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
+use satchel_ports::{Activity, BlobError, BlobHint, ByteStream, StoredBlob};
 use sha2::Digest;
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -105,6 +105,10 @@ impl Channel for Noted {
 
     async fn probe(&self) -> Result<(), SendError> {
         self.channel.probe().await
+    }
+
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
+        self.channel.show_activity(conversation, activity).await;
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {

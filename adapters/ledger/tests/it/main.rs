@@ -50,15 +50,12 @@ async fn open(data_dir: &Path) -> SqliteLedger {
 
 fn message(conversation: &str, key: &str) -> InboundMessage {
     InboundMessage {
-        conversation: conversation.parse().unwrap(),
-        key: format!("{conversation}/{key}"),
-        edit_of: None,
-        sender: Sender { id: "7".into(), name: "Ada".into() },
         text: "hello".into(),
-        files: Vec::new(),
-        album: None,
-        message: None,
-        raw: serde_json::Value::Null,
+        ..InboundMessage::new(
+            conversation.parse().unwrap(),
+            format!("{conversation}/{key}"),
+            Sender { id: "7".into(), name: "Ada".into() },
+        )
     }
 }
 

@@ -70,6 +70,10 @@ impl Channel for Noted {
         self.channel.probe().await
     }
 
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
+        self.channel.show_activity(conversation, activity).await;
+    }
+
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
         self.channel.fetch(reference).await
     }
@@ -120,7 +124,9 @@ impl ChannelFixture for Fixture {
     async fn arrived(&self) -> Vec<Arrived> {
         let arrived = |(message, content): &(MessageRef, PartContent)| {
             let (text, voice) = match content {
-                PartContent::Text { text, .. } | PartContent::Notice { text } => (text.clone(), None),
+                PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
+                    (text.clone(), None)
+                }
                 PartContent::Voice { words, prepared, .. } => (words.clone(), prepared.as_ref()),
                 PartContent::File(_) | PartContent::Album { .. } | PartContent::Withdraw => (String::new(), None),
             };
@@ -143,7 +149,7 @@ impl ChannelFixture for Fixture {
         let (bytes, stored) = (Some(blob.bytes), Some(blob.sha256));
         let upload = Upload { blob, conversation: self.conversation(), filename: filename.clone(), at: Timestamp(0) };
         let locator = self.noted.channel.key.sign(Purpose::Upload, &upload);
-        Some(FileReference { locator, filename, mime: None, bytes, caption: String::new(), stored })
+        Some(FileReference { bytes, stored, ..FileReference::new(locator, filename) })
     }
 }
 

@@ -50,15 +50,11 @@ pub(crate) async fn accept(
     }
     let files = uploads.into_iter().map(|handle| reference(&site, &conversation, handle)).collect::<Result<_, _>>()?;
     let message = InboundMessage {
-        conversation,
         message: Some(MessageRef(key.clone())),
-        key,
         edit_of,
-        sender: Sender { id: "owner".to_owned(), name: "Owner".to_owned() },
         text,
         files,
-        album: None,
-        raw: serde_json::Value::Null,
+        ..InboundMessage::new(conversation, key, Sender { id: "owner".to_owned(), name: "Owner".to_owned() })
     };
     let turn = site.inbound.accept(message).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
@@ -84,11 +80,9 @@ fn reference(site: &Site, conversation: &ConversationId, handle: String) -> Resu
         return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
     }
     Ok(FileReference {
-        locator: handle,
-        filename: upload.filename,
         mime: Some(upload.blob.mime),
         bytes: Some(upload.blob.bytes),
-        caption: String::new(),
         stored: Some(upload.blob.sha256),
+        ..FileReference::new(handle, upload.filename)
     })
 }

@@ -140,14 +140,7 @@ async fn a_message_names_only_uploads_of_its_own_conversation_that_are_fresh() {
     problem(send("a", &signed(&stage, "satchel link 1", &old)).await, 422, "unknown_upload").await;
     assert_eq!(stage.taken(), []);
     assert_eq!(send("a", &handle).await.status(), 202);
-    let reference = |locator: String| FileReference {
-        locator,
-        filename: Filename::from_untrusted("a.txt"),
-        mime: None,
-        bytes: None,
-        caption: String::new(),
-        stored: None,
-    };
+    let reference = |locator: String| FileReference::new(locator, Filename::from_untrusted("a.txt"));
     assert!(stage.channel.fetch(&reference(format!("{handle}x"))).await.is_err());
     assert!(stage.channel.fetch(&reference("/etc/passwd".into())).await.is_err());
 }

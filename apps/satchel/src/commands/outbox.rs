@@ -91,15 +91,12 @@ pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> a
     for item in files {
         let text = format!("/resend {}", item.attachment.number);
         let message = InboundMessage {
-            conversation: part.conversation.clone(),
-            key: format!("{OPERATOR}:{}", ledger.new_id()),
-            edit_of: None,
-            sender: Sender { id: OPERATOR.to_owned(), name: OPERATOR.to_owned() },
             text,
-            files: Vec::new(),
-            album: None,
-            message: None,
-            raw: serde_json::Value::Null,
+            ..InboundMessage::new(
+                part.conversation.clone(),
+                format!("{OPERATOR}:{}", ledger.new_id()),
+                Sender { id: OPERATOR.to_owned(), name: OPERATOR.to_owned() },
+            )
         };
         ledger.receive(&message, Claim::Leave).await?;
         writeln!(out, "queued: {} in {}", message.text, message.conversation)?;

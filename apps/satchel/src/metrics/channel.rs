@@ -8,7 +8,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, delivery::SendError,
 };
 use satchel_ports::{
-    Channel,
+    Activity, Channel,
     channel::{FetchError, IncomingFile, PartToSend},
 };
 use tokio::time::Instant;
@@ -86,6 +86,10 @@ impl Channel for MeasuredChannel {
 
     async fn probe(&self) -> Result<(), SendError> {
         self.inner.probe().await
+    }
+
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
+        self.inner.show_activity(conversation, activity).await;
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {

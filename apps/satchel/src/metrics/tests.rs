@@ -176,14 +176,7 @@ async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
     }
     let _refused = channel.edit(&MessageRef("1".into()), &part(PartContent::of_text("x"))).await;
     for locator in ["stream", "stored", "gone"] {
-        let reference = FileReference {
-            locator: locator.to_owned(),
-            filename: Filename::from_untrusted("a"),
-            mime: None,
-            bytes: None,
-            caption: String::new(),
-            stored: None,
-        };
+        let reference = FileReference::new(locator.to_owned(), Filename::from_untrusted("a"));
         if let Ok(IncomingFile::Bytes { content, .. }) = channel.fetch(&reference).await {
             let pieces: Vec<Bytes> = content.try_collect().await.unwrap();
             assert_eq!(pieces.concat(), b"1234567", "the bytes are the same");

@@ -12,14 +12,7 @@ use uuid::Uuid;
 use super::*;
 
 fn reference(name: &str, bytes: Option<u64>) -> FileReference {
-    FileReference {
-        locator: name.into(),
-        filename: Filename::from_untrusted(name),
-        mime: None,
-        bytes,
-        caption: String::new(),
-        stored: None,
-    }
+    FileReference { bytes, ..FileReference::new(name.into(), Filename::from_untrusted(name)) }
 }
 
 fn turn(files: Vec<FileReference>) -> QueuedTurn {
@@ -30,15 +23,12 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
             id: InboxId(Uuid::from_u128(2)),
             turn: id,
             message: InboundMessage {
-                conversation: "console:main".parse().unwrap(),
-                key: "1".into(),
-                edit_of: None,
-                sender: Sender { id: "owner".into(), name: "Owner".into() },
-                text: String::new(),
                 files: files.clone(),
-                album: None,
-                message: None,
-                raw: serde_json::Value::Null,
+                ..InboundMessage::new(
+                    "console:main".parse().unwrap(),
+                    "1".into(),
+                    Sender { id: "owner".into(), name: "Owner".into() },
+                )
             },
             files: files.into_iter().map(InboundFile::Waiting).collect(),
             received_at: Timestamp(0),

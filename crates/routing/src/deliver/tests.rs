@@ -174,7 +174,9 @@ impl Stage {
         let (write, sends) = (note(&log), Arc::clone(&answers));
         channel.expect_send().returning(move |part| {
             let shown = match &part.content {
-                PartContent::Text { text, .. } | PartContent::Notice { text } => text.clone(),
+                PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
+                    text.clone()
+                }
                 other => other.kind().to_owned(),
             };
             write(format!("send {shown}"));

@@ -67,6 +67,7 @@ enum Kind {
 fn kinds(content: &PartContent) -> Vec<Kind> {
     match content {
         PartContent::Text { files, .. } if files.is_empty() => vec![Kind::Text],
+        PartContent::Question { .. } => vec![Kind::Text],
         PartContent::Text { text, .. } if text.trim().is_empty() => vec![Kind::Files],
         PartContent::Text { .. } => vec![Kind::Text, Kind::Files],
         PartContent::Voice { .. } => vec![Kind::Voice],

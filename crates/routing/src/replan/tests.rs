@@ -112,7 +112,9 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 
 fn letters(content: &PartContent) -> String {
     let shown = match content {
-        PartContent::Text { text, .. } | PartContent::Notice { text } => text.as_str(),
+        PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
+            text.as_str()
+        }
         PartContent::Voice { words, .. } => words,
         _ => "",
     };

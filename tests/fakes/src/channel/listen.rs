@@ -85,22 +85,17 @@ fn inbound_message(update: Update) -> InboundMessage {
         None => (first, None),
     };
     let files = update.files.into_iter().map(|file| FileReference {
-        locator: file.file,
-        filename: Filename::from_untrusted(&file.filename),
         mime: Some(file.mime),
         bytes: Some(file.bytes),
-        caption: String::new(),
-        stored: None,
+        ..FileReference::new(file.file, Filename::from_untrusted(&file.filename))
     });
     InboundMessage {
-        conversation: update.conversation,
-        key,
         edit_of,
-        sender: update.from,
         text: update.text,
         files: files.collect(),
         album: update.media_group,
         message: Some(update.message),
         raw,
+        ..InboundMessage::new(update.conversation, key, update.from)
     }
 }

@@ -88,7 +88,9 @@ pub(crate) async fn form(
 pub(crate) fn outgoing(part: &PartToSend, nonce: Option<String>) -> Outgoing {
     let (kind, text, markup) = match &part.content {
         PartContent::Text { text, markup, .. } => (MessageKind::Text, text.clone(), *markup),
-        PartContent::Notice { text } => (MessageKind::Text, text.clone(), Markup::Rich),
+        PartContent::Notice { text } | PartContent::Question { text, .. } => {
+            (MessageKind::Text, text.clone(), Markup::Rich)
+        }
         PartContent::Voice { as_file: false, .. } => (MessageKind::Voice, String::new(), Markup::Plain),
         PartContent::Voice { .. } | PartContent::File(_) | PartContent::Withdraw => {
             (MessageKind::File, String::new(), Markup::Plain)

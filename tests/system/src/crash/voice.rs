@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_ports::{Speech, SpeechError, Spoken};
+use satchel_ports::{Recording, Speech, SpeechError, Spoken};
 use uuid::Uuid;
 
 /// The engine. Two voices of the same words differ, so that a repeat which was spoken anew is found out.
@@ -15,5 +15,9 @@ impl Speech for FakeVoice {
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
         let sound = Bytes::from(format!("OggS {words} {}", Uuid::now_v7()));
         Ok(Spoken { content: stream::iter([Ok(sound)]).boxed(), duration_ms: 1_500, waveform: vec![0, 128, 255] })
+    }
+
+    async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
+        Ok(format!("{} bytes of {}", recording.bytes, recording.mime))
     }
 }

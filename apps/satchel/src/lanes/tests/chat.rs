@@ -14,7 +14,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, capabilities::StreamRule,
     delivery::SendError,
 };
-use satchel_ports::{Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Channel, FetchError, IncomingFile, PartToSend};
 use satchel_routing::tables;
 use tokio::sync::watch;
 
@@ -111,7 +111,9 @@ impl Chat {
 
 fn text_of(part: &PartToSend) -> String {
     match &part.content {
-        PartContent::Text { text, .. } | PartContent::Notice { text } => text.clone(),
+        PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
+            text.clone()
+        }
         other => other.kind().to_owned(),
     }
 }
@@ -145,6 +147,8 @@ impl Channel for Chat {
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     /// A file that never comes.
     async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {

@@ -38,27 +38,13 @@ pub(super) fn place(name: &str) -> ConversationId {
 
 pub(super) fn message(place: &ConversationId, key: &str, text: &str) -> InboundMessage {
     InboundMessage {
-        conversation: place.clone(),
-        key: format!("{place}/{key}"),
-        edit_of: None,
-        sender: Sender { id: "7".into(), name: "Ada".into() },
         text: text.into(),
-        files: Vec::new(),
-        album: None,
-        message: None,
-        raw: serde_json::Value::Null,
+        ..InboundMessage::new(place.clone(), format!("{place}/{key}"), Sender { id: "7".into(), name: "Ada".into() })
     }
 }
 
 pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
-    let file = FileReference {
-        locator: "x".into(),
-        filename: Filename::from_untrusted("a.txt"),
-        mime: None,
-        bytes: None,
-        caption: String::new(),
-        stored: None,
-    };
+    let file = FileReference::new("x".into(), Filename::from_untrusted("a.txt"));
     InboundMessage { files: vec![file], ..message }
 }
 

@@ -91,15 +91,12 @@ pub(super) fn waiting(id: u128, text: &str) -> QueuedMessage {
         id: InboxId(Uuid::from_u128(id)),
         turn: TurnId(Uuid::from_u128(id)),
         message: InboundMessage {
-            conversation: "console:main".parse().unwrap(),
-            key: id.to_string(),
-            edit_of: None,
-            sender: Sender { id: "owner".into(), name: "Owner".into() },
             text: text.into(),
-            files: Vec::new(),
-            album: None,
-            message: None,
-            raw: Value::Null,
+            ..InboundMessage::new(
+                "console:main".parse().unwrap(),
+                id.to_string(),
+                Sender { id: "owner".into(), name: "Owner".into() },
+            )
         },
         files: Vec::new(),
         received_at: Timestamp(0),

@@ -15,8 +15,8 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{
-    Channel, Event, FetchError, IncomingFile, Lease, LedgerError, MockEventBus, MockLanguageModel, MockLedger, OwnerId,
-    PartToSend, ledger::QueuedTurn, ledger::Steering,
+    Activity, Channel, Event, FetchError, IncomingFile, Lease, LedgerError, MockEventBus, MockLanguageModel,
+    MockLedger, OwnerId, PartToSend, ledger::QueuedTurn, ledger::Steering,
 };
 use satchel_routing::tables;
 use tokio::{sync::Notify, time::Instant};
@@ -172,6 +172,8 @@ impl Channel for Platform {
     async fn probe(&self) -> Result<(), SendError> {
         panic!("streaming probes nothing")
     }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
         panic!("streaming fetches nothing")

@@ -14,7 +14,7 @@ use satchel_local::{
     ScriptedModel,
     scripted_model::{Pick, Piece, Script, ScriptedAnswer},
 };
-use satchel_ports::{Channel, FetchError, Inbound, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Channel, FetchError, Inbound, IncomingFile, PartToSend};
 use satchel_routing::tables;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -98,15 +98,12 @@ async fn talk(
     for number in 0..turns {
         let key = format!("{}/{number}", conversation.key());
         let message = InboundMessage {
-            conversation: conversation.clone(),
-            key,
-            edit_of: None,
-            sender: Sender { id: "1001".to_owned(), name: "Person".to_owned() },
             text: "Hello.".to_owned(),
-            files: Vec::new(),
-            album: None,
-            message: None,
-            raw: serde_json::Value::Null,
+            ..InboundMessage::new(
+                conversation.clone(),
+                key,
+                Sender { id: "1001".to_owned(), name: "Person".to_owned() },
+            )
         };
         inbound.accept(message).await?;
         replies.recv().await.context("the channel is gone")?;
@@ -157,6 +154,8 @@ impl Channel for Taking {
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, _reference: &FileReference) -> Result<IncomingFile, FetchError> {
         Err(FetchError::Refused { reason: "nobody sends files here".to_owned() })

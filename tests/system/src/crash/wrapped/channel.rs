@@ -8,7 +8,7 @@ use satchel_domain::{
     delivery::SendError,
 };
 use satchel_fakes::FakeChannel;
-use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
 
 use super::{Wrapped, between};
 use crate::crash::points::Points;
@@ -45,6 +45,10 @@ impl Channel for Wrapped<Arc<FakeChannel>> {
 
     async fn probe(&self) -> Result<(), SendError> {
         between!(self, "channel.probe", self.inner.probe())
+    }
+
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
+        self.inner.show_activity(conversation, activity).await;
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {

@@ -7,8 +7,8 @@ use futures::StreamExt;
 use satchel_domain::ToolOutcome;
 use satchel_local::{LocalBus, ScriptedModel};
 use satchel_ports::{
-    BusError, Event, EventBus, LanguageModel, ModelError, ModelRequest, Speech, SpeechError, Spoken, Tool, ToolContext,
-    ToolError, ToolSpec, event_bus::EventStream, language_model::ModelStream,
+    BusError, Event, EventBus, LanguageModel, ModelError, ModelRequest, Recording, Speech, SpeechError, Spoken, Tool,
+    ToolContext, ToolError, ToolSpec, event_bus::EventStream, language_model::ModelStream,
 };
 use serde_json::Value;
 
@@ -39,6 +39,10 @@ impl LanguageModel for Wrapped<ScriptedModel> {
 impl Speech for Wrapped<FakeVoice> {
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
         between!(self, "speech.speak", self.inner.speak(words))
+    }
+
+    async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
+        between!(self, "speech.transcribe", self.inner.transcribe(recording))
     }
 }
 
