@@ -62,10 +62,14 @@ impl ConsoleClient {
             ..InboundMessage::new(
                 self.conversation.clone(),
                 self.ledger.new_id().to_string(),
-                Sender { id: "owner".to_owned(), name: self.name.clone() },
+                Sender::new("owner", self.name.clone()),
             )
         };
-        self.inbound.accept(message).await.map_err(ConsoleError::NotTaken)
+        match self.inbound.accept(message).await {
+            Ok(Some(turn)) => Ok(turn),
+            Ok(None) => Err(ConsoleError::NotTaken(InboundError("whoever sits here may not talk".into()))),
+            Err(error) => Err(ConsoleError::NotTaken(error)),
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn refuse_file(
 }
 
 /// Finds a message of the lane, if the lease is valid.
-async fn find(session: &mut Session<'_>, lease: &Lease, message: InboxId) -> Result<(i64, TurnId)> {
+pub(crate) async fn find(session: &mut Session<'_>, lease: &Lease, message: InboxId) -> Result<(i64, TurnId)> {
     let mut batch = Batch::default();
     let lane = lanes::read(&mut batch, &lease.conversation);
     let found = batch
@@ -71,7 +71,7 @@ async fn find(session: &mut Session<'_>, lease: &Lease, message: InboxId) -> Res
     Ok((sequence, TurnId(turn)))
 }
 
-fn require_file(rows: u64, message: InboxId, index: u32) -> Result<()> {
+pub(crate) fn require_file(rows: u64, message: InboxId, index: u32) -> Result<()> {
     match rows {
         0 => Err(Error::unknown(format!("file {index} of message {message}"))),
         _ => Ok(()),

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use satchel_ports::ledger::Unreadable;
 use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use crate::{
     open::{MIGRATIONS, OpenError, at_database, at_directory, version},
     owners::Owners,
     process::Settings,
+    session::Session,
+    unreadable,
 };
 
 /// How many kinds of damage are listed.
@@ -26,6 +29,8 @@ pub struct Inspection {
     pub bytes: u64,
     /// How many processes have the directory open.
     pub processes: usize,
+    /// What the channels could not read and is kept.
+    pub unreadable: Vec<Unreadable>,
 }
 
 /// Looks at the database of a data directory; `None` when there is none yet. Nothing is changed, and processes that
@@ -52,6 +57,8 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
     let check = format!("PRAGMA quick_check({LISTED})");
     let found: Vec<String> =
         sqlx::query_scalar(sqlx::AssertSqlSafe(check)).fetch_all(&mut connection).await.map_err(failed)?;
+    // A database that is damaged, or older than the table, has nothing to say of it.
+    let unreadable = unreadable::counts(&mut Session::reading(&mut connection)).await.unwrap_or_default();
     // What was read is known already; a connection that can't be closed in good order changes nothing of it.
     let _closed = connection.close().await;
     let directory = data_dir.to_owned();
@@ -63,14 +70,17 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
         damage: found.into_iter().filter(|line| line != "ok").collect(),
         bytes,
         processes: living.map_err(|error| at_directory(data_dir.to_owned(), error))?,
+        unreadable,
     }))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::SqliteLedger;
+    use satchel_domain::UnreadableUpdate;
+    use satchel_ports::Ledger;
 
     use super::*;
+    use crate::SqliteLedger;
 
     #[tokio::test]
     async fn a_database_is_looked_at_beside_those_who_work_with_it() {
@@ -81,6 +91,13 @@ mod tests {
         let found = inspect(directory.path()).await.unwrap().unwrap();
         assert_eq!((found.version, found.damage.as_slice(), found.processes), (found.known, [].as_slice(), 2));
         assert!(found.bytes > 0 && found.known > 0);
+        assert_eq!(found.unreadable, []);
+        let channel = satchel_domain::ChannelName::new("telegram").unwrap();
+        let (raw, reason) = (serde_json::json!({}), "new".to_owned());
+        let update = UnreadableUpdate { channel: channel.clone(), key: "1".to_owned(), raw, reason };
+        ledger.keep_unreadable(&update).await.unwrap();
+        let found = inspect(directory.path()).await.unwrap().unwrap();
+        assert_eq!(found.unreadable, [Unreadable { channel, updates: 1 }]);
         drop((ledger, other));
         assert_eq!(inspect(directory.path()).await.unwrap().unwrap().processes, 0);
     }

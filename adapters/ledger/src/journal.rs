@@ -44,23 +44,25 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
     })
 }
 
-/// Records a model message and marks what was injected before it as taken up.
+/// Records a model message, or a person's word about a call, and marks the messages that it took up.
 pub(crate) async fn journal_message(
     session: &mut Session<'_>,
     lease: &Lease,
     turn: TurnId,
     entry: &JournalEntry,
 ) -> Result<()> {
-    let JournalEntry::Model { steered, .. } = entry else {
-        return Err(Error::unknown("model message to journal"));
+    let taken_up = match entry {
+        JournalEntry::Model { steered, .. } => steered.iter().map(|steered| steered.id).collect(),
+        JournalEntry::Decided { message, .. } => vec![*message],
+        JournalEntry::Outcome { .. } => return Err(Error::unknown("message to journal")),
     };
     let mut batch = Batch::default();
     let lane = lanes::read(&mut batch, &lease.conversation);
     let sequence = read_sequence(&mut batch, lease, turn);
-    for message in steered {
+    for message in taken_up {
         batch
             .add("UPDATE inbox SET steered_into = $2 WHERE id = $1 AND conversation = $3 AND consumed_by IS NULL")
-            .bind(message.id.0)
+            .bind(message.0)
             .bind(turn.0)
             .bind(lease.conversation.to_string());
     }

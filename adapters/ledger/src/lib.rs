@@ -11,6 +11,7 @@ mod lanes;
 mod open;
 mod owners;
 mod parts;
+mod people;
 mod process;
 mod queries;
 mod receive;
@@ -19,6 +20,8 @@ mod rows;
 mod session;
 mod settle;
 mod turns;
+mod unreadable;
+mod voice;
 mod writer;
 
 use std::sync::Arc;
@@ -26,12 +29,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId,
+    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
     LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
-    TurnsQuery,
+    TurnsQuery, Unreadable,
+    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
 use uuid::Uuid;
@@ -96,6 +100,62 @@ impl Ledger for SqliteLedger {
             .write("receiving a message", move |s| {
                 Box::pin(async move { receive::receive(s, &process, &message, claim).await })
             })
+            .await
+    }
+
+    async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError> {
+        let (process, update) = (Arc::clone(&self.process), update.clone());
+        self.writer
+            .write("keeping an update that can't be read", move |s| {
+                Box::pin(async move { unreadable::keep(s, &process, &update).await })
+            })
+            .await
+    }
+
+    async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
+        read!(self, "counting the updates that can't be read", unreadable::counts)
+    }
+
+    async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {
+        // Most who write have a code, or get none; a flood of them must not become a flood of commits.
+        if let Some(known) =
+            read!(self, "looking for a stranger's code", people::known, &self.process, stranger, rules)?
+        {
+            return Ok(known);
+        }
+        let (process, stranger, rules) = (Arc::clone(&self.process), stranger.clone(), *rules);
+        self.writer
+            .write("finding a stranger's code", move |s| {
+                Box::pin(async move { people::introduce(s, &process, &stranger, &rules).await })
+            })
+            .await
+    }
+
+    async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError> {
+        let (process, verdict, rules) = (Arc::clone(&self.process), verdict.clone(), *rules);
+        self.writer
+            .write("judging a code", move |s| {
+                Box::pin(async move { people::judge(s, &process, &verdict, &rules).await })
+            })
+            .await
+    }
+
+    async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
+        read!(self, "reading the open codes", people::pairings, &self.process)
+    }
+
+    async fn is_let_in(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        read!(self, "reading whether somebody was let in", people::is_let_in, channel, id)
+    }
+
+    async fn people(&self) -> Result<Vec<Person>, LedgerError> {
+        read!(self, "reading who was let in", people::people)
+    }
+
+    async fn revoke(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        let (channel, id) = (channel.clone(), id.to_owned());
+        self.writer
+            .write("revoking somebody", move |s| Box::pin(async move { people::revoke(s, &channel, &id).await }))
             .await
     }
 
@@ -178,6 +238,30 @@ impl Ledger for SqliteLedger {
         self.writer
             .write("recording a refused file", move |s| {
                 Box::pin(async move { inbox::refuse_file(s, &lease, message, index, &refused).await })
+            })
+            .await
+    }
+
+    async fn record_heard(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        heard: &Heard,
+    ) -> Result<(), LedgerError> {
+        let (lease, heard) = (lease.clone(), heard.clone());
+        self.writer
+            .write("recording the words of a voice note", move |s| {
+                Box::pin(async move { voice::record_heard(s, &lease, message, index, &heard).await })
+            })
+            .await
+    }
+
+    async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
+        let conversation = conversation.clone();
+        self.writer
+            .write("setting whether replies are spoken", move |s| {
+                Box::pin(async move { voice::set(s, &conversation, on).await })
             })
             .await
     }

@@ -156,16 +156,18 @@ impl Place<'_> {
         Ok(TurnId(turn))
     }
 
-    /// The queued turn of the message's album, if it can't have begun: nothing of it is journalled or streamed, and
+    /// The queued turn of the sender's album, if it can't have begun: nothing of it is journalled or streamed, and
     /// nobody works on it, which is so until it is both ready and the oldest of an owned lane.
     async fn album_turn(&self, session: &mut Session<'_>) -> Result<Option<Joinable>> {
         let Some(album) = &self.message.album else { return Ok(None) };
         let latest: Option<Uuid> = sqlx::query_scalar(
             "SELECT id FROM turns WHERE conversation = $1 AND state = 'queued' AND album = $2 \
+               AND EXISTS (SELECT 1 FROM inbox WHERE inbox.turn = turns.id AND message ->> '$.sender.id' = $3) \
              ORDER BY sequence DESC LIMIT 1",
         )
         .bind(self.message.conversation.to_string())
         .bind(album)
+        .bind(&self.message.sender.id)
         .fetch_optional(session.connection().await?)
         .await?;
         let Some(latest) = latest else { return Ok(None) };

@@ -1,10 +1,12 @@
 //! Rows as the database has them, and how they become the domain's types.
 
+use std::collections::BTreeMap;
+
 use satchel_domain::{
-    Attachment, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part, PartContent, PartId,
-    PartState, RefusedFile, Timestamp, TurnId,
+    Attachment, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part, PartContent,
+    PartId, PartState, RefusedFile, Timestamp, TurnId,
 };
-use satchel_ports::ledger::{InboundFile, OwnerId, QueuedMessage};
+use satchel_ports::ledger::{Heard, InboundFile, OwnerId, QueuedMessage};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -81,7 +83,8 @@ macro_rules! select_messages {
         concat!(
             "SELECT inbox.id, inbox.turn, COALESCE(inbox.consumed_by, inbox.turn) AS answered_in, inbox.message, ",
             "inbox.received_at, inbox_files.state AS file_state, ",
-            "inbox_files.reference, attachments.record, inbox_files.refused FROM inbox ",
+            "inbox_files.reference, attachments.record, inbox_files.refused, inbox_files.position AS file_position, ",
+            "inbox_files.heard FROM inbox ",
             "LEFT JOIN inbox_files ON inbox_files.message = inbox.sequence ",
             "LEFT JOIN attachments ON attachments.id = inbox_files.attachment ",
             $($rest),+
@@ -103,6 +106,8 @@ pub(crate) struct MessageRow {
     pub(crate) reference: Option<Json<FileReference>>,
     pub(crate) record: Option<Json<Attachment>>,
     pub(crate) refused: Option<Json<RefusedFile>>,
+    pub(crate) file_position: Option<i64>,
+    pub(crate) heard: Option<Json<Heard>>,
 }
 
 /// Gathers the rows of each message, which follow one another.
@@ -122,17 +127,25 @@ pub(crate) fn messages(rows: Vec<MessageRow>) -> Result<Vec<QueuedMessage>> {
                 turn: TurnId(row.turn),
                 message: row.message.0,
                 files: Vec::new(),
+                heard: BTreeMap::new(),
                 received_at: Timestamp(row.received_at),
             });
         }
         let message = messages.last_mut().expect("a message was pushed for the first row");
         message.files.extend(file);
+        if let (Some(position), Some(heard)) = (row.file_position, row.heard) {
+            message.heard.insert(number(position, "place of a file")?, heard.0);
+        }
     }
     Ok(messages)
 }
 
 pub(crate) fn conversation(text: &str) -> Result<ConversationId> {
     text.parse().map_err(|_| Error::Row { what: "conversation" })
+}
+
+pub(crate) fn channel(text: String) -> Result<ChannelName> {
+    ChannelName::new(text).map_err(|_| Error::Row { what: "channel" })
 }
 
 pub(crate) fn number<T: TryFrom<i64>>(value: i64, what: &'static str) -> Result<T> {

@@ -23,6 +23,7 @@ struct OldestTurn {
     album: Option<String>,
     ready_at: i64,
     crashes: i64,
+    voice: bool,
 }
 
 /// The id of the lane's oldest incomplete turn.
@@ -44,7 +45,11 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
     let conversation = lease.conversation.to_string();
     let mut batch = Batch::default();
     let oldest = batch
-        .add(concat!("SELECT id, album, ready_at, crashes FROM turns WHERE id = ", oldest!()))
+        .add(concat!(
+            "SELECT id, album, ready_at, crashes, lanes.voice FROM turns \
+             JOIN lanes ON lanes.conversation = turns.conversation WHERE id = ",
+            oldest!()
+        ))
         .bind(&conversation)
         .id();
     let messages = batch
@@ -94,6 +99,7 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
         stream: answers.first::<PartRow>(stream)?.map(Part::try_from).transpose()?,
         crashes: rows::number(oldest.crashes, "number of crashes")?,
         untold: answers.all(untold)?.into_iter().filter_map(routing_error).collect(),
+        voice: oldest.voice,
     };
     Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
 }

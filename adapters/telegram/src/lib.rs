@@ -1,1 +1,24 @@
 //! Telegram: what people write comes in by polling or a webhook, what Satchel answers goes out through the Bot API.
+//!
+//! [`TelegramChannel`] is the way out and the way to people's files, [`TelegramListener`] the way in. The words of the
+//! Bot API are teloxide's; the wire is our own ([`bot`]), because whether a message may have arrived has to be told
+//! from how a call failed, and teloxide's client doesn't say.
+
+mod channel;
+mod inbound;
+mod fetch;
+
+mod activity;
+mod bot;
+mod classify;
+mod known;
+mod pace;
+mod place;
+mod render;
+mod send;
+mod settings;
+
+pub use bot::{Patience, TelegramError};
+pub use channel::TelegramChannel;
+pub use inbound::TelegramListener;
+pub use settings::{BotCommand, TelegramSettings, Webhook};

@@ -65,12 +65,12 @@ export function createTurnView(actions) {
     showActivity();
   }
 
-  function patchTool({ call, tool, state }) {
+  function patchTool({ call, tool, state, question }) {
     if (turn?.state === "done") return;
     if (!live) showLive({ blocks: [], tools: [] });
     const known = live.tools.find((one) => one.call === call);
-    if (known) known.state = state;
-    else live.tools.push({ call, tool, state });
+    if (known) Object.assign(known, { tool, state, question });
+    else live.tools.push({ call, tool, state, question });
     showActivity();
   }
 
@@ -97,7 +97,7 @@ export function createTurnView(actions) {
       activity.replaceChildren();
       return;
     }
-    const tools = (live?.tools ?? []).map(toolLine);
+    const tools = (live?.tools ?? []).map((tool) => toolLine(tool, actions.resend));
     const idle = !tools.length && !(live?.text.blocks > 0);
     const dots = element("p", { class: "thinking" }, element("span", { class: "dots", "aria-hidden": "true" }, element("i"), element("i"), element("i")), waits ? "Waits its turn" : "Working on it");
     activity.replaceChildren(...tools, ...(idle ? [dots] : []));
@@ -228,9 +228,25 @@ function stateLine(part, actions) {
   return line;
 }
 
-function toolLine({ tool, state }) {
+function toolLine({ tool, state, question }, say) {
+  if (question) return questionView(question, say);
   const iconName = { finished: "check", failed: "warning" }[state] ?? "tool";
   return element("p", { class: `tool tool-${state}` }, icon(iconName), element("code", {}, tool), element("span", {}, TOOL_STATES[state] ?? state));
+}
+
+// What a person is asked before a tool runs. A pressed button says its command; the answer takes the question away.
+function questionView({ html, buttons }, say) {
+  const row = element("div", { class: "question-buttons" });
+  row.append(
+    ...buttons.map(({ label, command }, index) => {
+      const press = () => {
+        row.querySelectorAll("button").forEach((button) => (button.disabled = true));
+        say(command);
+      };
+      return element("button", { type: "button", class: index === 0 ? "solid-button" : "quiet-button", on: { click: press } }, label);
+    }),
+  );
+  return element("section", { class: "question", "aria-label": "A question before a tool runs" }, prose(html), row);
 }
 
 async function copyAnswer(button, text) {

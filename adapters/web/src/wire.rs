@@ -201,6 +201,25 @@ pub(crate) struct LiveTool {
     pub(crate) call: String,
     pub(crate) tool: String,
     pub(crate) state: ToolState,
+    /// What a person is asked before it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<Question>,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Question {
+    /// The words as safe HTML.
+    pub(crate) html: String,
+    pub(crate) buttons: Vec<QuestionButton>,
+}
+
+/// What can be pressed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct QuestionButton {
+    pub(crate) label: String,
+    /// What pressing it says: a message of this text.
+    pub(crate) command: String,
 }
 
 /// Where a call stands.
@@ -220,13 +239,12 @@ pub(crate) struct Blocks<'a> {
     pub(crate) blocks: &'a [String],
 }
 
-/// A tool's call was started or ended.
+/// A tool's call was started or ended, or a person is asked about it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ToolChange<'a> {
     pub(crate) turn: &'a str,
-    pub(crate) call: &'a str,
-    pub(crate) tool: &'a str,
-    pub(crate) state: ToolState,
+    #[serde(flatten)]
+    pub(crate) tool: &'a LiveTool,
 }
 
 /// A turn whose words were said into another one that was running; they stand there.

@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{AgentSettings, Services, SteeringMode, Toolbox};
+use satchel_agent::{AgentSettings, IsOwner, Services, SteeringMode, Toolbox};
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
-use satchel_intake::{Reception, prepare::InboundLimits, steering::steering};
+use satchel_intake::{Reception, access::Access, prepare::InboundLimits, steering::steering};
 use satchel_ports::{Blobs, Channel, EventBus, Inbound, LanguageModel, Ledger, Speech, Tool, Workspace};
-use satchel_tools::{ToolLimits, ToolServices, built_in, path_fields::PathFields};
+use satchel_tools::{ToolLimits, ToolServices, built_in, path_fields::PathFields, send_voice};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -58,6 +58,8 @@ pub struct Behaviour {
     pub inbound: InboundLimits,
     /// What tools may do.
     pub tools: ToolLimits,
+    /// Who may talk, and who decides.
+    pub access: Access,
 }
 
 impl Behaviour {
@@ -74,6 +76,9 @@ impl Behaviour {
                     Steering::Wait => SteeringMode::Wait,
                 },
                 tool_time: tools.timeout,
+                confirm: tools.confirm.clone(),
+                confirm_time: tools.confirm_time,
+                privileged_in_groups: tools.privileged_in_groups,
                 ..AgentSettings::default()
             },
             delivery: config.delivery.rules(),
@@ -90,6 +95,7 @@ impl Behaviour {
                 add_turn_bytes: tools.add.max_turn_bytes,
                 ..ToolLimits::default()
             },
+            access: config.access(),
         }
     }
 }
@@ -109,23 +115,33 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
     let tool_services =
         ToolServices { ledger: Arc::clone(&ledger), blobs: Arc::clone(&blobs), workspace, limits: behaviour.tools };
     let mut tools = built_in(tool_services.clone());
+    if speech.as_ref().is_some_and(|speech| speech.speaks()) {
+        tools.register(send_voice()).expect("no built-in tool is called like it, and the table knows it");
+    }
     for ExtraTool { tool, paths } in extra_tools {
         if let Err(error) = tools.register_with(tool, paths) {
             tracing::error!(error = &error as &dyn std::error::Error, "a tool is left out");
         }
     }
     let tools = tools.for_model(&tool_services);
+    let access = Arc::new(behaviour.access);
+    let is_owner: IsOwner = {
+        let access = Arc::clone(&access);
+        Arc::new(move |channel, sender| access.is_owner(channel, sender))
+    };
     let services = Services {
         ledger: Arc::clone(&ledger),
         bus: Arc::clone(&bus),
         model,
         tools: Toolbox::new(tools),
         steer: steering,
+        is_owner,
         settings: behaviour.agent,
     };
     let channels: HashMap<ChannelName, Arc<dyn Channel>> =
         channels.into_iter().map(|channel| (channel.name(), channel)).collect();
     let (claim, claimed) = mpsc::channel(LANES);
-    let hosting = Hosting { services, blobs, speech, channels, rules: behaviour.delivery, inbound: behaviour.inbound };
-    Satchel { inbound: Arc::new(Reception::new(ledger, bus, claim)), lanes: Lanes::new(hosting, claimed) }
+    let (rules, inbound) = (behaviour.delivery, behaviour.inbound);
+    let hosting = Hosting { services, blobs, speech, channels, rules, inbound, access: Arc::clone(&access) };
+    Satchel { inbound: Arc::new(Reception::new(ledger, bus, claim, access)), lanes: Lanes::new(hosting, claimed) }
 }

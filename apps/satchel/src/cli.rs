@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use satchel_domain::{AttachmentId, ConversationId, PartId};
+use satchel_domain::{AttachmentId, ChannelName, ConversationId, PairingCode, PartId};
 use secrecy::SecretString;
 
 /// A self-hosted assistant that loses no file.
@@ -93,8 +93,8 @@ pub enum Command {
     #[command(hide = true)]
     Task(Later),
     /// Decide who may talk to Satchel
-    #[command(hide = true)]
-    Pair(Later),
+    #[command(subcommand)]
+    Pair(PairCommand),
     /// Bring the database up to date
     #[command(hide = true)]
     Migrate(Later),
@@ -296,6 +296,33 @@ pub enum OutboxCommand {
     },
 }
 
+/// What can be decided about who may talk.
+#[derive(Debug, Subcommand)]
+pub enum PairCommand {
+    /// List who asks to be let in, and who was
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let the person of a code in; they are told
+    #[command(after_help = "Example:\n  satchel pair approve ABCD-EFGH")]
+    Approve {
+        /// The code that they were told
+        code: PairingCode,
+    },
+    /// Take back that a code let somebody in
+    #[command(after_help = "Example:\n  satchel pair revoke telegram 123456")]
+    Revoke {
+        /// Where they talk, such as telegram
+        #[arg(value_parser = channel_name)]
+        channel: ChannelName,
+        /// Their id, as `satchel pair list` shows it
+        #[arg(allow_hyphen_values = true)]
+        id: String,
+    },
+}
+
 /// What can be asked about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -317,6 +344,10 @@ pub enum ConfigCommand {
 
 fn console_conversation(name: &str) -> Result<ConversationId, String> {
     format!("console:{name}").parse().map_err(|_| "a name is made of letters, digits and any of - _ . / @".to_owned())
+}
+
+fn channel_name(text: &str) -> Result<ChannelName, String> {
+    ChannelName::new(text).map_err(|_| "a channel is named by small letters, such as telegram or discord".to_owned())
 }
 
 fn secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
@@ -358,6 +389,9 @@ mod tests {
             "attachments gc",
             "outbox list --all",
             "outbox discard 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e",
+            "pair list --json",
+            "pair approve abcd-efgh",
+            "pair revoke telegram -123",
             "config show --json",
             "config schema",
             "init",
@@ -384,6 +418,10 @@ mod tests {
             "attachments show seventeen",
             "attachments export 17",
             "outbox show 17",
+            "pair",
+            "pair approve ABCD",
+            "pair revoke telegram",
+            "pair revoke Telegram 5",
             "config",
             "init --whatever",
             "init --model chatgpt",

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod init;
 pub mod not_built;
 pub mod outbox;
+pub mod pair;
 pub mod plan;
 pub mod record;
 pub mod run;
@@ -116,8 +117,8 @@ mod tests {
         assert_eq!(status(&WrongUsage("x".to_owned()).into()), 2);
         assert_eq!(status(&Problems(Vec::new()).into()), 2);
         assert_eq!(status(&anyhow::anyhow!("x")), 1);
-        let later = not_built::not_built("pair").unwrap_err();
-        assert_eq!((status(&later), chain(&later)), (2, "`satchel pair` is not built yet".to_owned()));
+        let later = not_built::not_built("task").unwrap_err();
+        assert_eq!((status(&later), chain(&later)), (2, "`satchel task` is not built yet".to_owned()));
     }
 
     #[test]

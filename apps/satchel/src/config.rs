@@ -34,6 +34,8 @@ use std::{
     sync::Arc,
 };
 
+use satchel_intake::access::Access;
+
 use self::{
     origin::{Origin, Problem, Problems},
     reader::{NotBuilt, Reader},
@@ -75,6 +77,14 @@ pub struct Config {
     pub web: web::Web,
     /// The figures.
     pub metrics: web::Metrics,
+}
+
+impl Config {
+    /// Who may talk on which platform. The page and the terminal have other ways to know their people.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        Access::of([self.telegram.access(), self.discord.access()])
+    }
 }
 
 /// What the configuration is read from. Nothing else is looked at.

@@ -10,7 +10,7 @@ use futures::{
 };
 use satchel_agent::Services;
 use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
-use satchel_intake::{prepare::InboundLimits, reception::Claimed};
+use satchel_intake::{access::Access, prepare::InboundLimits, reception::Claimed};
 use satchel_ports::{Blobs, Channel, Event, Lease, Ledger, LedgerError, Speech};
 use tokio::{
     sync::{Notify, mpsc},
@@ -34,6 +34,8 @@ pub struct Hosting {
     pub rules: DeliveryRules,
     /// What may come in.
     pub inbound: InboundLimits,
+    /// Who may do what.
+    pub access: Arc<Access>,
 }
 
 /// The lanes of this process.

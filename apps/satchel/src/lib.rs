@@ -27,7 +27,7 @@ use anyhow::Context;
 use clap::Parser;
 
 use crate::{
-    cli::{AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PlanOptions},
+    cli::{AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PairCommand, PlanOptions},
     commands::{chat::Surroundings, not_built::not_built},
     config::{Config, Loaded, Sources},
     logging::Logging,
@@ -98,7 +98,7 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         }
         Command::Script(_) => not_built("script"),
         Command::Task(_) => not_built("task"),
-        Command::Pair(_) => not_built("pair"),
+        Command::Pair(asked) => in_runtime(about_people(asked, &ready(&command)?)),
         Command::Migrate(_) => not_built("migrate"),
     }
 }
@@ -145,6 +145,17 @@ async fn about_parts(asked: &OutboxCommand, config: &Config) -> anyhow::Result<(
         OutboxCommand::Show { part, json } => commands::outbox::show(ledger, *part, *json, out).await,
         OutboxCommand::Resend { part } => commands::outbox::resend(ledger, *part, out).await,
         OutboxCommand::Discard { part } => commands::outbox::discard(ledger, *part, out).await,
+    }
+}
+
+async fn about_people(asked: &PairCommand, config: &Config) -> anyhow::Result<()> {
+    let stores = stores::open(config, None).await?;
+    let ledger = &*stores.ledger;
+    let out = &mut std::io::stdout().lock();
+    match asked {
+        PairCommand::List { json } => commands::pair::list(ledger, *json, out).await,
+        PairCommand::Approve { code } => commands::pair::approve(ledger, *code, out).await,
+        PairCommand::Revoke { channel, id } => commands::pair::revoke(ledger, channel, id, out).await,
     }
 }
 

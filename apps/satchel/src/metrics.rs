@@ -5,6 +5,7 @@
 
 mod bus;
 mod channel;
+mod inbound;
 mod model;
 pub mod page;
 
@@ -18,10 +19,13 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
-use satchel_ports::{Ledger, ledger::OutboxQuery};
+use satchel_ports::{
+    Ledger,
+    ledger::{OutboxQuery, Unreadable},
+};
 use tokio::time::timeout;
 
-pub use self::{bus::MeasuredBus, channel::MeasuredChannel, model::MeasuredModel};
+pub use self::{bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel};
 
 /// What the text is, as HTTP says it.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -96,6 +100,8 @@ pub struct Figures {
     registry: Registry,
     channels: Vec<String>,
     messages: Family<OfChannel, Counter>,
+    turned_away: Family<OfChannel, Counter>,
+    unreadable: Family<OfChannel, Gauge>,
     turns: Family<OfTurn, Counter>,
     parts: Family<OfPart, Counter>,
     attempts: Family<OfAttempt, Counter>,
@@ -116,6 +122,8 @@ impl Figures {
             registry: Registry::with_prefix("satchel"),
             channels: channels.iter().map(|name| (*name).to_owned()).collect(),
             messages: Family::default(),
+            turned_away: Family::default(),
+            unreadable: Family::default(),
             turns: Family::default(),
             parts: Family::default(),
             attempts: Family::default(),
@@ -138,6 +146,10 @@ impl Figures {
         let of = &mut self.registry;
         of.register("build_info", "The program that runs", build);
         of.register("messages", "Messages that were stored", self.messages.clone());
+        let help = "Messages of people who may not talk, of which nothing was kept";
+        of.register("turned_away", help, self.turned_away.clone());
+        let help = "Updates that could not be read and are kept as they came, as the ledger counts them";
+        of.register("unreadable_updates", help, self.unreadable.clone());
         of.register("turns", "Turns that are complete, by how they ended", self.turns.clone());
         of.register("parts", "Parts of replies, by the state that they came to", self.parts.clone());
         of.register("attempts", "Sends and edits, by what the platform answered", self.attempts.clone());
@@ -156,7 +168,7 @@ impl Figures {
         of.register("model_tokens", "Tokens that a model read and wrote", self.model_tokens.clone());
     }
 
-    /// All figures as text, with the oldest part asked of the ledger now.
+    /// All figures as text, with the oldest part and what could not be read asked of the ledger now.
     pub async fn text(&self, ledger: &dyn Ledger) -> String {
         let oldest = OutboxQuery { under_way: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_PATIENCE, ledger.outbox(&oldest)).await {
@@ -164,6 +176,13 @@ impl Figures {
             Ok(Err(_)) | Err(_) => f64::NAN,
         };
         self.oldest_part_seconds.set(age);
+        self.unreadable.clear();
+        if let Ok(Ok(unreadable)) = timeout(LEDGER_PATIENCE, ledger.unreadable()).await {
+            for Unreadable { channel, updates } in unreadable {
+                let channel = self.channel(channel.as_str());
+                self.unreadable.get_or_create(&OfChannel { channel }).inc_by(updates.cast_signed());
+            }
+        }
         let mut written = String::new();
         text::encode(&mut written, &self.registry).expect("text can be written to a string");
         written

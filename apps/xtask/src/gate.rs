@@ -37,12 +37,14 @@ pub(crate) fn run() -> Result<()> {
 
 /// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that misses one
 /// says so and counts as not run.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 7] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
+    ("espeak-ng", "espeak-ng"),
+    ("ffmpeg", "ffmpeg"),
 ];
 
 /// Installs what is missing where that may be done, otherwise says what to install.

@@ -4,20 +4,28 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use satchel_domain::{Attachment, Sender, ToolCall, ToolOutcome};
-use satchel_ports::{Event, LedgerError, SafetyTier, ToolContext};
+use satchel_ports::{Event, LedgerError, SafetyTier, Tool, ToolContext, ToolSpec};
 use satchel_routing::insist::insist;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Lane, Services, rounds::Rounds, run::publish};
+use crate::{
+    Lane, Services,
+    confirm::{Verdict, Words, confirm},
+    rounds::Rounds,
+    run::publish,
+};
 
 /// Whether this process asked for a call itself or found it in the journal of one that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The model has just asked for it.
     Fresh,
-    /// It may have run already.
-    Resumed,
+    /// It may have run already, unless it had to wait for a person's word.
+    Resumed {
+        /// What the person had said, as far as it is known.
+        decided: Option<bool>,
+    },
 }
 
 /// What the calls of a turn have in common.
@@ -25,6 +33,10 @@ pub enum Origin {
 pub struct CallScope {
     /// Who asked.
     pub asker: Sender,
+    /// Whether others can read along.
+    pub group: bool,
+    /// What people say about calls that wait for their word.
+    pub words: Words,
     /// The files that came with the turn.
     pub inbound: Arc<[Attachment]>,
     /// Cancelled when the turn ends.
@@ -44,8 +56,14 @@ pub async fn run_calls(
     origin: Origin,
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
-    let mut running: FuturesUnordered<_> =
-        calls.into_iter().map(|call| run_and_record(services, lane, scope, call, origin)).collect();
+    let started = |call: ToolCall| {
+        let origin = match (origin, rounds.decided.get(&call.id.ordinal)) {
+            (Origin::Fresh, _) => Origin::Fresh,
+            (Origin::Resumed { .. }, decided) => Origin::Resumed { decided: decided.copied() },
+        };
+        run_and_record(services, lane, scope, call, origin)
+    };
+    let mut running: FuturesUnordered<_> = calls.into_iter().map(started).collect();
     while let Some(finished) = running.next().await {
         let (ordinal, outcome) = finished?;
         rounds.outcomes.insert(ordinal, outcome);
@@ -64,7 +82,7 @@ async fn run_and_record(
     let tool = call.name.clone();
     publish(services, Event::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
         .await;
-    let outcome = outcome_of(services, lane, scope, &call, origin).await;
+    let outcome = outcome_of(services, lane, scope, &call, origin).await?;
     let outcome = match record(services, lane, &call, &outcome).await {
         // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
         Err(LedgerError::Unknown { what }) => {
@@ -95,21 +113,66 @@ async fn outcome_of(
     scope: &CallScope,
     call: &ToolCall,
     origin: Origin,
-) -> ToolOutcome {
+) -> Result<ToolOutcome, LedgerError> {
     let Some((spec, tool)) = services.tools.find(&call.name) else {
         let known: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
-        return ToolOutcome::of_failure(format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")));
+        let words = format!("there is no tool `{}`; there are: {}", call.name, known.join(", "));
+        return Ok(ToolOutcome::of_failure(words));
     };
-    if origin == Origin::Resumed && spec.tier != SafetyTier::ReadOnly {
-        return ToolOutcome::of_failure(format!(
-            "outcome unknown: Satchel was interrupted while `{}` ran. It may have taken effect and is not repeated by \
-             itself; look before you ask for it again",
-            spec.name
-        ));
+    if spec.tier == SafetyTier::Privileged && scope.group && !services.settings.privileged_in_groups {
+        let words = format!("`{}` can't be used where others read along", spec.name);
+        return Ok(ToolOutcome::of_failure(words));
     }
     if !matches!(call.arguments, Value::Object(_)) {
-        return ToolOutcome::of_failure(format!("the arguments of `{}` must be a JSON object", spec.name));
+        return Ok(ToolOutcome::of_failure(format!("the arguments of `{}` must be a JSON object", spec.name)));
     }
+    match first(spec.tier, services.settings.confirm.contains(&spec.tier), origin) {
+        First::Run => {}
+        First::Ask => match confirm(services, lane, &scope.words, &scope.asker, call, spec).await? {
+            Verdict::Allowed => {}
+            Verdict::Refused(words) => return Ok(ToolOutcome::of_failure(words)),
+        },
+        First::Refuse => return Ok(ToolOutcome::of_failure("the person refused this call")),
+        First::Doubt => {
+            return Ok(ToolOutcome::of_failure(format!(
+                "outcome unknown: Satchel was interrupted while `{}` ran. It may have taken effect and is not repeated \
+                 by itself; look before you ask for it again",
+                spec.name
+            )));
+        }
+    }
+    Ok(performed(services, lane, scope, call, spec, tool.as_ref()).await)
+}
+
+/// What comes first for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    Run,
+    /// A person must allow it.
+    Ask,
+    /// A person has refused it.
+    Refuse,
+    /// It may have run when its process died, and may not run twice.
+    Doubt,
+}
+
+fn first(tier: SafetyTier, asks: bool, origin: Origin) -> First {
+    match origin {
+        Origin::Resumed { decided: Some(false) } => First::Refuse,
+        Origin::Fresh | Origin::Resumed { decided: None } if asks => First::Ask,
+        Origin::Resumed { .. } if tier != SafetyTier::ReadOnly => First::Doubt,
+        Origin::Fresh | Origin::Resumed { .. } => First::Run,
+    }
+}
+
+async fn performed(
+    services: &Services,
+    lane: &Lane,
+    scope: &CallScope,
+    call: &ToolCall,
+    spec: &ToolSpec,
+    tool: &dyn Tool,
+) -> ToolOutcome {
     let context = ToolContext {
         conversation: lane.lease.conversation.clone(),
         call: call.id,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
+    Button, Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
     filename::is_hidden,
     part::{Plan, PlannedPart},
 };
@@ -36,6 +36,8 @@ pub struct Completion {
     pub reply_to: Option<MessageRef>,
     /// Whether a streamed message may be visible, which the first part takes over.
     pub streamed: bool,
+    /// What can be pressed beneath the text.
+    pub buttons: Vec<Button>,
 }
 
 /// Plans and commits a turn's end and tells the bus. Returns the first part, if it was begun.
@@ -45,7 +47,7 @@ pub struct Completion {
 pub async fn complete(services: &Services, lane: &Lane, completion: Completion) -> Result<Option<Part>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let response = with_refusals(completion.response, &completion.refused);
-    let plan = plan(&response, &lane.channel.capabilities(&conversation));
+    let plan = asking(plan(&response, &lane.channel.capabilities(&conversation)), completion.buttons);
     let completed = CompletedTurn {
         turn: completion.turn,
         ending: completion.ending,
@@ -75,6 +77,19 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
     }
     publish(services, Event::TurnCompleted { conversation, turn, ending: ending.name().to_owned(), response }).await;
     Ok(begun)
+}
+
+/// The plan whose last text carries the buttons. A text with files keeps its files and does without.
+fn asking(mut plan: Plan, buttons: Vec<Button>) -> Plan {
+    let last = plan.parts.iter_mut().rev().find(|part| matches!(part.content, PartContent::Text { .. }));
+    if let Some(PlannedPart { content, .. }) = last
+        && let PartContent::Text { text, files, .. } = content
+        && files.is_empty()
+        && !buttons.is_empty()
+    {
+        *content = PartContent::Question { text: std::mem::take(text), buttons };
+    }
+    plan
 }
 
 /// The plan whose first part can be performed on the streamed message: a text by editing it, otherwise by taking it back.
@@ -123,6 +138,21 @@ mod tests {
         );
         let files_only = with_refusals(OutgoingResponse::default(), &files[..1]);
         assert_eq!(files_only.text.unwrap(), "I could not take `a.mov`: it is 64 MB, the limit is 50 MB.");
+    }
+
+    #[test]
+    fn buttons_stand_beneath_the_last_text() {
+        let of = |texts: &[&str]| Plan {
+            parts: texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect(),
+        };
+        let buttons = vec![Button { label: "Let in".into(), command: "/pair approve ABCD-EFGH".into() }];
+        assert_eq!(asking(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
+        let question = PartContent::Question { text: "b".into(), buttons: buttons.clone() };
+        assert_eq!(
+            asking(of(&["a", "b"]), buttons.clone()).parts,
+            [of(&["a"]).parts.remove(0), PlannedPart::of(question)]
+        );
+        assert_eq!(asking(Plan::default(), buttons), Plan::default());
     }
 
     #[test]

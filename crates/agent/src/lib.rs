@@ -2,21 +2,27 @@
 //!
 //! [`run()`] drives one turn from its queue entry to its commit. Everything that matters is journalled on the way, so
 //! that the next process goes on where this one died: [`rounds`] is what is known of a turn, [`calls`] runs tools,
-//! [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
+//! [`mod@confirm`] asks a person first, [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
 pub mod calls;
 pub mod complete;
+pub mod confirm;
 pub mod model;
 pub mod prompt;
 pub mod rounds;
 pub mod run;
 pub mod streaming;
 pub mod toolbox;
+mod voice_notes;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
+use satchel_domain::{ChannelName, Sender};
 use satchel_ports::{
-    Channel, EventBus, LanguageModel, Lease, Ledger,
+    Channel, EventBus, LanguageModel, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, Steering},
 };
 use tokio::sync::Notify;
@@ -51,6 +57,12 @@ pub struct AgentSettings {
     pub model_silence: Duration,
     /// How many messages of the history the model is shown.
     pub history_messages: u32,
+    /// The tiers whose calls a person must allow.
+    pub confirm: Vec<SafetyTier>,
+    /// How long a person may take to allow a call.
+    pub confirm_time: Duration,
+    /// Whether privileged tools may be used where others can read along.
+    pub privileged_in_groups: bool,
 }
 
 impl Default for AgentSettings {
@@ -63,9 +75,15 @@ impl Default for AgentSettings {
             tool_time: Duration::from_secs(120),
             model_silence: Duration::from_secs(120),
             history_messages: 200,
+            confirm: vec![SafetyTier::Privileged],
+            confirm_time: Duration::from_secs(10 * 60),
+            privileged_in_groups: false,
         }
     }
 }
+
+/// Whether somebody owns this Satchel, on the channel where they write.
+pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 
 /// What every turn needs.
 #[derive(Clone)]
@@ -80,6 +98,8 @@ pub struct Services {
     pub tools: Toolbox,
     /// What the messages behind a turn ask of it.
     pub steer: fn(&[QueuedMessage]) -> Steering,
+    /// Who may allow a call besides the one who asked for the turn.
+    pub is_owner: IsOwner,
     /// How the agent behaves.
     pub settings: AgentSettings,
 }
@@ -93,6 +113,8 @@ pub struct Lane {
     pub channel: Arc<dyn Channel>,
     /// Notified when a message arrives in it.
     pub wake: Arc<Notify>,
+    /// Set when a turn was woken by such a message, which it may have left for the next.
+    pub stirred: Arc<AtomicBool>,
     /// Cancelled when work is to be laid down in good order: what is in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
 }

@@ -11,7 +11,7 @@ use satchel_ports::{
     ledger::{QueuedTurn, Steered},
 };
 
-use crate::rounds;
+use crate::{rounds, voice_notes};
 
 /// What the model is told of itself unless the operator says otherwise.
 pub const INSTRUCTIONS: &str = "\
@@ -32,6 +32,7 @@ pub fn opening(history: &[Message], turn: &QueuedTurn, receipt: Option<String>) 
     let attachments = rounds::attachments(turn);
     messages.push(ModelMessage::User { text: escaped(&rounds::words(turn)), attachments: attachments.clone() });
     messages.extend(addendum(&attachments, &rounds::refused(turn)).map(|text| ModelMessage::Note { text }));
+    messages.extend(voice_notes::note(turn).map(|text| ModelMessage::Note { text }));
     messages
 }
 

@@ -6,10 +6,10 @@ use satchel_domain::{Attachment, Ending, InboxId, Message, RefusedFile, ToolCall
 use satchel_ports::{
     ModelMessage,
     language_model::ModelCall,
-    ledger::{InboundFile, JournalEntry, QueuedTurn, Steered},
+    ledger::{InboundFile, JournalEntry, QueuedMessage, QueuedTurn, Steered},
 };
 
-use crate::prompt;
+use crate::{prompt, voice_notes};
 
 /// One message of the model and what was put before it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,6 +29,10 @@ pub struct Rounds {
     pub rounds: Vec<Round>,
     /// What the calls yielded, by ordinal.
     pub outcomes: BTreeMap<u32, ToolOutcome>,
+    /// What a person has said about calls, by ordinal, before this process took the turn up.
+    pub decided: BTreeMap<u32, bool>,
+    /// The messages that said so.
+    pub decisions: Vec<InboxId>,
     /// What was injected after the last round.
     pub steered: Vec<Steered>,
     /// What the model has written of its next message.
@@ -43,6 +47,10 @@ impl Rounds {
         for entry in journal {
             match entry.clone() {
                 JournalEntry::Model { steered, text, calls } => resumed.rounds.push(Round { steered, text, calls }),
+                JournalEntry::Decided { ordinal, allowed, message } => {
+                    resumed.decided.insert(ordinal, allowed);
+                    resumed.decisions.push(message);
+                }
                 JournalEntry::Outcome { ordinal, outcome } => {
                     resumed.outcomes.insert(ordinal, outcome);
                 }
@@ -83,10 +91,11 @@ impl Rounds {
         self.outcomes.values().cloned().collect()
     }
 
-    /// The injected messages, which the turn consumes.
+    /// The messages that reached the turn while it ran, which it consumes.
     #[must_use]
     pub fn steered_ids(&self) -> Vec<InboxId> {
-        self.rounds.iter().flat_map(|round| &round.steered).chain(&self.steered).map(|steered| steered.id).collect()
+        let injected = self.rounds.iter().flat_map(|round| &round.steered).chain(&self.steered);
+        injected.map(|steered| steered.id).chain(self.decisions.iter().copied()).collect()
     }
 
     /// What the model is shown of this turn after the person's message.
@@ -147,10 +156,13 @@ fn asked(turn: &QueuedTurn) -> Message {
     Message::Person { text: words(turn), attachments: attachments(turn), refused: refused(turn) }
 }
 
-/// The person's words of a turn.
+/// The person's words of a turn, written and spoken.
 #[must_use]
 pub fn words(turn: &QueuedTurn) -> String {
-    let texts = turn.messages.iter().map(|queued| queued.message.text.as_str());
+    let said = |queued: &'_ QueuedMessage| -> Vec<String> {
+        std::iter::once(queued.message.text.clone()).chain(voice_notes::spoken(queued)).collect()
+    };
+    let texts = turn.messages.iter().flat_map(said);
     texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,23 +1,33 @@
 //! One turn from its queue entry to its commit.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use satchel_domain::{Ending, InboxId, Part, Sender, fold::fold};
+use satchel_domain::{
+    Ending, InboxId, Part, Sender,
+    fold::{fold, spoken_too},
+};
 use satchel_ports::{
-    Event, LedgerError, ModelRequest,
-    ledger::{HistoryChange, JournalEntry, QueuedTurn, Steering},
+    Activity, Event, LedgerError, ModelRequest,
+    ledger::{Decision, HistoryChange, JournalEntry, QueuedTurn, Steering},
 };
 use satchel_routing::insist::insist;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Lane, Services, SteeringMode,
     calls::{CallScope, Origin, run_calls},
     complete::{Completion, complete},
+    confirm::Words,
     model::ask,
     prompt,
     rounds::{self, Round, Rounds},
     streaming::{Growth, Streaming, reply_to},
+    voice_notes,
 };
 
 /// After how many deaths of its process a turn is given up.
@@ -25,6 +35,12 @@ pub const MOST_CRASHES: u32 = 3;
 
 /// How often a running turn looks for a `/stop` of which nobody woke it.
 const LOOK_FOR_STOP: Duration = Duration::from_secs(2);
+
+/// How long a turn may run before the person is shown that it does.
+const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
+
+/// How often they are shown it again; platforms let the sign fade after five seconds.
+const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
 
 /// How the work on a turn ended.
 struct Ended {
@@ -54,7 +70,14 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let capabilities = lane.channel.capabilities(&lane.lease.conversation);
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
-    let scope = CallScope { asker: asker(&turn), inbound: rounds::attachments(&turn).into(), cancel: cancel.clone() };
+    let (heard, words) = watch::channel(Vec::new());
+    let scope = CallScope {
+        asker: asker(&turn),
+        group: turn.messages.iter().any(|queued| queued.message.group),
+        words: Words::new(words),
+        inbound: rounds::attachments(&turn).into(),
+        cancel: cancel.clone(),
+    };
     let mut rounds = Rounds::resume(&turn.journal);
     let answered_before = rounds.model_calls();
     let streaming = Streaming::start(services, lane, &turn, &capabilities);
@@ -64,8 +87,9 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     } else {
         tokio::select! {
             biased;
-            stop = stopped(services, lane, &turn) => stop.map(|stop| Some(Ended::stopped(stop))),
+            stop = stopped(services, lane, &turn, &heard) => stop.map(|stop| Some(Ended::stopped(stop))),
             ended = work(services, lane, &turn, &scope, &mut rounds, &streaming.growth) => ended.map(Some),
+            never = show_work(lane) => match never {},
             () = lane.stop.cancelled() => Ok(None),
         }
     };
@@ -77,13 +101,15 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let streamed = streaming.finish().await;
     let Some(ended) = worked? else { return Ok(None) };
 
+    let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);
+    let folded = if turn.voice { spoken_too(folded, &ended.ending) } else { folded };
     let completion = Completion {
         turn: turn.id,
-        response: fold(&rounds.texts(), &rounds.outcomes(), &ended.ending),
+        response: voice_notes::with_unheard(folded, &turn),
         refused: rounds::refused(&turn),
         history: HistoryChange::Append(rounds.as_history(&turn, &ended.ending)),
         ending: ended.ending,
-        steered: rounds.steered_ids().into_iter().chain(ended.stop).collect(),
+        steered: rounds.steered_ids().into_iter().chain(scope.words.taken()).chain(ended.stop).collect(),
         // A model that gave no answer has been told nothing.
         told: match rounds.model_calls() > answered_before {
             true => turn.untold.iter().map(|error| error.part).collect(),
@@ -91,6 +117,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         },
         reply_to: reply_to(&turn),
         streamed,
+        buttons: Vec::new(),
     };
     complete(services, lane, completion).await
 }
@@ -106,7 +133,7 @@ async fn work(
 ) -> Result<Ended, LedgerError> {
     let settings = &services.settings;
     let unanswered = rounds.unanswered();
-    run_calls(services, lane, scope, unanswered, Origin::Resumed, rounds).await?;
+    run_calls(services, lane, scope, unanswered, Origin::Resumed { decided: None }, rounds).await?;
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
     let opening = prompt::opening(&history, turn, prompt::receipt(&turn.untold));
     let mut begins = true;
@@ -120,7 +147,7 @@ async fn work(
         let took_time = !turn.journal.is_empty() || turn.messages.iter().any(|message| !message.files.is_empty());
         let may_have_news = if begins { turn.followed || took_time } else { settings.steering == SteeringMode::Inject };
         if may_have_news {
-            let Steering { stop, inject } = steering(services, lane, turn).await?;
+            let Steering { stop, inject, .. } = steering(services, lane, turn).await?;
             if let Some(stop) = stop {
                 return Ok(Ended::stopped(stop));
             }
@@ -164,19 +191,40 @@ async fn work(
     }
 }
 
-/// Waits until the person stops the turn, and returns the message that does.
+/// Shows that a reply is being worked on. One that is there in a moment needs no sign.
+async fn show_work(lane: &Lane) -> Infallible {
+    tokio::time::sleep(BEFORE_A_SIGN).await;
+    loop {
+        lane.channel.show_activity(&lane.lease.conversation, Activity::Writing).await;
+        tokio::time::sleep(BETWEEN_SIGNS).await;
+    }
+}
+
+/// Waits until the person stops the turn, and returns the message that does. What is said on the way about calls that
+/// wait for a word is handed to `heard`.
 ///
 /// # Errors
 /// When the lane is lost.
-pub async fn stopped(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<InboxId, LedgerError> {
+pub async fn stopped(
+    services: &Services,
+    lane: &Lane,
+    turn: &QueuedTurn,
+    heard: &watch::Sender<Vec<Decision>>,
+) -> Result<InboxId, LedgerError> {
     loop {
         tokio::select! {
-            () = lane.wake.notified() => {}
+            () = lane.wake.notified() => lane.stirred.store(true, Ordering::Relaxed),
             () = tokio::time::sleep(LOOK_FOR_STOP) => {}
         }
         match steering(services, lane, turn).await {
             Ok(Steering { stop: Some(stop), .. }) => return Ok(stop),
-            Ok(_) => {}
+            Ok(Steering { decisions, .. }) => {
+                heard.send_if_modified(|known| {
+                    let news = *known != decisions;
+                    *known = decisions;
+                    news
+                });
+            }
             Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
             // The tools that run must not end with a read that failed; it is repeated soon.
             Err(error) => tracing::warn!(turn.id = %turn.id, error = %error, "the ledger can't be asked for a stop"),
@@ -191,7 +239,7 @@ async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result
 
 fn asker(turn: &QueuedTurn) -> Sender {
     let first = turn.messages.first();
-    first.map_or_else(|| Sender { id: String::new(), name: String::new() }, |queued| queued.message.sender.clone())
+    first.map_or_else(|| Sender::new("", ""), |queued| queued.message.sender.clone())
 }
 
 /// Publishes an event. A bus that fails costs waiting and nothing else, so the error ends here.

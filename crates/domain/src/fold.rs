@@ -2,7 +2,7 @@
 //!
 //! The seven rules are those of ADR 0002; each has a test of its own below.
 
-use crate::{Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, filename::is_hidden};
+use crate::{Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest, filename::is_hidden};
 
 /// What is said when a turn yields nothing at all, which is an error of the agent.
 pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files. Please ask again.";
@@ -30,6 +30,17 @@ pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> O
         return OutgoingResponse::of_text(NOTHING_TO_SAY);
     }
     OutgoingResponse { text, voice, attachments }
+}
+
+/// A response where the person wants every reply spoken too: its text is, unless a voice was asked for already or the turn
+/// ended early, for how it ended is to be read.
+#[must_use]
+pub fn spoken_too(response: OutgoingResponse, ending: &Ending) -> OutgoingResponse {
+    let says_all = *ending == Ending::Done && response.text.as_deref().is_some_and(|text| text != NOTHING_TO_SAY);
+    match response.voice {
+        None if says_all => OutgoingResponse { voice: Some(VoiceRequest::default()), ..response },
+        _ => response,
+    }
 }
 
 /// Whether a person would see anything of a text.
@@ -78,7 +89,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, VoiceRequest};
+    use crate::{AttachmentId, Filename, Media, Sha256, Source, Timestamp};
 
     fn file(id: u128, content: u8, name: &str) -> Attachment {
         Attachment {
@@ -164,6 +175,19 @@ mod tests {
         assert_eq!((only_voice.text, only_voice.voice.is_some()), (None, true));
         let nothing_to_speak = fold(&[], &[speak(None)], &Ending::Done);
         assert_eq!(nothing_to_speak.text.as_deref(), Some(NOTHING_TO_SAY));
+    }
+
+    #[test]
+    fn where_replies_are_spoken_too_the_text_is_unless_something_else_is_or_it_tells_of_an_early_end() {
+        let text = OutgoingResponse::of_text("hello");
+        let spoken = spoken_too(text.clone(), &Ending::Done);
+        assert_eq!(spoken, OutgoingResponse { voice: Some(VoiceRequest { text: None }), ..text.clone() });
+        let own = OutgoingResponse { voice: Some(VoiceRequest { text: Some("hi".into()) }), ..text.clone() };
+        let files = OutgoingResponse { attachments: vec![file(1, 1, "a")], ..OutgoingResponse::default() };
+        for unchanged in [own, files, OutgoingResponse::of_text(NOTHING_TO_SAY)] {
+            assert_eq!(spoken_too(unchanged.clone(), &Ending::Done), unchanged);
+        }
+        assert_eq!(spoken_too(text.clone(), &Ending::Cancelled), text);
     }
 
     #[test]

@@ -2,15 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ConversationId, Filename, MessageRef, Sha256};
+use crate::{ChannelName, ConversationId, Errand, Filename, MessageRef, Sha256};
 
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sender {
     /// The channel's own id of the person.
     pub id: String,
-    /// The name that others see.
+    /// The name that others see. Anybody may call themselves so.
     pub name: String,
+    /// The name that nobody else on the channel has at the same time, without an `@`, where the platform knows one and
+    /// vouches for it. It can change hands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
+}
+
+impl Sender {
+    /// Somebody without a handle.
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { id: id.into(), name: name.into(), handle: None }
+    }
 }
 
 /// A file that came with a message and that the channel can fetch.
@@ -76,6 +88,9 @@ pub struct InboundMessage {
     /// The update as the platform sent it.
     #[serde(default)]
     pub raw: serde_json::Value,
+    /// What Satchel itself has to say here. No person wrote such a message; what a channel hands over has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errand: Option<Errand>,
 }
 
 impl InboundMessage {
@@ -93,8 +108,22 @@ impl InboundMessage {
             album: None,
             message: None,
             raw: serde_json::Value::Null,
+            errand: None,
         }
     }
+}
+
+/// Something that a platform sent and that its adapter can't read: kept as it came, for whoever mends the adapter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnreadableUpdate {
+    /// The channel that it came on.
+    pub channel: ChannelName,
+    /// What makes it unique within its channel, such as the platform's number of the update.
+    pub key: String,
+    /// The update as the platform sent it.
+    pub raw: serde_json::Value,
+    /// Why it can't be read, without anything of its content.
+    pub reason: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]

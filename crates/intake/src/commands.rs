@@ -3,12 +3,14 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, ConversationId, OutgoingResponse, Part, PartState, Visibility, filename::is_hidden, size,
+    Attachment, Button, ConversationId, OutgoingResponse, Part, PartState, Visibility, filename::is_hidden, size,
 };
 use satchel_ports::{
     Ledger, LedgerError,
     ledger::{AttachmentKey, AttachmentQuery, HistoryChange, OutboxQuery},
 };
+
+use crate::pairing::{self, Asked, PairCommand};
 
 /// How many files or parts a list shows.
 const LISTED: u32 = 30;
@@ -32,8 +34,25 @@ pub enum Command {
     Stop,
     /// Begins the conversation anew.
     New,
+    /// Allows the tool call with this code.
+    Allow(String),
+    /// Refuses the tool call with this code.
+    Refuse(String),
+    /// Sets whether every reply is spoken too; `None` asks whether it is.
+    Voice(Option<bool>),
+    /// Says who may talk; for owners.
+    Pair(PairCommand),
     /// Explains the commands.
     Help,
+}
+
+/// How a conversation stands with spoken replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Speaking {
+    /// Whether there is anything to speak with.
+    pub possible: bool,
+    /// Whether the person wants every reply spoken too.
+    pub wanted: bool,
 }
 
 impl Command {
@@ -50,6 +69,17 @@ impl Command {
             ("stop", true) => Some(Self::Stop),
             ("new", true) => Some(Self::New),
             ("help", true) => Some(Self::Help),
+            ("voice", true) => Some(Self::Voice(None)),
+            ("voice", false) => match arguments.join(" ").to_lowercase().as_str() {
+                "on" => Some(Self::Voice(Some(true))),
+                "off" => Some(Self::Voice(Some(false))),
+                _ => None,
+            },
+            ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
+            ("allow" | "refuse", _) => {
+                let [code] = arguments.as_slice() else { return None };
+                Some(if name == "allow" { Self::Allow(code.clone()) } else { Self::Refuse(code.clone()) })
+            }
             _ => None,
         }
     }
@@ -62,6 +92,8 @@ pub struct CommandAnswer {
     pub response: OutgoingResponse,
     /// What the history becomes; commands themselves are not kept in it.
     pub history: HistoryChange,
+    /// What can be pressed beneath the answer.
+    pub buttons: Vec<Button>,
 }
 
 /// Answers a command.
@@ -71,8 +103,10 @@ pub struct CommandAnswer {
 pub async fn answer(
     command: &Command,
     ledger: &dyn Ledger,
-    conversation: &ConversationId,
+    asked: &Asked<'_>,
+    speaking: Speaking,
 ) -> Result<CommandAnswer, LedgerError> {
+    let conversation = asked.conversation;
     let response = match command {
         Command::Files => files(ledger, conversation).await?,
         Command::Resend(numbers) => resend(ledger, conversation, numbers).await?,
@@ -82,11 +116,29 @@ pub async fn answer(
         Command::New => OutgoingResponse::of_text(
             "A new conversation. What was said before is out of my sight; your files are still here: /files",
         ),
+        // A word that counts is consumed by the turn that waited for it.
+        Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::of_text(
+            "Nothing waits for this word: it was answered already, it ran out, or it isn't yours to give.",
+        ),
+        Command::Voice(wish) => voice(ledger, conversation, *wish, speaking).await?,
+        Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
+        Command::Help if asked.by_owner() => OutgoingResponse::of_text(format!("{HELP}\n{HELP_FOR_OWNERS}")),
         Command::Help => OutgoingResponse::of_text(HELP),
     };
     let history = if *command == Command::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
-    Ok(CommandAnswer { response, history })
+    Ok(CommandAnswer { response, history, buttons: Vec::new() })
 }
+
+/// The commands as platforms list them while a person types: name and what it does.
+pub const MENU: [(&str, &str); 7] = [
+    ("files", "the files of this conversation"),
+    ("resend", "send a file again, by its number"),
+    ("outbox", "what is on its way or was not delivered"),
+    ("stop", "stop what I am doing"),
+    ("new", "begin a new conversation"),
+    ("voice", "speak my replies: on or off"),
+    ("help", "what I can do"),
+];
 
 const HELP: &str = "\
 Write to me, send me files, and ask for files back.
@@ -96,7 +148,10 @@ Write to me, send me files, and ask for files back.
 - `/outbox` shows what is on its way and what could not be delivered
 - `/stop` stops what I am doing and sends what is done so far
 - `/new` begins a new conversation; files stay
+- `/voice on` speaks my replies too, `/voice off` only writes them
 - `/help` shows this";
+
+const HELP_FOR_OWNERS: &str = "- `/pair list` shows who asks to talk to me and whom you let in; `/pair` says more";
 
 async fn files(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query = AttachmentQuery { conversation: Some(conversation.clone()), turn: None, limit: Some(LOOKED_THROUGH) };
@@ -163,6 +218,31 @@ async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<Ou
     Ok(OutgoingResponse::of_text(text.trim_end()))
 }
 
+/// Sets whether replies are spoken, or tells. What nobody can speak is not promised.
+async fn voice(
+    ledger: &dyn Ledger,
+    conversation: &ConversationId,
+    wish: Option<bool>,
+    speaking: Speaking,
+) -> Result<OutgoingResponse, LedgerError> {
+    const NOT_SET_UP: &str = "I have no voice here: whoever runs me can give me one (`speech.speak`).";
+    let Some(wish) = wish else {
+        return Ok(OutgoingResponse::of_text(match speaking {
+            Speaking { possible: false, .. } => NOT_SET_UP,
+            Speaking { wanted: true, .. } => "I speak my replies here, and write them too. `/voice off` ends that.",
+            Speaking { wanted: false, .. } => "I only write my replies here. With `/voice on` I speak them too.",
+        }));
+    };
+    if wish && !speaking.possible {
+        return Ok(OutgoingResponse::of_text(NOT_SET_UP));
+    }
+    ledger.set_voice(conversation, wish).await?;
+    Ok(OutgoingResponse::of_text(match wish {
+        true => "From now on I speak my replies here, and write them too. `/voice off` ends that.",
+        false => "From now on I only write my replies here. `/voice on` makes me speak them too.",
+    }))
+}
+
 fn what_of(part: &Part) -> String {
     match part.content.files() {
         [] => part.content.kind().to_owned(),
@@ -194,12 +274,15 @@ fn as_code(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use rstest::rstest;
-    use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp};
+    use satchel_domain::{AttachmentId, Filename, Media, Sender, Sha256, Source, Timestamp};
     use satchel_ports::MockLedger;
     use uuid::Uuid;
 
     use super::*;
+    use crate::access::{Access, ChannelAccess, OWNER};
 
     #[rstest]
     #[case("/files", Some(Command::Files))]
@@ -208,6 +291,12 @@ mod tests {
     #[case("/resend", Some(Command::Resend(vec![])))]
     #[case("/stop", Some(Command::Stop))]
     #[case("/stop that", None)]
+    #[case("/voice", Some(Command::Voice(None)))]
+    #[case("/Voice  ON", Some(Command::Voice(Some(true))))]
+    #[case("/voice off", Some(Command::Voice(Some(false))))]
+    #[case("/voice of the people", None)]
+    #[case("/pair", Some(Command::Pair(PairCommand::Help)))]
+    #[case("/PAIR List", Some(Command::Pair(PairCommand::List)))]
     #[case("/tool file_list {}", None)]
     #[case("files", None)]
     #[case("", None)]
@@ -217,6 +306,16 @@ mod tests {
 
     fn conversation() -> ConversationId {
         "console:main".parse().unwrap()
+    }
+
+    fn access() -> Access {
+        Access::default()
+    }
+
+    fn asked(access: &Access) -> Asked<'_> {
+        static PLACE: LazyLock<(ConversationId, Sender)> =
+            LazyLock::new(|| (conversation(), Sender::new(OWNER, "Owner")));
+        Asked { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
     }
 
     fn file(number: u64, name: &str) -> Attachment {
@@ -243,7 +342,7 @@ mod tests {
             .expect_attachment()
             .returning(|_, key| Ok((key == AttachmentKey::Number(17)).then(|| file(17, "a.jpg"))));
         let command = Command::parse("/resend #17 17 99 x`y").unwrap();
-        let answer = answer(&command, &ledger, &conversation()).await.unwrap();
+        let answer = answer(&command, &ledger, &asked(&access()), Speaking::default()).await.unwrap();
         assert_eq!(answer.response.attachments.len(), 1);
         assert_eq!(answer.response.attachments[0].visibility, Visibility::Deliver);
         assert!(answer.response.text.unwrap().contains("no file `99`, `xy` here"));
@@ -255,16 +354,58 @@ mod tests {
         ledger
             .expect_attachments()
             .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
-        let text = answer(&Command::Files, &ledger, &conversation()).await.unwrap().response.text.unwrap();
+        let text = answer(&Command::Files, &ledger, &asked(&access()), Speaking::default())
+            .await
+            .unwrap()
+            .response
+            .text
+            .unwrap();
         assert!(text.contains("- #3 `*b*.jpg` image/jpeg 245 KB\n"), "{text}");
+    }
+
+    #[rstest]
+    #[case::told_while_on(None, true, true, "I speak my replies here", None)]
+    #[case::told_while_off(None, true, false, "I only write my replies", None)]
+    #[case::told_without_a_voice(None, false, true, "`speech.speak`", None)]
+    #[case::on(Some(true), true, false, "From now on I speak", Some(true))]
+    #[case::off(Some(false), true, true, "From now on I only write", Some(false))]
+    #[case::off_without_a_voice(Some(false), false, true, "From now on I only write", Some(false))]
+    #[case::nothing_to_speak_with(Some(true), false, false, "`speech.speak`", None)]
+    #[tokio::test]
+    async fn voice_is_set_and_told_and_never_promised_in_vain(
+        #[case] wish: Option<bool>,
+        #[case] possible: bool,
+        #[case] wanted: bool,
+        #[case] says: &str,
+        #[case] set: Option<bool>,
+    ) {
+        let mut ledger = MockLedger::new();
+        let times = usize::from(set.is_some());
+        ledger.expect_set_voice().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
+        let speaking = Speaking { possible, wanted };
+        let answer = answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking).await.unwrap();
+        assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
+        assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
+    }
+
+    #[tokio::test]
+    async fn only_an_owner_hears_of_pairing() {
+        let ledger = MockLedger::new();
+        let help = async |access: &Access| {
+            let answer = answer(&Command::Help, &ledger, &asked(access), Speaking::default()).await.unwrap();
+            answer.response.text.unwrap()
+        };
+        assert!(help(&access()).await.contains("`/pair list`"));
+        let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
+        assert!(!help(&strict).await.contains("/pair"));
     }
 
     #[tokio::test]
     async fn only_new_forgets_the_history() {
         let ledger = MockLedger::new();
-        let new = answer(&Command::New, &ledger, &conversation()).await.unwrap();
+        let new = answer(&Command::New, &ledger, &asked(&access()), Speaking::default()).await.unwrap();
         assert_eq!(new.history, HistoryChange::Reset);
-        let stop = answer(&Command::Stop, &ledger, &conversation()).await.unwrap();
+        let stop = answer(&Command::Stop, &ledger, &asked(&access()), Speaking::default()).await.unwrap();
         assert_eq!(stop.history, HistoryChange::Append(Vec::new()));
     }
 }

@@ -3,9 +3,14 @@
 //! The way in is [`Reception`], which channel adapters know as [`satchel_ports::Inbound`]. What is queued, the worker of
 //! a lane turns into a turn with [`prepare::fetch_files`], or answers at once with [`commands::answer`].
 
+pub mod access;
 pub mod commands;
+pub mod errands;
+pub mod pairing;
 pub mod prepare;
 pub mod reception;
+mod refusals;
 pub mod steering;
+mod strangers;
 
 pub use reception::Reception;

@@ -1,11 +1,14 @@
-//! Fetches the files of a queued turn: each is stored or refused before the turn begins.
+//! Prepares a queued turn: each of its files is stored or refused, and its voice notes are listened to, before it begins.
+
+mod listen;
 
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, size};
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, StoredBlob,
+    BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, Speech,
+    StoredBlob,
     ledger::{InboundFile, QueuedTurn},
 };
 
@@ -43,16 +46,20 @@ pub struct Fetching<'a> {
     pub ledger: &'a dyn Ledger,
     /// The right to record them.
     pub lease: &'a Lease,
+    /// Who listens to voice notes; `None` where nobody does.
+    pub speech: Option<&'a dyn Speech>,
     /// What may come in.
     pub limits: InboundLimits,
 }
 
-/// Fetches every file of the turn that still waits, and returns the turn with each stored or refused.
+/// Fetches every file of the turn that still waits, and returns the turn with each stored or refused, and with the words
+/// of its voice notes.
 ///
-/// Each file is recorded by itself, so that a crash repeats at most the files in flight.
+/// Each file is recorded by itself, and so are the words of each voice note: a crash repeats at most what is in flight.
 ///
 /// # Errors
-/// When the ledger fails or the lane is lost. A file that can't be had is no error: it is refused.
+/// When the ledger fails or the lane is lost. A file that can't be had is no error: it is refused; nor is a voice note
+/// that nobody understands.
 pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
     let mut waiting = Vec::new();
     let mut nth = 0;
@@ -79,8 +86,8 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
     while let Some((at, index, message, reference, outcome)) = fetched.next().await {
         turn.messages[at].files[index] = record(fetching, id, message, index, reference, outcome).await?;
     }
-
-    Ok(turn)
+    drop(fetched);
+    listen::listen(fetching, turn).await
 }
 
 /// Refuses every file of the turn that still waits, for a turn that is given up.

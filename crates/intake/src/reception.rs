@@ -1,12 +1,14 @@
-//! Takes messages in: durable first, then the workers are woken.
+//! Takes messages in: first who wrote them, then durable, then the workers are woken.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use satchel_domain::{FileReference, Filename, InboundMessage, TurnId};
+use satchel_domain::{FileReference, Filename, InboundMessage, TurnId, UnreadableUpdate};
 use satchel_ports::{Event, EventBus, Inbound, InboundError, Lease, Ledger, LedgerError, ledger::Claim};
 use tokio::sync::mpsc;
 use unicode_normalization::UnicodeNormalization;
+
+use crate::{access::Access, refusals::Refusals, strangers};
 
 /// A lane that was claimed together with the message that came for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +23,17 @@ pub struct Claimed {
 
 /// The one door through which all channels' messages come.
 pub struct Reception {
-    ledger: Arc<dyn Ledger>,
+    desk: Desk,
+}
+
+/// What it takes to take a message in.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) ledger: Arc<dyn Ledger>,
     bus: Arc<dyn EventBus>,
     lanes: mpsc::Sender<Claimed>,
+    access: Arc<Access>,
+    refusals: Arc<Mutex<Refusals>>,
 }
 
 impl Reception {
@@ -31,46 +41,85 @@ impl Reception {
     ///
     /// While that queue is full nothing is claimed: the lane stays free and is found by whoever looks for work next.
     #[must_use]
-    pub fn new(ledger: Arc<dyn Ledger>, bus: Arc<dyn EventBus>, lanes: mpsc::Sender<Claimed>) -> Self {
-        Self { ledger, bus, lanes }
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        bus: Arc<dyn EventBus>,
+        lanes: mpsc::Sender<Claimed>,
+        access: Arc<Access>,
+    ) -> Self {
+        Self { desk: Desk { ledger, bus, lanes, access, refusals: Arc::default() } }
     }
 }
 
 #[async_trait]
 impl Inbound for Reception {
-    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         // A task of its own: the caller may be dropped at any moment, and a lane that was claimed must reach a worker.
-        let taken_in =
-            tokio::spawn(take_in(Arc::clone(&self.ledger), Arc::clone(&self.bus), self.lanes.clone(), message));
-        match taken_in.await {
-            Ok(taken_in) => taken_in.map_err(|error| InboundError(Box::new(error))),
+        let desk = self.desk.clone();
+        match tokio::spawn(async move { desk.receive(message).await }).await {
+            Ok(received) => received.map_err(|error| InboundError(Box::new(error))),
             Err(broken) => Err(InboundError(Box::new(broken))),
         }
     }
+
+    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+        let kept = self.desk.ledger.keep_unreadable(&update).await.map_err(|error| InboundError(Box::new(error)))?;
+        if kept {
+            let UnreadableUpdate { channel, key, reason, .. } = update;
+            tracing::warn!(%channel, update.key = key, reason, "an update could not be read and is kept as it came");
+        }
+        Ok(())
+    }
 }
 
-async fn take_in(
-    ledger: Arc<dyn Ledger>,
-    bus: Arc<dyn EventBus>,
-    lanes: mpsc::Sender<Claimed>,
-    message: InboundMessage,
-) -> Result<TurnId, LedgerError> {
-    let message = with_composed_names(message);
-    // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
-    let place = lanes.try_reserve().ok();
-    let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
-    let received = ledger.receive(&message, claim).await?;
-    if let (Some(place), Some(lease)) = (place, received.lease) {
-        place.send(Claimed { lease, turn: received.turn, unsettled: received.unsettled });
+impl Desk {
+    /// Takes in what somebody wrote who may talk; of anybody else's nothing is kept.
+    async fn receive(&self, message: InboundMessage) -> Result<Option<TurnId>, LedgerError> {
+        let channel = message.conversation.channel();
+        if let Some(rules) = self.access.rules(channel)
+            && !rules.lets_in(&message.sender)
+            && !self.ledger.is_let_in(channel, &message.sender.id).await?
+        {
+            self.note_refusal(&message);
+            strangers::turn_away(self, &message, &rules.owner_chats).await?;
+            return Ok(None);
+        }
+        // Errands are ours alone, whatever a channel makes of what people send.
+        self.take_in(InboundMessage { errand: None, ..message }).await.map(Some)
     }
-    if !received.duplicate {
-        let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
-        if let Err(error) = bus.publish(event).await {
-            // Workers look for work on their own too, so this costs time and nothing else.
-            tracing::debug!(error = %error, "nobody was woken for a new message");
+
+    /// Stores a message and hands its lane on, if it could be claimed.
+    pub(crate) async fn take_in(&self, message: InboundMessage) -> Result<TurnId, LedgerError> {
+        let message = with_composed_names(message);
+        // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
+        let place = self.lanes.try_reserve().ok();
+        let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
+        let received = self.ledger.receive(&message, claim).await?;
+        if let (Some(place), Some(lease)) = (place, received.lease) {
+            place.send(Claimed { lease, turn: received.turn, unsettled: received.unsettled });
+        }
+        if !received.duplicate {
+            let event = Event::MessageReceived { conversation: message.conversation, turn: received.turn };
+            if let Err(error) = self.bus.publish(event).await {
+                // Workers look for work on their own too, so this costs time and nothing else.
+                tracing::debug!(error = %error, "nobody was woken for a new message");
+            }
+        }
+        Ok(received.turn)
+    }
+
+    /// Tells the log that somebody was turned away; never what they wrote.
+    fn note_refusal(&self, message: &InboundMessage) {
+        let (channel, sender) = (message.conversation.channel(), message.sender.id.as_str());
+        let now = self.ledger.now();
+        let line = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count(channel, sender, now);
+        if let Some(line) = line {
+            tracing::info!(
+                %channel, sender.id = sender, attempts = line.attempts, others = line.others,
+                "somebody who may not talk was turned away"
+            );
         }
     }
-    Ok(received.turn)
 }
 
 /// Names in composed form (NFC): some systems send `ё` as two characters, and nobody finds such a file by typing its name.
@@ -96,16 +145,16 @@ mod tests {
     fn message(filename: &str) -> InboundMessage {
         InboundMessage {
             files: vec![FileReference::new("/tmp/x".into(), Filename::from_untrusted(filename))],
-            ..InboundMessage::new(
-                "console:main".parse().unwrap(),
-                "1".into(),
-                Sender { id: "owner".into(), name: "Owner".into() },
-            )
+            ..InboundMessage::new("console:main".parse().unwrap(), "1".into(), Sender::new("owner", "Owner"))
         }
     }
 
     fn lease() -> Lease {
         Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::from_u128(9)), token: 1 }
+    }
+
+    fn door(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<Claimed>) -> Reception {
+        Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::default())
     }
 
     #[tokio::test]
@@ -118,8 +167,8 @@ mod tests {
         let mut bus = MockEventBus::new();
         bus.expect_publish().once().returning(|_| Ok(()));
         let (lanes, mut claimed) = mpsc::channel(1);
-        let reception = Reception::new(Arc::new(ledger), Arc::new(bus), lanes);
-        assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), TURN);
+        let reception = door(ledger, bus, lanes);
+        assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), Some(TURN));
         assert_eq!(claimed.try_recv().unwrap(), Claimed { lease: lease(), turn: TURN, unsettled: true });
     }
 
@@ -134,7 +183,7 @@ mod tests {
         bus.expect_publish().returning(|_| Ok(()));
         let (lanes, _claimed) = mpsc::channel(1);
         lanes.try_send(Claimed { lease: lease(), turn: TURN, unsettled: true }).unwrap();
-        assert!(Reception::new(Arc::new(ledger), Arc::new(bus), lanes).accept(message("a")).await.is_ok());
+        assert!(door(ledger, bus, lanes).accept(message("a")).await.is_ok());
     }
 
     #[tokio::test]
@@ -142,7 +191,7 @@ mod tests {
         let mut ledger = MockLedger::new();
         ledger.expect_receive().returning(|_, _| Err(LedgerError::Full));
         let (lanes, _claimed) = mpsc::channel(1);
-        let reception = Reception::new(Arc::new(ledger), Arc::new(MockEventBus::new()), lanes);
+        let reception = door(ledger, MockEventBus::new(), lanes);
         assert!(reception.accept(message("a")).await.is_err());
     }
 
@@ -153,7 +202,7 @@ mod tests {
             .expect_receive()
             .returning(|_, _| Ok(Received { turn: TURN, duplicate: true, lease: None, unsettled: false }));
         let (lanes, _claimed) = mpsc::channel(1);
-        let reception = Reception::new(Arc::new(ledger), Arc::new(MockEventBus::new()), lanes);
-        assert_eq!(reception.accept(message("a")).await.unwrap(), TURN);
+        let reception = door(ledger, MockEventBus::new(), lanes);
+        assert_eq!(reception.accept(message("a")).await.unwrap(), Some(TURN));
     }
 }

@@ -1,32 +1,46 @@
 //! What the messages behind a running turn ask of it. Pure.
 
-use satchel_ports::ledger::{QueuedMessage, Steered, Steering};
+use satchel_ports::ledger::{Decision, QueuedMessage, Steered, Steering};
 
 use crate::commands::Command;
 
 /// Decides about the messages that wait behind a running turn.
 ///
-/// Text-only neighbours are put before the model; the first message with files or with a command ends the neighbourhood,
-/// because what comes after it must not overtake it. A `/stop` counts wherever it stands.
+/// Text-only neighbours are put before the model; the first message with files or with a command, and what Satchel itself
+/// has to say, ends the neighbourhood, because what comes after it must not overtake it. A `/stop` and a word about a tool call count wherever they stand.
 #[must_use]
 pub fn steering(waiting: &[QueuedMessage]) -> Steering {
     let command = |message: &QueuedMessage| Command::parse(&message.message.text);
     let stop = waiting.iter().find(|message| command(message) == Some(Command::Stop)).map(|message| message.id);
     let inject = waiting
         .iter()
-        .take_while(|message| message.files.is_empty() && command(message).is_none())
+        .filter(|message| decision(message).is_none())
+        .take_while(|message| {
+            message.files.is_empty() && command(message).is_none() && message.message.errand.is_none()
+        })
         .map(|message| Steered {
             id: message.id,
             sender: message.message.sender.clone(),
             text: message.message.text.clone(),
         })
         .collect();
-    Steering { stop, inject }
+    Steering { stop, inject, decisions: waiting.iter().filter_map(decision).collect() }
+}
+
+/// A message as a word about a tool call; one with files is none.
+fn decision(message: &QueuedMessage) -> Option<Decision> {
+    let (code, allow) = match Command::parse(&message.message.text)? {
+        Command::Allow(code) => (code, true),
+        Command::Refuse(code) => (code, false),
+        _ => return None,
+    };
+    let sender = message.message.sender.clone();
+    message.files.is_empty().then_some(Decision { id: message.id, sender, code, allow })
 }
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{FileReference, Filename, InboundMessage, InboxId, Sender, Timestamp, TurnId};
+    use satchel_domain::{Errand, FileReference, Filename, InboundMessage, InboxId, Sender, Timestamp, TurnId};
     use satchel_ports::ledger::InboundFile;
     use uuid::Uuid;
 
@@ -40,13 +54,10 @@ mod tests {
             message: InboundMessage {
                 text: text.into(),
                 files: vec![file.clone(); files],
-                ..InboundMessage::new(
-                    "console:main".parse().unwrap(),
-                    id.to_string(),
-                    Sender { id: "owner".into(), name: "Owner".into() },
-                )
+                ..InboundMessage::new("console:main".parse().unwrap(), id.to_string(), Sender::new("owner", "Owner"))
             },
             files: vec![InboundFile::Waiting(file); files],
+            heard: std::collections::BTreeMap::new(),
             received_at: Timestamp(0),
         }
     }
@@ -71,5 +82,22 @@ mod tests {
         let steering = steering(&[waiting(1, "a", 1), waiting(2, "/stop", 0)]);
         assert_eq!(steering.stop, Some(InboxId(Uuid::from_u128(2))));
         assert!(steering.inject.is_empty());
+    }
+
+    #[test]
+    fn what_satchel_itself_says_never_reaches_the_model() {
+        let mut errand = waiting(2, "", 0);
+        errand.message.errand = Some(Errand::Welcome);
+        assert_eq!(injected(&[waiting(1, "a", 0), errand, waiting(3, "b", 0)]), ["a"]);
+    }
+
+    #[test]
+    fn a_word_about_a_call_is_heard_wherever_it_stands_and_holds_nothing_up() {
+        let steering =
+            steering(&[waiting(1, "/allow ABCD2345", 0), waiting(2, "and more", 0), waiting(3, "/refuse x", 0)]);
+        let decisions: Vec<_> = steering.decisions.iter().map(|said| (said.code.as_str(), said.allow)).collect();
+        assert_eq!(decisions, [("ABCD2345", true), ("x", false)]);
+        assert_eq!(steering.inject.iter().map(|steered| steered.text.as_str()).collect::<Vec<_>>(), ["and more"]);
+        assert!(super::steering(&[waiting(1, "/allow ABCD2345", 1)]).decisions.is_empty(), "files make it a message");
     }
 }

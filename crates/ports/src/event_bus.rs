@@ -4,7 +4,9 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 use futures::Stream;
-use satchel_domain::{CallId, ConversationId, Filename, OutgoingResponse, PartId, Sha256, TurnId, part::FailureReason};
+use satchel_domain::{
+    Button, CallId, ConversationId, Filename, OutgoingResponse, PartId, Sha256, TurnId, part::FailureReason,
+};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened. Every event but the text deltas has been committed before it is published.
@@ -40,6 +42,30 @@ pub enum Event {
         call: CallId,
         /// The tool's name.
         tool: String,
+    },
+    /// A person is asked whether a call may run.
+    #[serde(rename = "evt.agent.tool.question")]
+    ToolQuestion {
+        /// Where.
+        conversation: ConversationId,
+        /// The call.
+        call: CallId,
+        /// The question in Markdown.
+        text: String,
+        /// What can be pressed.
+        buttons: Vec<Button>,
+    },
+    /// The question about a call was answered, or ran out.
+    #[serde(rename = "evt.agent.tool.decided")]
+    ToolDecided {
+        /// Where.
+        conversation: ConversationId,
+        /// The call.
+        call: CallId,
+        /// Whether it may run.
+        allowed: bool,
+        /// How it ended, in words for the person.
+        words: String,
     },
     /// A tool has answered.
     #[serde(rename = "evt.agent.tool.finished")]
@@ -110,6 +136,8 @@ impl Event {
             | Self::TextDelta { conversation, .. }
             | Self::ToolStarted { conversation, .. }
             | Self::ToolFinished { conversation, .. }
+            | Self::ToolQuestion { conversation, .. }
+            | Self::ToolDecided { conversation, .. }
             | Self::ResponseBinary { conversation, .. }
             | Self::TurnCompleted { conversation, .. }
             | Self::DeliveryPart { conversation, .. } => conversation,

@@ -2,15 +2,22 @@
 //!
 //! The database is the only queue (ADR 0003). Each verb is one atomic, durable commit; each query is a read.
 
+pub mod people;
+
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, FileReference, InboundMessage, InboxId, Message,
     MessageRef, OutgoingResponse, Part, PartId, RefusedFile, Sender, Sha256, Timestamp, ToolCall, ToolOutcome, TurnId,
+    UnreadableUpdate,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart, RoutingError},
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use self::people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict};
 
 /// One running process, as leases name it. A process that starts again is another owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -62,6 +69,16 @@ pub enum InboundFile {
     Refused(RefusedFile),
 }
 
+/// What became of the words of a voice note.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Heard {
+    /// They were written down; empty when nothing was said.
+    Words(String),
+    /// They could not be written down, for this reason. The recording is kept.
+    Unheard(String),
+}
+
 /// A message as the inbox has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedMessage {
@@ -73,6 +90,8 @@ pub struct QueuedMessage {
     pub message: InboundMessage,
     /// Its files, in the sender's order.
     pub files: Vec<InboundFile>,
+    /// The words of those that are voice notes, by their place among the files, as far as they were listened to.
+    pub heard: BTreeMap<u32, Heard>,
     /// When it was stored.
     pub received_at: Timestamp,
 }
@@ -88,6 +107,19 @@ pub struct Steered {
     pub text: String,
 }
 
+/// A person's word about a tool call that waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The message that said it.
+    pub id: InboxId,
+    /// Who said it; not everybody's word counts.
+    pub sender: Sender,
+    /// The code of the call that is meant.
+    pub code: String,
+    /// Whether the call may run.
+    pub allow: bool,
+}
+
 /// What the messages behind a running turn ask of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Steering {
@@ -95,6 +127,8 @@ pub struct Steering {
     pub stop: Option<InboxId>,
     /// The messages that can be put before the model in the middle of the turn, oldest first.
     pub inject: Vec<Steered>,
+    /// What people said about calls that wait for their word, oldest first.
+    pub decisions: Vec<Decision>,
 }
 
 /// What a turn has recorded, in order.
@@ -110,6 +144,15 @@ pub enum JournalEntry {
         text: String,
         /// What it asked for; ordinals count over the whole turn.
         calls: Vec<ToolCall>,
+    },
+    /// A person's word about one of the calls.
+    Decided {
+        /// The call's ordinal.
+        ordinal: u32,
+        /// Whether it may run.
+        allowed: bool,
+        /// The message that said so; consumed with the turn.
+        message: InboxId,
     },
     /// What one of the calls yielded.
     Outcome {
@@ -139,6 +182,8 @@ pub struct QueuedTurn {
     pub crashes: u32,
     /// What was not delivered and the model hasn't been told of.
     pub untold: Vec<RoutingError>,
+    /// Whether the person wants every reply of the conversation spoken too.
+    pub voice: bool,
 }
 
 /// What a turn does to the conversation's history.
@@ -301,6 +346,15 @@ pub struct OutboxQuery {
     pub limit: Option<u32>,
 }
 
+/// How many updates of a channel could not be read and are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The channel.
+    pub channel: ChannelName,
+    /// How many.
+    pub updates: u64,
+}
+
 /// Why the ledger did not do it. Whatever the error, nothing of the verb was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -336,13 +390,20 @@ pub enum LedgerError {
 /// - A verb that returned `Ok` is durable: it survives power loss. A verb that returned an error changed nothing.
 /// - `receive` stores a key once per channel, and answers a repeat with the same turn.
 /// - `receive` of an edit whose original no completed turn has consumed and no owner has taken up replaces it.
-/// - Messages of one album that arrive before their turn begins are one turn; each pushes its `ready_at` out.
+/// - `keep_unreadable` keeps an update once per channel and key, as it came.
+/// - `introduce` gives a stranger the same code while it lives, to no more strangers of a channel at once than the rules
+///   allow, and none to somebody who was refused not long ago.
+/// - `judge_pairing` lets a code count once, only while it lives, only to those who decide about its channel, and to
+///   nobody who said too many wrong ones. Letting somebody in also queues [`satchel_domain::Errand::Welcome`] for them.
+/// - Somebody who was let in may talk on that channel until they are revoked, and nobody else for having their name.
+/// - Messages of one sender's album that arrive before their turn begins are one turn; each pushes its `ready_at` out.
 /// - A lane has one owner at a time; tokens of one lane never repeat and only grow.
 /// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] when a newer one exists.
 /// - A lane whose owner is gone can be taken; one whose owner lives and renews can't.
 /// - Taking a lane that was not released adds one crash to its oldest incomplete turn.
 /// - `take_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is complete.
+/// - `next_turn` brings the words of voice notes that `record_heard` stored, and what `set_voice` set last.
 /// - `journal_outcome` numbers the outcome's new files; files that it knows keep their number.
 /// - `complete_turn` commits consumed messages, history, response and parts together, and only once.
 /// - `complete_turn` begins the first part when nothing earlier in the lane is unsettled and it needs no preparation.
@@ -364,6 +425,30 @@ pub trait Ledger: Send + Sync {
 
     /// Stores a message and, if asked, claims its lane.
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError>;
+
+    /// Keeps an update that can't be read; `false` when its key was known already.
+    async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError>;
+
+    /// Counts the updates that can't be read, by channel.
+    async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError>;
+
+    /// Finds or makes the code of somebody unknown; `None` when they get none.
+    async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError>;
+
+    /// Lets the person of a code in, or refuses them.
+    async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError>;
+
+    /// Reads the codes that can still be used, the oldest first.
+    async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError>;
+
+    /// Whether somebody was let in on a channel; `id` is the channel's own.
+    async fn is_let_in(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
+
+    /// Reads who was let in, by channel.
+    async fn people(&self) -> Result<Vec<Person>, LedgerError>;
+
+    /// Takes back that somebody was let in; `false` when nobody was by that id.
+    async fn revoke(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
 
     /// Claims the lane of one of these channels that has waited longest for work to be done.
     async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError>;
@@ -398,7 +483,19 @@ pub trait Ledger: Send + Sync {
         refused: &RefusedFile,
     ) -> Result<(), LedgerError>;
 
-    /// Records a model message that asks for tools, before the calls start.
+    /// Records what became of the words of a voice note, the `index`th file of a message; a later record counts.
+    async fn record_heard(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        heard: &Heard,
+    ) -> Result<(), LedgerError>;
+
+    /// Sets whether the replies of a conversation are spoken too; a conversation that isn't known is an error.
+    async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;
+
+    /// Records a model message that asks for tools, before the calls start, or a person's word about one of them.
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;
 
     /// Records what a call yielded together with its new files, and returns it with their numbers.

@@ -44,6 +44,12 @@ pub struct SpeechError {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Speech: Send + Sync {
+    /// Whether there is anything to speak with, so that nobody is offered what can't be done.
+    fn speaks(&self) -> bool;
+
+    /// Whether there is anything to listen with.
+    fn hears(&self) -> bool;
+
     /// Speaks the words.
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError>;
 

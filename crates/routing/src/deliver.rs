@@ -4,7 +4,7 @@
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
 //! sent, or in doubt.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
@@ -15,7 +15,8 @@ use satchel_domain::{
     part::{FailureReason, PlannedPart, PreparedVoice},
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, Channel, Event, EventBus, Lease, Ledger, LedgerError, PartToSend, Speech, SpeechError,
+    Activity, BlobError, BlobHint, Blobs, Channel, Event, EventBus, Lease, Ledger, LedgerError, PartToSend, Speech,
+    SpeechError,
     ledger::{Settled, Settlement},
 };
 use tokio_util::sync::CancellationToken;
@@ -25,13 +26,20 @@ use crate::{
     label::labelled,
     notice::closing_notice,
     replan::{Replan, replan},
+    speakable::speakable,
 };
 
 /// The largest spoken reply, in bytes of OGG/Opus: some three hours.
 const LARGEST_VOICE: u64 = 50 << 20;
 
-/// How long one try to speak may take.
-const VOICE_TIME: Duration = Duration::from_secs(120);
+/// How long one try to speak may take; an engine has a limit of its own, which is to be hit before.
+const VOICE_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// How long it may take before the person is shown that a voice is being made.
+const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
+
+/// How often a person is shown that a voice is being made; platforms let the sign fade after five seconds.
+const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
 
 /// How often words are tried to be spoken before they are written instead.
 const VOICE_TRIES: u32 = 3;
@@ -210,7 +218,7 @@ async fn perform(
                     () = waited => {}
                 }
             }
-            Step::Prepare => match prepare(delivery, &part.content).await {
+            Step::Prepare => match prepared_in_sight(delivery, &part).await {
                 Ok(prepared) => {
                     part.content = prepared;
                     ledger.save_part(lease, &part).await?;
@@ -301,6 +309,23 @@ fn carries_more_than_a_file(content: &PartContent) -> bool {
     }
 }
 
+/// Prepares a part, and shows the person meanwhile that something is being made for them.
+async fn prepared_in_sight(delivery: &Delivery, part: &Part) -> Result<PartContent, String> {
+    tokio::select! {
+        biased;
+        prepared = prepare(delivery, &part.content) => prepared,
+        never = show_speaking(delivery, part) => match never {},
+    }
+}
+
+async fn show_speaking(delivery: &Delivery, part: &Part) -> Infallible {
+    tokio::time::sleep(BEFORE_A_SIGN).await;
+    loop {
+        delivery.channel.show_activity(&part.conversation, Activity::Speaking).await;
+        tokio::time::sleep(BETWEEN_SIGNS).await;
+    }
+}
+
 /// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
 async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartContent, String> {
     let PartContent::Voice { words, in_text, as_file, caption, .. } = content else {
@@ -309,10 +334,11 @@ async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartConte
     let Some(speech) = &delivery.speech else {
         return Err("no voice is configured".to_owned());
     };
+    let speakable = speakable(words, *in_text)?;
     let mut tried = 0;
     loop {
         tried += 1;
-        let spoken = tokio::time::timeout(VOICE_TIME, speech.speak(words)).await.unwrap_or_else(|_| {
+        let spoken = tokio::time::timeout(VOICE_TIME, speech.speak(&speakable)).await.unwrap_or_else(|_| {
             Err(SpeechError { reason: format!("it took longer than {} s", VOICE_TIME.as_secs()), retryable: true })
         });
         let reason = match spoken {

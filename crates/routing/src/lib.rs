@@ -9,6 +9,7 @@ pub mod label;
 pub mod notice;
 pub mod plan;
 pub mod replan;
+mod speakable;
 pub mod split;
 pub mod tables;
 

@@ -311,7 +311,7 @@ impl World {
         ToolContext {
             conversation: conversation(),
             call: CallId { turn: turn(), ordinal: 3 },
-            asker: Sender { id: "1".to_owned(), name: "Ada".to_owned() },
+            asker: Sender::new("1", "Ada"),
             inbound: self.inbound.lock().unwrap().clone().into(),
             cancel: tokio_util::sync::CancellationToken::new(),
         }

@@ -24,10 +24,12 @@ mod file_list;
 mod file_read;
 mod file_write;
 mod response_attachments;
+mod send_voice;
 
 #[cfg(test)]
 mod fakes;
 
 pub use large_result::shorten;
 pub use registry::{RegisterError, ToolRegistry, built_in};
+pub use send_voice::send_voice;
 pub use services::{ToolLimits, ToolServices};

@@ -54,6 +54,7 @@ const TABLE: &[(&str, PathFields)] = &[
     ("file_read", PathFields::Some(&[reads("path")])),
     ("file_write", PathFields::Some(&[writes("path")])),
     ("response_attachments", PathFields::None),
+    ("send_voice", PathFields::None),
 ];
 
 /// The entry of a tool; `None` for one that the table doesn't know.
@@ -92,6 +93,7 @@ mod tests {
         file_read: path Read /shared /tmp
         file_write: path Write /shared /tmp
         response_attachments: none
+        send_voice: none
         "#);
     }
 

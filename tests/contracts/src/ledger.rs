@@ -6,8 +6,10 @@ pub mod files;
 pub mod inbox;
 pub mod lanes;
 pub mod parts;
+pub mod people;
 pub mod streams;
 pub mod turns;
+pub mod voice;
 
 use std::{sync::Arc, time::Duration};
 
@@ -67,6 +69,17 @@ macro_rules! ledger_contract {
             files::ids_sort_in_the_order_in_which_they_were_made
             turns::a_record_shows_what_was_said_in_the_turn
             turns::turns_are_paged_and_conversations_listed
+            people::an_update_that_can_not_be_read_is_kept_once_and_counted
+            people::an_approved_code_lets_its_person_in_and_tells_them
+            people::a_code_counts_only_where_its_judge_decides
+            people::a_code_is_used_once
+            people::a_code_ends
+            people::whoever_says_too_many_wrong_codes_is_locked_out
+            people::a_flood_of_strangers_gets_few_codes
+            people::whoever_was_refused_gets_no_code_for_a_while
+            people::an_album_holds_one_persons_messages
+            voice::the_words_of_voice_notes_come_back_in_place
+            voice::whether_replies_are_spoken_is_kept_for_each_conversation
             parts::the_first_part_is_begun_with_the_turn
             parts::a_part_that_must_be_prepared_or_wait_is_not_begun
             parts::a_refused_part_is_stored_as_failed
@@ -104,7 +117,7 @@ pub(crate) fn message(key: &str, text: &str) -> InboundMessage {
         text: text.to_owned(),
         message: Some(MessageRef(format!("m-{key}"))),
         raw: serde_json::json!({ "update": key }),
-        ..InboundMessage::new(conversation(CONVERSATION), key.to_owned(), Sender { id: "7".into(), name: "Ada".into() })
+        ..InboundMessage::new(conversation(CONVERSATION), key.to_owned(), Sender::new("7", "Ada"))
     }
 }
 
@@ -202,6 +215,7 @@ mod tests {
             ("inbox", include_str!("ledger/inbox.rs")),
             ("lanes", include_str!("ledger/lanes.rs")),
             ("parts", include_str!("ledger/parts.rs")),
+            ("people", include_str!("ledger/people.rs")),
             ("streams", include_str!("ledger/streams.rs")),
             ("turns", include_str!("ledger/turns.rs")),
         ] {

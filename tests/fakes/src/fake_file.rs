@@ -76,7 +76,7 @@ impl FakeFile {
         stream::iter(self.blocks().map(Ok)).boxed()
     }
 
-    fn blocks(&self) -> Box<dyn Iterator<Item = Bytes> + Send> {
+    pub(crate) fn blocks(&self) -> Box<dyn Iterator<Item = Bytes> + Send> {
         match self.content.clone() {
             Content::Given(bytes) => Box::new(std::iter::once(bytes)),
             Content::Generated { head, seed, bytes } => Box::new((0..bytes.div_ceil(BLOCK)).map(move |index| {

@@ -1,5 +1,5 @@
-//! A strict fake chat platform and a strict fake model server over HTTP for tests, and the small channel adapter that
-//! speaks to the platform.
+//! A strict fake chat platform, a strict fake Bot API and a strict fake model server over HTTP for tests, and the small
+//! channel adapter that speaks to the platform.
 //!
 //! [`FakePlatform`] runs in the test's own process, so that its [`Transcript`] survives whatever is done to the
 //! client; [`FakeChannel`] is the client's side of it. Limits are enforced as the real platforms enforce them, each
@@ -12,6 +12,8 @@ pub mod memory_blobs;
 pub mod model;
 pub mod platform;
 pub mod rules;
+pub mod speech;
+pub mod telegram;
 pub mod transcript;
 mod wire;
 
@@ -22,6 +24,8 @@ pub use memory_blobs::MemoryBlobs;
 pub use model::FakeModelServer;
 pub use platform::FakePlatform;
 pub use rules::{FakeMode, PlatformRules};
+pub use speech::{AskedSpeech, FakeSpeechServer, SpeechFault};
+pub use telegram::{FakeTelegram, TelegramRules};
 pub use transcript::{Shown, Transcript, TranscriptFile, TranscriptMessage};
 
 /// Clients of this workspace's reqwest can be built with it alone, even where nothing is encrypted, as soon as one

@@ -82,7 +82,7 @@ fn bench(look: Look, failures: usize) -> Bench {
             return Err(InboundError("the disk is full".into()));
         }
         taken.lock().unwrap().push(message);
-        Ok(TURN)
+        Ok(Some(TURN))
     });
     let mut ledger = MockLedger::new();
     let mut ids = 100;

@@ -51,11 +51,7 @@ async fn open(data_dir: &Path) -> SqliteLedger {
 fn message(conversation: &str, key: &str) -> InboundMessage {
     InboundMessage {
         text: "hello".into(),
-        ..InboundMessage::new(
-            conversation.parse().unwrap(),
-            format!("{conversation}/{key}"),
-            Sender { id: "7".into(), name: "Ada".into() },
-        )
+        ..InboundMessage::new(conversation.parse().unwrap(), format!("{conversation}/{key}"), Sender::new("7", "Ada"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use satchel_domain::{CallId, TurnId};
+use satchel_domain::{Button, CallId, TurnId};
 use satchel_ports::Event;
 
 use super::Client;
@@ -40,7 +40,19 @@ pub(super) struct Growing {
     pub(super) text: String,
     /// A text that was too long grows no further; pieces after a gap would be nonsense.
     full: bool,
-    pub(super) tools: Vec<(CallId, String, ToolState)>,
+    pub(super) tools: Vec<Called>,
+}
+
+/// A tool that the running turn has called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Called {
+    pub(super) call: CallId,
+    pub(super) tool: String,
+    pub(super) state: ToolState,
+    /// What a person is asked before it runs, in Markdown, until they have answered.
+    pub(super) question: Option<(String, Vec<Button>)>,
+    /// Whether the question has been answered, so that one that comes late asks nothing.
+    answered: bool,
 }
 
 impl RoomState {
@@ -62,6 +74,16 @@ impl RoomState {
             Event::ToolStarted { call, tool, .. } => self.tool(*call, tool, ToolState::Started),
             Event::ToolFinished { call, tool, failed, .. } => {
                 self.tool(*call, tool, if *failed { ToolState::Failed } else { ToolState::Finished });
+            }
+            Event::ToolQuestion { call, text, buttons, .. } => {
+                if let Some(called) = self.called(*call).filter(|called| !called.answered) {
+                    called.question = Some((text.clone(), buttons.clone()));
+                }
+            }
+            Event::ToolDecided { call, .. } => {
+                if let Some(called) = self.called(*call) {
+                    (called.question, called.answered) = (None, true);
+                }
             }
             Event::ResponseBinary { .. } => {}
         }
@@ -95,12 +117,29 @@ impl RoomState {
     }
 
     fn tool(&mut self, call: CallId, tool: &str, state: ToolState) {
-        let Some(growing) = self.growing(call.turn) else { return };
-        match growing.tools.binary_search_by_key(&call, |(known, _, _)| *known) {
-            // A start that comes after its end changes nothing.
-            Ok(at) => growing.tools[at].2 = state.max(growing.tools[at].2),
-            Err(at) if growing.tools.len() < MOST_CALLS => growing.tools.insert(at, (call, tool.to_owned(), state)),
-            Err(_) => {}
+        let Some(called) = self.called(call) else { return };
+        if called.tool.is_empty() {
+            tool.clone_into(&mut called.tool);
+        }
+        // A start that comes after its end changes nothing.
+        called.state = state.max(called.state);
+        if called.state != ToolState::Started {
+            called.question = None;
+        }
+    }
+
+    /// The call of the running turn, whatever of it was heard first.
+    fn called(&mut self, call: CallId) -> Option<&mut Called> {
+        let growing = self.growing(call.turn)?;
+        match growing.tools.binary_search_by_key(&call, |called| called.call) {
+            Ok(at) => growing.tools.get_mut(at),
+            Err(at) if growing.tools.len() < MOST_CALLS => {
+                let called =
+                    Called { call, tool: String::new(), state: ToolState::Started, question: None, answered: false };
+                growing.tools.insert(at, called);
+                growing.tools.get_mut(at)
+            }
+            Err(_) => None,
         }
     }
 }
@@ -156,7 +195,7 @@ mod tests {
         events.iter().for_each(|event| state.hear(event));
         let growing = state.growing.as_ref();
         let tools: Vec<ToolState> =
-            growing.iter().flat_map(|growing| &growing.tools).map(|(_, _, state)| *state).collect();
+            growing.iter().flat_map(|growing| &growing.tools).map(|called| called.state).collect();
         let seen = growing.map(|growing| (growing.turn.0.as_u128(), growing.text.as_str(), tools.as_slice()));
         assert_eq!(seen, expected, "{events:?}");
     }
@@ -192,5 +231,23 @@ mod tests {
             other.hear(&completed(number));
             assert_eq!(other.ended.len(), 1);
         }
+    }
+
+    #[test]
+    fn a_question_stands_until_it_is_answered_whatever_comes_late() {
+        let (conversation, call) =
+            ("web:a".parse::<satchel_domain::ConversationId>().unwrap(), CallId { turn: turn(1), ordinal: 0 });
+        let asked =
+            Event::ToolQuestion { conversation: conversation.clone(), call, text: "May I?".into(), buttons: vec![] };
+        let decided = Event::ToolDecided { conversation, call, allowed: true, words: "Allowed".into() };
+        let stands = |events: &[&Event]| {
+            let mut state = RoomState::default();
+            events.iter().for_each(|event| state.hear(event));
+            state.growing.unwrap().tools[0].question.is_some()
+        };
+        let (started, finished) = (tool(1, 0, None), tool(1, 0, Some(false)));
+        assert!(stands(&[&started, &asked]) && stands(&[&asked, &started]));
+        assert!(!stands(&[&started, &asked, &decided]) && !stands(&[&started, &decided, &asked]));
+        assert!(!stands(&[&started, &asked, &finished]));
     }
 }

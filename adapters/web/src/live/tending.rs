@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use satchel_domain::TurnId;
+use satchel_domain::{Button, TurnId};
 use satchel_ports::{
     LedgerError,
     ledger::{TurnRecord, TurnsQuery},
@@ -18,10 +18,13 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{Client, Hub, Room, Waiting, frame, room::Growing};
+use super::{
+    Client, Hub, Room, Waiting, frame,
+    room::{Called, Growing},
+};
 use crate::{
     markdown, view,
-    wire::{self, Blocks, Gone, LiveTool, Snapshot, ToolChange},
+    wire::{self, Blocks, Gone, LiveTool, Question, QuestionButton, Snapshot, ToolChange},
 };
 
 /// How many turns a page is shown at first.
@@ -262,8 +265,7 @@ impl Tending {
     fn show(&mut self, growing: Growing) -> usize {
         let Growing { turn, text, tools, .. } = growing;
         let name = turn.to_string();
-        let tools: Vec<LiveTool> =
-            tools.into_iter().map(|(call, tool, state)| LiveTool { call: call.to_string(), tool, state }).collect();
+        let tools: Vec<LiveTool> = tools.into_iter().map(live_tool).collect();
         let Some(mut shown) = self.live.take().filter(|shown| shown.turn == turn) else {
             let live = wire::Live { turn: name, blocks: markdown::blocks(&text), tools };
             self.send(&frame::of("live", &live));
@@ -277,8 +279,7 @@ impl Tending {
             self.send(&frame::of("live", &shown.live));
         } else {
             for tool in changed {
-                let LiveTool { call, tool, state } = tool;
-                self.send(&frame::of("tool", &ToolChange { turn: &name, call, tool, state: *state }));
+                self.send(&frame::of("tool", &ToolChange { turn: &name, tool }));
             }
         }
         shown.live.tools = tools;
@@ -355,6 +356,15 @@ fn queued(frame: &Bytes, kib: usize, client: Client) -> Option<Client> {
 fn pace(bytes: usize) -> Duration {
     let times = u32::try_from(1 + bytes / LARGE).unwrap_or(u32::MAX);
     PACE.saturating_mul(times).min(SLOWEST)
+}
+
+fn live_tool(called: Called) -> LiveTool {
+    let button = |button: Button| QuestionButton { label: button.label, command: button.command };
+    let question = called.question.map(|(text, buttons)| Question {
+        html: markdown::html(&text),
+        buttons: buttons.into_iter().map(button).collect(),
+    });
+    LiveTool { call: called.call.to_string(), tool: called.tool, state: called.state, question }
 }
 
 fn too_slow() -> LedgerError {

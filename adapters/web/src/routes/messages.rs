@@ -26,6 +26,7 @@ use crate::{
     request_body = NewMessage,
     responses(
         (status = 202, body = Accepted),
+        (status = 403, description = "Whoever asks may not talk.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "An upload has expired.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "Something in it can't be taken.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full.", body = ProblemBody, content_type = "application/problem+json"),
@@ -54,9 +55,11 @@ pub(crate) async fn accept(
         edit_of,
         text,
         files,
-        ..InboundMessage::new(conversation, key, Sender { id: "owner".to_owned(), name: "Owner".to_owned() })
+        ..InboundMessage::new(conversation, key, Sender::new("owner", "Owner"))
     };
-    let turn = site.inbound.accept(message).await?;
+    let Some(turn) = site.inbound.accept(message).await? else {
+        return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", "Whoever uses this page may not talk."));
+    };
     Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
 }
 

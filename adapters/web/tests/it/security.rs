@@ -304,8 +304,12 @@ struct Closed;
 
 #[async_trait::async_trait]
 impl satchel_ports::Inbound for Closed {
-    async fn accept(&self, _: satchel_domain::InboundMessage) -> Result<satchel_domain::TurnId, InboundError> {
+    async fn accept(&self, _: satchel_domain::InboundMessage) -> Result<Option<satchel_domain::TurnId>, InboundError> {
         Err(InboundError(Box::new(satchel_ports::LedgerError::Full)))
+    }
+
+    async fn keep_unreadable(&self, _: satchel_domain::UnreadableUpdate) -> Result<(), InboundError> {
+        unreachable!("the page reads what it wrote")
     }
 }
 

@@ -14,7 +14,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use reqwest::{Client, RequestBuilder, Response};
 use satchel_domain::{
     Attachment, AttachmentId, ChannelCapabilities, ConversationId, Ending, Filename, InboundMessage, Message,
-    MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, Visibility,
+    MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, UnreadableUpdate, Visibility,
     capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Markup, Plan, PlannedPart},
@@ -53,13 +53,17 @@ struct Door {
 
 #[async_trait]
 impl Inbound for Door {
-    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         let received = self.ledger.receive(&message, Claim::Leave).await;
         let received = received.map_err(|error| InboundError(Box::new(error)))?;
         let event = Event::MessageReceived { conversation: message.conversation.clone(), turn: received.turn };
         self.taken.lock().unwrap().push(message);
         self.bus.publish(event).await.unwrap();
-        Ok(received.turn)
+        Ok(Some(received.turn))
+    }
+
+    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+        panic!("the page reads everything that it gets: {update:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod machine;
 mod model;
+mod people;
 mod storage;
 mod surroundings;
 #[cfg(test)]
@@ -85,6 +86,7 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(web::page(config).await);
     findings.extend(web::figures(config));
     findings.extend(surroundings::unencrypted(config, &decision));
+    findings.extend(people::people(config));
     match &http {
         Ok(http) => {
             findings.extend(surroundings::platforms(config, http).await);

@@ -95,7 +95,7 @@ pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> a
             ..InboundMessage::new(
                 part.conversation.clone(),
                 format!("{OPERATOR}:{}", ledger.new_id()),
-                Sender { id: OPERATOR.to_owned(), name: OPERATOR.to_owned() },
+                Sender::new(OPERATOR, OPERATOR),
             )
         };
         ledger.receive(&message, Claim::Leave).await?;

@@ -1,11 +1,14 @@
 //! `satchel run`: serves every channel that is configured until it is told to stop.
 
+mod telegram;
+
 use std::{ffi::OsString, io::Write, net::SocketAddr, process::Stdio, sync::Arc};
 
 use anyhow::Context;
 use satchel_local::LocalBus;
-use satchel_ports::{Channel, EventBus, Ledger};
+use satchel_ports::{Channel, EventBus, Inbound, Ledger};
 use satchel_routing::tables;
+use satchel_telegram::{TelegramChannel, TelegramListener};
 use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
 use tokio::{
     process::Command,
@@ -19,28 +22,28 @@ use super::{WrongUsage, chat::WATCHED};
 use crate::{
     build::{Behaviour, Ports, Satchel, build},
     config::Config,
-    metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredModel},
+    metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
     models::{self, Decision},
     stores::Stores,
     upkeep,
 };
 
 /// The channels that this process can host.
-const CHANNELS: [&str; 1] = ["web"];
+const CHANNELS: [&str; 2] = ["telegram", "web"];
 
 /// Whether anything is there to be served.
 ///
 /// # Errors
 /// When nothing is, with what can be done about it.
 pub fn check(config: &Config) -> Result<(), WrongUsage> {
-    match config.web.listen {
-        Some(_) => Ok(()),
-        None => Err(WrongUsage(
-            "there is nothing to serve: `web.listen` is off and no platform is configured; set `web.listen` to an \
-             address such as 127.0.0.1:8787, or talk in the terminal with `satchel chat`"
-                .to_owned(),
-        )),
+    if config.web.listen.is_some() || config.telegram.token.is_some() {
+        return Ok(());
     }
+    Err(WrongUsage(
+        "there is nothing to serve: `web.listen` is off and no platform is configured; set `web.listen` to an address \
+         such as 127.0.0.1:8787, give a `telegram.token`, or talk in the terminal with `satchel chat`"
+            .to_owned(),
+    ))
 }
 
 /// Serves until SIGTERM or SIGINT; then finishes what is being sent and leaves the rest in the ledger. A second signal
@@ -111,10 +114,16 @@ async fn serve(
         }
         None => None,
     };
-    let channels = page.iter().map(|(_, channel)| {
-        let channel = Arc::clone(channel) as Arc<dyn Channel>;
-        Arc::new(MeasuredChannel::new(channel, Arc::clone(figures))) as _
-    });
+    let bot = match telegram::settings(config) {
+        Some(settings) => {
+            let channel = TelegramChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(telegram::told)?;
+            Some((settings, Arc::new(channel)))
+        }
+        None => None,
+    };
+    let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
+    let hosted = hosted.chain(bot.iter().map(|(_, channel)| Arc::clone(channel) as _));
+    let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(figures))) as _);
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
@@ -126,7 +135,13 @@ async fn serve(
         tools: Vec::new(),
     };
     let Satchel { inbound, lanes } = build(ports, Behaviour::of(config));
+    let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(figures)));
     let mut address = None;
+    if let Some((settings, channel)) = bot {
+        let listener = TelegramListener::new(settings, channel);
+        let (inbound, stop) = (Arc::clone(&inbound), stop.clone());
+        tasks.spawn(async move { listener.run(inbound, stop).await.map_err(telegram::told) });
+    }
     if let Some((settings, channel)) = page {
         let (ledger, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.blobs));
         let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(told)?;
@@ -239,12 +254,18 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken
 
 /// The one line for a person: where it is, who answers, where everything is kept.
 fn greet(config: &Config, decision: &Decision, address: Option<SocketAddr>, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Some(address) = address else { return Ok(()) };
-    let others = if address.ip().is_unspecified() { " and this machine's other addresses" } else { "" };
-    let shown = format!("http://{}/{others}", reachable(address));
-    tracing::info!(%address, "the page is served");
+    let mut places = Vec::new();
+    if let Some(address) = address {
+        let others = if address.ip().is_unspecified() { " and this machine's other addresses" } else { "" };
+        places.push(format!("at http://{}/{others}", reachable(address)));
+        tracing::info!(%address, "the page is served");
+    }
+    if config.telegram.token.is_some() {
+        places.push("on Telegram".to_owned());
+    }
     let data = config.storage.data_dir.display();
-    writeln!(out, "Satchel is at {shown} · {} · data in {data} · Ctrl-C stops it", decision.title())?;
+    let places = places.join(" and ");
+    writeln!(out, "Satchel is {places} · {} · data in {data} · Ctrl-C stops it", decision.title())?;
     out.flush()?;
     Ok(())
 }

@@ -1,8 +1,18 @@
 //! The platforms: `telegram` and `discord`.
 
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
+
+use satchel_domain::{ChannelName, ConversationId};
+use satchel_intake::access::ChannelAccess;
 use secrecy::SecretString;
 
 use super::reader::Reader;
+
+/// Where Telegram's updates arrive unless something else is said: behind the proxy that speaks TLS for it.
+const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
 
 /// How Satchel is present on Telegram.
 #[derive(Debug)]
@@ -15,8 +25,14 @@ pub struct Telegram {
     pub allow_users: Vec<String>,
     /// Who may approve others and confirm tools.
     pub owners: Vec<String>,
+    /// The groups where it answers without being mentioned; `*` for all.
+    pub groups: Vec<String>,
     /// The address to which Telegram sends updates; without one they are polled.
     pub webhook: Option<SecretString>,
+    /// Where these updates arrive on this machine.
+    pub webhook_listen: SocketAddr,
+    /// Where a Bot API server of one's own keeps its files; with it no limit of Telegram's servers counts.
+    pub local_files: Option<PathBuf>,
 }
 
 /// How Satchel is present on Discord.
@@ -34,17 +50,45 @@ pub struct Discord {
     pub channels: Vec<String>,
 }
 
+impl Telegram {
+    /// Who may talk. An owner's private chat has the owner's id, so those who are named by it can be asked there.
+    pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
+        let channel = ChannelName::new("telegram").expect("it is made of small letters");
+        let chat = |owner: &String| {
+            let is_a_number = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_digit());
+            is_a_number.then(|| ConversationId::new(channel.clone(), owner.clone()).ok()).flatten()
+        };
+        let owner_chats = self.owners.iter().filter_map(chat).collect();
+        let (allow_users, owners) = (self.allow_users.clone(), self.owners.clone());
+        (channel, ChannelAccess { allow_users, owners, owner_chats })
+    }
+}
+
+impl Discord {
+    /// Who may talk.
+    pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
+        let channel = ChannelName::new("discord").expect("it is made of small letters");
+        let (allow_users, owners) = (self.allow_users.clone(), self.owners.clone());
+        (channel, ChannelAccess { allow_users, owners, owner_chats: Vec::new() })
+    }
+}
+
 pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
-    let token = reader.secret("telegram.token");
-    if token.is_some() {
-        reader.not_built("telegram.token", "the Telegram channel");
+    let local_files = reader.path("telegram.local_files");
+    if local_files.is_some() && !reader.is_given("telegram.api_url") {
+        let message = "`telegram.local_files` is the directory of a Bot API server of your own: say where that server \
+                       is with `telegram.api_url`";
+        reader.wrong("telegram.local_files", message.to_owned());
     }
     Telegram {
-        token,
+        token: reader.secret("telegram.token"),
         api_url: reader.http_url("telegram.api_url"),
         allow_users: reader.texts("telegram.allow_users", &[]),
-        owners: reader.texts("telegram.owners", &[]),
+        owners: read_owners(reader, "telegram.owners"),
+        groups: reader.texts("telegram.groups", &[]),
         webhook: reader.http_url("telegram.webhook"),
+        webhook_listen: reader.listen("telegram.webhook_listen", Some(WEBHOOK_LISTEN)).unwrap_or(WEBHOOK_LISTEN),
+        local_files,
     }
 }
 
@@ -57,7 +101,20 @@ pub(super) fn read_discord(reader: &mut Reader<'_>) -> Discord {
         token,
         api_url: reader.http_url("discord.api_url"),
         allow_users: reader.texts("discord.allow_users", &[]),
-        owners: reader.texts("discord.owners", &[]),
+        owners: read_owners(reader, "discord.owners"),
         channels: reader.texts("discord.channels", &[]),
     }
 }
+
+/// Those who decide for others must be named one by one.
+fn read_owners(reader: &mut Reader<'_>, key: &str) -> Vec<String> {
+    let owners = reader.texts(key, &[]);
+    if owners.iter().any(|owner| owner == "*") {
+        let message = format!("`{key}` must name each owner: an owner lets others in and allows tool calls");
+        reader.wrong(key, message);
+    }
+    owners
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 79] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 84] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -52,7 +52,9 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 79] = [
         "What is done with a text that comes in while a turn runs. `inject`: the model reads it before its next call. `wait`: it is the next turn.",
     ),
     ("tools", "What tools may do."),
-    ("tools.confirm", "The tiers whose calls a person must confirm. Only `privileged` can be chosen today."),
+    ("tools.confirm", "The tiers whose calls a person must confirm."),
+    ("tools.confirm_time", "How long a person may take to confirm a call; silence is a no."),
+    ("tools.privileged_in_groups", "Whether privileged tools may be used where others read along."),
     ("tools.timeout", "How long a tool may take, unless it has a limit of its own."),
     ("tools.save", "`attachment_save`."),
     ("tools.save.max_file_bytes", "The largest file that is saved to the workspace."),
@@ -89,12 +91,15 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 79] = [
     ("attachments.retention.items", "How many files."),
     ("attachments.retention.bytes", "How many bytes."),
     ("attachments.retention.days", "For how many days."),
-    ("telegram", "Telegram; not built yet."),
+    ("telegram", "Telegram."),
     ("telegram.token", "The bot's token, as @BotFather gave it; without one there is no Telegram."),
     ("telegram.api_url", "Another Bot API server than Telegram's own."),
     ("telegram.allow_users", "Who may talk to it: ids or @names; `*` for everybody."),
     ("telegram.owners", "Who may approve others and confirm tools: ids or @names."),
-    ("telegram.webhook", "The address to which Telegram sends updates; without one they are asked for."),
+    ("telegram.groups", "The ids of the groups where it answers without being mentioned; `*` for all."),
+    ("telegram.webhook", "The https address to which Telegram sends updates; without one they are asked for."),
+    ("telegram.webhook_listen", "Where these updates arrive on this machine, behind what speaks TLS for it."),
+    ("telegram.local_files", "Where a Bot API server of your own, started with --local, keeps its files."),
     ("discord", "Discord; not built yet."),
     ("discord.token", "The bot's token, as the developer portal gave it; without one there is no Discord."),
     ("discord.api_url", "Another server than Discord's own."),

@@ -11,6 +11,10 @@ use super::reader::Reader;
 pub struct ToolSettings {
     /// The tiers whose calls the person must confirm.
     pub confirm: Vec<SafetyTier>,
+    /// How long a person may take to confirm a call.
+    pub confirm_time: Duration,
+    /// Whether privileged tools may be used in groups.
+    pub privileged_in_groups: bool,
     /// How long a call may take, unless its tool has a limit of its own.
     pub timeout: Duration,
     /// The largest file that `attachment_save` writes.
@@ -52,12 +56,10 @@ pub(super) fn read(reader: &mut Reader<'_>) -> ToolSettings {
         ("privileged", SafetyTier::Privileged),
     ];
     let confirm = reader.choices("tools.confirm", &tiers, &[SafetyTier::Privileged]);
-    // No tool is privileged yet. To accept the others and then not ask would be a promise that isn't kept.
-    if confirm.iter().any(|tier| *tier != SafetyTier::Privileged) {
-        reader.not_built("tools.confirm", "the confirmation of tools that aren't privileged");
-    }
     ToolSettings {
         confirm,
+        confirm_time: reader.duration("tools.confirm_time", Duration::from_secs(10 * 60)),
+        privileged_in_groups: reader.choice("tools.privileged_in_groups", &[("off", false), ("on", true)]),
         timeout: reader.duration("tools.timeout", Duration::from_secs(120)),
         save_max_file_bytes: reader.size("tools.save.max_file_bytes", 50 << 20),
         add: AddLimits {

@@ -1,6 +1,9 @@
 //! The work on one lane: turns and deliveries side by side, until nothing is left to do.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
@@ -11,15 +14,20 @@ use satchel_agent::{
 };
 use satchel_domain::{Ending, Part};
 use satchel_intake::{
-    commands::{self, Command, CommandAnswer},
+    commands::{self, Command, CommandAnswer, Speaking},
+    errands,
+    pairing::Asked,
     prepare::{Fetching, fetch_files, refuse_files},
 };
 use satchel_ports::{
     Lease, LedgerError,
-    ledger::{QueuedTurn, Release},
+    ledger::{QueuedMessage, QueuedTurn, Release},
 };
 use satchel_routing::deliver::{Delivery, Left, Start, deliver};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::Hosting;
@@ -60,8 +68,13 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             rules: hosting.rules,
             stop: laid_down.clone(),
         };
-        let lane =
-            Lane { lease: lease.clone(), channel: Arc::clone(&channel), wake: Arc::clone(&wake), stop: laid_down };
+        let lane = Lane {
+            lease: lease.clone(),
+            channel: Arc::clone(&channel),
+            wake: Arc::clone(&wake),
+            stirred: Arc::default(),
+            stop: laid_down,
+        };
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
@@ -101,8 +114,13 @@ enum Turned {
     Nothing,
     /// The oldest one may not begin before this time has passed.
     NotReady(Duration),
-    /// It was run, and its first part may have been begun; or it was laid down.
-    Ran(Option<Part>),
+    /// It was run, or laid down.
+    Ran {
+        /// Its first part, if that was begun.
+        begun: Option<Part>,
+        /// Whether others may wait behind it.
+        followed: bool,
+    },
 }
 
 /// Runs the lane's turns one after the other and delivers its parts one after the other. The two don't wait for each
@@ -174,15 +192,16 @@ async fn turns_and_deliveries(
             Some(turned) = OptionFuture::from(turning.as_mut()) => {
                 turning = None;
                 next_look = Instant::now() + LOOK;
-                queued = !matches!(turned, Ok(Turned::Nothing));
+                // What comes while nothing is looked for wakes the lane, and the ledger keeps it with work in it.
+                queued = !matches!(turned, Ok(Turned::Nothing | Turned::Ran { followed: false, .. }));
                 match turned {
                     Ok(Turned::Nothing) => Ok(()),
                     Ok(Turned::NotReady(wait)) => {
                         next_look = Instant::now() + wait.min(LOOK);
                         Ok(())
                     }
-                    Ok(Turned::Ran(begun)) => {
-                        look_for_turn = true;
+                    Ok(Turned::Ran { begun, followed }) => {
+                        look_for_turn = followed;
                         match begun {
                             Some(begun) if !crossed => {
                                 delivering = Some(deliver(delivery, lease, Start::Begun(begun)).boxed());
@@ -225,16 +244,23 @@ async fn next_turn(hosting: &Hosting, lane: &Lane) -> Result<Turned, LedgerError
     let ledger = &hosting.services.ledger;
     let Some(turn) = ledger.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
     let wait = turn.ready_at.since(ledger.now());
-    if wait.is_zero() { turn_of(hosting, lane, turn).await.map(Turned::Ran) } else { Ok(Turned::NotReady(wait)) }
+    if !wait.is_zero() {
+        return Ok(Turned::NotReady(wait));
+    }
+    lane.stirred.store(false, Ordering::Relaxed);
+    let followed = turn.followed;
+    let begun = turn_of(hosting, lane, turn).await?;
+    Ok(Turned::Ran { begun, followed: followed || lane.stirred.load(Ordering::Relaxed) })
 }
 
 /// Answers a command at once; everything else is fetched and given to the agent. Returns the first part, if it was begun.
-async fn turn_of(hosting: &Hosting, lane: &Lane, turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
+async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
     let services = &hosting.services;
-    if let Some(command) = command_of(&turn) {
-        let conversation = &lane.lease.conversation;
-        let CommandAnswer { response, history } =
-            commands::answer(&command, services.ledger.as_ref(), conversation).await?;
+    let speaking =
+        Speaking { possible: hosting.speech.as_ref().is_some_and(|speech| speech.speaks()), wanted: turn.voice };
+    // A voice that is there no more is not missed at every reply.
+    turn.voice &= speaking.possible;
+    if let Some(CommandAnswer { response, history, buttons }) = answered(hosting, &turn, speaking).await? {
         let completion = Completion {
             turn: turn.id,
             ending: Ending::Done,
@@ -245,6 +271,7 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, turn: QueuedTurn) -> Result<Opt
             told: Vec::new(),
             reply_to: reply_to(&turn),
             streamed: false,
+            buttons,
         };
         return complete(services, lane, completion).await;
     }
@@ -253,17 +280,20 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, turn: QueuedTurn) -> Result<Opt
         blobs: hosting.blobs.as_ref(),
         ledger: services.ledger.as_ref(),
         lease: &lane.lease,
+        speech: hosting.speech.as_deref(),
         limits: hosting.inbound,
     };
     if turn.crashes >= MOST_CRASHES {
         let turn = refuse_files(fetching, turn, "I was interrupted again and again while taking it").await?;
         return run(services, lane, turn).await;
     }
+    // Nothing waits for a person's word while files come in.
+    let unheard = watch::Sender::default();
     let turn = tokio::select! {
         biased;
         fetched = fetch_files(fetching, turn.clone()) => fetched?,
         () = lane.stop.cancelled() => return Ok(None),
-        stop = stopped(services, lane, &turn) => {
+        stop = stopped(services, lane, &turn, &unheard) => {
             stop?;
             // Read again: some files may be stored by now.
             let Some(turn) = services.ledger.next_turn(&lane.lease).await? else { return Ok(None) };
@@ -273,10 +303,22 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, turn: QueuedTurn) -> Result<Opt
     run(services, lane, turn).await
 }
 
-/// The command that a turn is; a message with files is never one.
-fn command_of(turn: &QueuedTurn) -> Option<Command> {
-    match turn.messages.as_slice() {
-        [only] if only.files.is_empty() => Command::parse(&only.message.text),
-        _ => None,
+/// What Satchel itself says to a turn: the answer to a command, which is never a message with files, or an errand.
+async fn answered(
+    hosting: &Hosting,
+    turn: &QueuedTurn,
+    speaking: Speaking,
+) -> Result<Option<CommandAnswer>, LedgerError> {
+    if let Some(errand) = errands::errand_of(turn) {
+        return Ok(Some(errands::answer(errand)));
     }
+    let [QueuedMessage { message, files, .. }] = turn.messages.as_slice() else { return Ok(None) };
+    let Some(command) = files.is_empty().then(|| Command::parse(&message.text)).flatten() else { return Ok(None) };
+    let asked = Asked {
+        conversation: &message.conversation,
+        group: message.group,
+        sender: &message.sender,
+        access: &hosting.access,
+    };
+    commands::answer(&command, hosting.services.ledger.as_ref(), &asked, speaking).await.map(Some)
 }

@@ -2,6 +2,7 @@
 
 mod chat;
 mod ledger;
+mod people;
 mod stage;
 
 use std::{sync::Arc, time::Duration};

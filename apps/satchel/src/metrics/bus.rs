@@ -14,7 +14,7 @@ use tracing::{Span, field::Empty};
 use super::{Figures, OfChannel, OfPart, OfTurn, one_of};
 
 const ENDINGS: [&str; 5] = ["done", "budget", "cancelled", "model_failed", "crashed"];
-pub(super) const KINDS: [&str; 6] = ["text", "voice", "file", "album", "notice", "withdraw"];
+pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "withdraw"];
 const STATES: [&str; 7] = ["pending", "sending", "waiting", "in_doubt", "sent", "failed", "replaced"];
 
 /// How many turns are followed at once; a message that was injected into another turn leaves one that never ends.
@@ -75,6 +75,8 @@ impl MeasuredBus {
             Event::TextDelta { .. }
             | Event::ToolStarted { .. }
             | Event::ToolFinished { .. }
+            | Event::ToolQuestion { .. }
+            | Event::ToolDecided { .. }
             | Event::ResponseBinary { .. } => {}
         }
     }

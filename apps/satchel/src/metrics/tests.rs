@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, ConversationId, FileReference, Filename, Media, MessageRef,
-    OutgoingResponse, Part, PartContent, PartId, PartState, Sha256, Source, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, ChannelName, ConversationId, FileReference, Filename, InboundMessage, Media, MessageRef,
+    OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256, Source, Timestamp, TurnId, Visibility,
     delivery::SendError,
     part::{FileForm, FileItem},
 };
 use satchel_local::{LocalBus, Script, ScriptedModel};
 use satchel_ports::{
-    Channel, Event, EventBus, FetchError, IncomingFile, LanguageModel, LedgerError, MockChannel, MockLedger,
-    ModelRequest, PartToSend, StoredBlob,
+    Channel, Event, EventBus, FetchError, Inbound, IncomingFile, LanguageModel, LedgerError, MockChannel, MockInbound,
+    MockLedger, ModelRequest, PartToSend, StoredBlob,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -34,6 +34,7 @@ fn turn() -> TurnId {
 fn ledger(age: Option<u64>) -> MockLedger {
     let mut ledger = MockLedger::new();
     ledger.expect_now().returning(|| Timestamp(1_000_000));
+    ledger.expect_unreadable().returning(|| Ok(Vec::new()));
     ledger.expect_outbox().withf(|query| query.under_way && query.limit == Some(1)).returning(move |_| {
         let part = age.map(|age| Part {
             id: PartId(Uuid::nil()),
@@ -249,7 +250,36 @@ async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say
     assert_eq!(age(ledger(None)).await, "0.0");
     let mut broken = MockLedger::new();
     broken.expect_outbox().returning(|_| Err(LedgerError::Full));
+    broken.expect_unreadable().returning(|| Err(LedgerError::Full));
     assert_eq!(age(broken).await, "NaN");
+}
+
+#[tokio::test]
+async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
+    let figures = Figures::new(&["telegram"]);
+    let mut door = MockInbound::new();
+    door.expect_accept().returning(|message| Ok((message.key == "known").then(turn)));
+    let door = MeasuredInbound::new(Arc::new(door), Arc::clone(&figures));
+    for key in ["strange", "known", "strange"] {
+        let sender = Sender::new("7", "Ada");
+        door.accept(InboundMessage::new(conversation("telegram:7"), key.to_owned(), sender)).await.unwrap();
+    }
+    assert_eq!(
+        samples(&figures).await,
+        [r#"satchel_turned_away_total{channel="telegram"} 2"#, "satchel_oldest_part_age_seconds 0.0"]
+    );
+
+    for counted in [3, 2] {
+        let mut ledger = MockLedger::new();
+        ledger.expect_outbox().returning(|_| Ok(Vec::new()));
+        let unreadable = |name, updates| Unreadable { channel: ChannelName::new(name).unwrap(), updates };
+        ledger.expect_unreadable().returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
+        let text = figures.text(&ledger).await;
+        assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");
+        assert!(text.contains("satchel_unreadable_updates{channel=\"other\"} 1\n"), "{text}");
+    }
+    let guide = include_str!("../../../../docs/guide/operating.md");
+    assert!(guide.contains("`satchel_unreadable_updates`"));
 }
 
 #[tokio::test]
@@ -258,6 +288,7 @@ async fn every_metric_is_in_the_guide() {
     let (channel, model) = (|| "web".to_owned(), || "main".to_owned());
     // What has counted nothing yet is not in the text.
     figures.messages.get_or_create(&OfChannel { channel: channel() }).inc();
+    figures.turned_away.get_or_create(&OfChannel { channel: channel() }).inc();
     figures.turns.get_or_create(&OfTurn { channel: channel(), ending: OTHER }).inc();
     figures.parts.get_or_create(&OfPart { channel: channel(), kind: OTHER, state: OTHER }).inc();
     figures.attempts.get_or_create(&OfAttempt { channel: channel(), kind: OTHER, answer: OTHER }).inc();

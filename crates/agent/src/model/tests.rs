@@ -57,6 +57,7 @@ fn services(script: Result<Script, ModelError>) -> Services {
         model: Arc::new(model),
         tools: Toolbox::default(),
         steer: |_| Steering::default(),
+        is_owner: Arc::new(|_, _| false),
         settings: AgentSettings { model_silence: Duration::from_secs(30), ..AgentSettings::default() },
     }
 }
@@ -67,6 +68,7 @@ fn streaming(services: &Services) -> Streaming {
         lease: Lease { conversation, owner: OwnerId(Uuid::nil()), token: 1 },
         channel: Arc::new(MockChannel::new()),
         wake: Arc::new(Notify::new()),
+        stirred: Arc::default(),
         stop: CancellationToken::new(),
     };
     let turn = QueuedTurn {
@@ -78,6 +80,7 @@ fn streaming(services: &Services) -> Streaming {
         stream: None,
         crashes: 0,
         untold: Vec::new(),
+        voice: false,
     };
     Streaming::start(services, &lane, &turn, &tables::web())
 }

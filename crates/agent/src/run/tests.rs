@@ -1,6 +1,8 @@
 //! Whole turns against a scripted model: what is journalled, what the model is told, what the person gets.
 
+mod confirming;
 mod stage;
+mod voice;
 
 use std::time::Duration;
 
@@ -215,11 +217,27 @@ async fn later_messages_reach_the_model_between_two_calls_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_came_while_files_were_fetched_reaches_the_first_request() {
+    // When the turn was read nothing stood behind it.
+    let stage = |files: Vec<InboundFile>| {
+        let mut stage = Stage::with_model(vec![says("Seen.")]);
+        stage.turn.followed = false;
+        stage.turn.messages[0].files = files;
+        stage.arrives_after(Duration::ZERO, waiting(9, "the second page, I mean"));
+        stage
+    };
+    let played = stage(vec![InboundFile::Stored(file(1, "a.txt"))]).play().await;
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
+    let without_files = stage(Vec::new()).play().await;
+    assert!(without_files.completed.steered.is_empty(), "what follows a turn that took no time is the next turn");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_injected_message_survives_a_crash_in_its_place() {
     let mut stage = Stage::with_model(vec![says("Done.")]);
     let steered = Steered {
         id: InboxId(Uuid::from_u128(9)),
-        sender: satchel_domain::Sender { id: "owner".into(), name: "Owner".into() },
+        sender: satchel_domain::Sender::new("owner", "Owner"),
         text: "and that too".into(),
     };
     stage.turn.journal = vec![

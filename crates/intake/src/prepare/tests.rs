@@ -24,13 +24,10 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
             turn: id,
             message: InboundMessage {
                 files: files.clone(),
-                ..InboundMessage::new(
-                    "console:main".parse().unwrap(),
-                    "1".into(),
-                    Sender { id: "owner".into(), name: "Owner".into() },
-                )
+                ..InboundMessage::new("console:main".parse().unwrap(), "1".into(), Sender::new("owner", "Owner"))
             },
             files: files.into_iter().map(InboundFile::Waiting).collect(),
+            heard: std::collections::BTreeMap::new(),
             received_at: Timestamp(0),
         }],
         ready_at: Timestamp(0),
@@ -39,6 +36,7 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
         stream: None,
         crashes: 0,
         untold: Vec::new(),
+        voice: false,
     }
 }
 
@@ -69,7 +67,7 @@ async fn fetch_all(channel: MockChannel, blobs: MockBlobs, files: Vec<FileRefere
     let ledger = ledger();
     let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
     let limits = InboundLimits { file_bytes: 100, files_per_turn: 2, fetch_time: Duration::from_secs(10) };
-    let fetching = Fetching { channel: &channel, blobs: &blobs, ledger: &ledger, lease: &lease, limits };
+    let fetching = Fetching { channel: &channel, blobs: &blobs, ledger: &ledger, lease: &lease, speech: None, limits };
     fetch_files(fetching, turn(files)).await.unwrap().messages.remove(0).files
 }
 

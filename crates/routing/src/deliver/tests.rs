@@ -15,7 +15,8 @@ use satchel_domain::{
     part::{FileForm, FileItem, PreparedVoice},
 };
 use satchel_ports::{
-    Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockLedger, MockSpeech, OwnerId, Spoken, StoredBlob,
+    BlobError, Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockLedger, MockSpeech, OwnerId, SpeechError,
+    Spoken, StoredBlob,
     ledger::{Settled, TurnRecord},
 };
 use tokio_util::sync::CancellationToken;
@@ -94,6 +95,8 @@ struct Stage {
     capabilities: ChannelCapabilities,
     rules: DeliveryRules,
     speech: Option<MockSpeech>,
+    /// Whether the first voice ends in the middle.
+    breaks_off: bool,
     discarded: Option<PartId>,
     stop: CancellationToken,
 }
@@ -112,6 +115,7 @@ impl Stage {
             },
             rules: DeliveryRules::default(),
             speech: None,
+            breaks_off: false,
             discarded: None,
             stop: CancellationToken::new(),
         }
@@ -203,8 +207,15 @@ impl Stage {
             write("look up".into());
             Ok(found.clone().flatten())
         });
+        let write = note(&log);
+        channel.expect_show_activity().returning(move |_, activity| write(format!("show {activity:?}")));
+        let (write, mut breaks_off) = (note(&log), self.breaks_off);
         let mut blobs = MockBlobs::new();
-        blobs.expect_put().returning(|_, _, _| {
+        blobs.expect_put().returning(move |_, _, _| {
+            if std::mem::take(&mut breaks_off) {
+                write("voice breaks off".into());
+                return Err(BlobError::Source(std::io::Error::other("the cable was cut")));
+            }
             Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "audio/ogg".into(), media: Media::default() })
         });
         let mut bus = MockEventBus::new();
@@ -434,6 +445,78 @@ async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
 #[tokio::test(start_paused = true)]
 async fn words_that_cannot_be_spoken_are_written_unless_they_are(#[case] in_text: bool, #[case] expected: &str) {
     assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
+}
+
+/// An engine that gives these answers one after the other, each after some time.
+fn engine(answers: Vec<Result<(), SpeechError>>) -> MockSpeech {
+    let answers = Mutex::new(VecDeque::from(answers));
+    let mut speech = MockSpeech::new();
+    speech.expect_speak().returning(move |_| {
+        let answer = answers.lock().unwrap().pop_front().expect("an answer is left");
+        answer.map(|()| Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
+    });
+    speech
+}
+
+fn speech_error(retryable: bool) -> SpeechError {
+    SpeechError { reason: "the engine is hoarse".into(), retryable }
+}
+
+#[rstest]
+#[case::once(vec![Err(speech_error(true)), Ok(())], true)]
+#[case::twice(vec![Err(speech_error(true)), Err(speech_error(true)), Ok(())], true)]
+#[case::always(vec![Err(speech_error(true)), Err(speech_error(true)), Err(speech_error(true))], false)]
+#[case::for_good(vec![Err(speech_error(false))], false)]
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_fails_is_asked_again_while_that_may_help(
+    #[case] answers: Vec<Result<(), SpeechError>>,
+    #[case] spoken: bool,
+) {
+    let stage = Stage { speech: Some(engine(answers)), ..Stage::of(vec![voice(true)], vec![sent()]) };
+    let (log, _) = stage.play(Start::TakenOver).await;
+    let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
+    match spoken {
+        true => assert_eq!(log, ["save pending", "save sending", "send voice", "settle sent"]),
+        false => {
+            assert_eq!(log, ["settle failed with notice"], "the words stand in the text, so they are not repeated")
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voice_that_breaks_off_is_spoken_anew_and_shown_to_be_in_the_making() {
+    let speech = engine(vec![Ok(()), Ok(())]);
+    let stage = Stage { speech: Some(speech), breaks_off: true, ..Stage::of(vec![voice(true)], vec![sent()]) };
+    let log = stage.log().await;
+    assert_eq!(log, ["voice breaks off", "show Speaking", "save pending", "save sending", "send voice", "settle sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_are_spoken_without_marks_and_written_with_them() {
+    let marked = |words: &str| {
+        let content = PartContent::Voice {
+            words: words.into(),
+            in_text: false,
+            prepared: None,
+            as_file: false,
+            caption: String::new(),
+        };
+        part(1, content)
+    };
+    let mut speech = MockSpeech::new();
+    speech
+        .expect_speak()
+        .withf(|words| words == "Bring bread.")
+        .times(1)
+        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
+    let stage = Stage { speech: Some(speech), ..Stage::of(vec![marked("Bring **bread**")], vec![sent()]) };
+    assert_eq!(stage.log().await.last().map(String::as_str), Some("settle sent"));
+
+    // The mock expects no call: what is too long and stands nowhere else is written, not cut.
+    let too_long = "word ".repeat(900);
+    let stage = Stage { speech: Some(MockSpeech::new()), ..Stage::of(vec![marked(&too_long)], vec![]) };
+    let log = stage.log().await;
+    assert_eq!(log, ["settle replaced by text, text, voice! with notice"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ impl Inbox {
 }
 
 fn person() -> Sender {
-    Sender { id: "1001".to_owned(), name: "Person".to_owned() }
+    Sender::new("1001", "Person")
 }
 
 impl State {

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_domain::{InboundMessage, PartContent, TurnId};
+use satchel_domain::{InboundMessage, PartContent, TurnId, UnreadableUpdate};
 use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, When};
 use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile};
 use tokio_util::sync::CancellationToken;
@@ -27,13 +27,17 @@ struct Taker {
 
 #[async_trait]
 impl Inbound for Taker {
-    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         let refuse = self.refusals_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if refuse.is_ok() {
             return Err(InboundError("the disk is full".into()));
         }
         self.taken.lock().expect("no panic").push(message);
-        Ok(TurnId(Uuid::from_u128(1)))
+        Ok(Some(TurnId(Uuid::from_u128(1))))
+    }
+
+    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+        panic!("the channel reads everything that the platform offers: {update:?}");
     }
 }
 

@@ -12,6 +12,14 @@ pub struct FakeVoice;
 
 #[async_trait]
 impl Speech for FakeVoice {
+    fn speaks(&self) -> bool {
+        true
+    }
+
+    fn hears(&self) -> bool {
+        true
+    }
+
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
         let sound = Bytes::from(format!("OggS {words} {}", Uuid::now_v7()));
         Ok(Spoken { content: stream::iter([Ok(sound)]).boxed(), duration_ms: 1_500, waveform: vec![0, 128, 255] })

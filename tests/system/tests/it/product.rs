@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel::build::{Behaviour, Ports, Satchel, build};
-use satchel_domain::{ChannelCapabilities, ConversationId, InboundMessage, TurnId, capabilities::StreamRule};
+use satchel_domain::{ChannelCapabilities, ConversationId, InboundMessage, TurnId, UnreadableUpdate, capabilities::StreamRule};
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, PlatformRules, Timeouts};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
@@ -53,10 +53,14 @@ struct Taken {
 
 #[async_trait]
 impl Inbound for Taken {
-    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         let turn = self.inner.accept(message).await?;
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner).push(turn);
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).extend(turn);
         Ok(turn)
+    }
+
+    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+        self.inner.keep_unreadable(update).await
     }
 }
 

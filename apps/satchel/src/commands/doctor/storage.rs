@@ -10,6 +10,7 @@ use std::{
 use rustix::fs::{Access, access, statvfs};
 use satchel_domain::size::human;
 use satchel_ledger::{Inspection, OpenError, inspect};
+use satchel_ports::ledger::Unreadable;
 use tokio::time::timeout;
 
 use super::Finding;
@@ -64,16 +65,28 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
             findings.push(damaged(format!("{path} is damaged: {}", damage.join("; "))));
             return Some(processes);
         }
-        Ok(Ok(Some(Inspection { version, known, bytes, processes, .. }))) => {
+        Ok(Ok(Some(Inspection { version, known, bytes, processes, unreadable, .. }))) => {
             let schema = match version < known {
                 true => format!("schema version {version}, brought to {known} at the next start"),
                 false => format!("schema version {version}"),
             };
             findings.push(Finding::ok(CHECK, format!("{path} is well: {}, {schema}", human(bytes))));
+            findings.extend(unreadable.into_iter().map(unread));
             return Some(processes);
         }
     }
     None
+}
+
+/// What people did that nobody here could read: most often something that the platform has learnt since.
+fn unread(Unreadable { channel, updates }: Unreadable) -> Finding {
+    let found = match updates {
+        1 => format!("1 update of {channel} could not be read and is kept"),
+        updates => format!("{updates} updates of {channel} could not be read and are kept"),
+    };
+    let advice = "update Satchel if there is a newer one; what each of them is stands in the table \
+                  `unreadable_updates` of satchel.db";
+    Finding::warning("updates", found, advice)
 }
 
 fn damaged(found: String) -> Finding {

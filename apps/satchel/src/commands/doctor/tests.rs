@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use satchel_domain::{ChannelName, UnreadableUpdate};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ports::Ledger;
+
 use super::*;
 use crate::config::{Sources, load_text};
 
@@ -62,5 +66,41 @@ async fn a_key_that_would_be_sent_unencrypted_is_warned_of() {
         "model: offline\nmetrics: { listen: '127.0.0.1:9187' }\n".to_owned(),
     ] {
         assert_eq!(warned(&yaml).await, [], "{yaml}");
+    }
+}
+
+#[test]
+fn a_bot_that_nobody_owns_and_an_owner_who_is_but_a_name_are_warned_of() {
+    let found = |section: &str| {
+        let yaml = format!("telegram: {{ {section} }}\n");
+        let sources = Sources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
+        let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
+        people::people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
+    };
+    assert!(found("token: '1:a'")[0].starts_with("nobody owns it and `telegram.allow_users` names nobody"));
+    assert!(found("token: '1:a', allow_users: ['*']")[0].contains("strangers can't be let in from a chat"));
+    assert!(found("token: '1:a', owners: [12, '@ada']")[0].contains("the owner @ada is known by name"));
+    assert_eq!(found("token: '1:a', owners: [12]"), [] as [&str; 0]);
+    assert_eq!(found("owners: ['@ada']"), [] as [&str; 0], "there is no bot");
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let yaml = format!("storage: {{ data_dir: '{}' }}\n", directory.path().display());
+    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
+    let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+    for (key, expected) in [
+        ("1", "1 update of telegram could not be read and is kept"),
+        ("2", "2 updates of telegram could not be read and are kept"),
+    ] {
+        let channel = ChannelName::new("telegram").unwrap();
+        let (raw, reason) = (serde_json::json!({}), "new".to_owned());
+        ledger.keep_unreadable(&UnreadableUpdate { channel, key: key.to_owned(), raw, reason }).await.unwrap();
+        let mut findings = Vec::new();
+        storage::database(loaded.config(), &mut findings).await;
+        let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == Level::Warning).collect();
+        assert_eq!(warnings.iter().map(|finding| finding.found.as_str()).collect::<Vec<_>>(), [expected]);
     }
 }

@@ -8,13 +8,14 @@ use std::sync::{
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId,
+    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
     LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
-    TurnsQuery,
+    TurnsQuery, Unreadable,
+    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use uuid::Uuid;
 
@@ -87,6 +88,14 @@ macro_rules! troubled {
 
 troubled! {
     fn receive(message: &InboundMessage, claim: Claim) -> Received;
+    fn keep_unreadable(update: &UnreadableUpdate) -> bool;
+    fn unreadable() -> Vec<Unreadable>;
+    fn introduce(stranger: &Stranger, rules: &PairingRules) -> Option<Pairing>;
+    fn judge_pairing(verdict: &Verdict, rules: &PairingRules) -> Judged;
+    fn pairings() -> Vec<Pairing>;
+    fn is_let_in(channel: &ChannelName, id: &str) -> bool;
+    fn people() -> Vec<Person>;
+    fn revoke(channel: &ChannelName, id: &str) -> bool;
     fn take_lane(channels: &[ChannelName]) -> Option<Lease>;
     fn renew(leases: &[Lease]) -> Vec<Lease>;
     fn release(lease: &Lease, release: Release) -> bool;
@@ -94,6 +103,8 @@ troubled! {
     fn waiting_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
     fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
     fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
+    fn record_heard(lease: &Lease, message: InboxId, index: u32, heard: &Heard) -> ();
+    fn set_voice(conversation: &ConversationId, on: bool) -> ();
     fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
     fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome) -> ToolOutcome;
     fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;

@@ -10,7 +10,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
 };
 use satchel_files::DirectoryBlobs;
-use satchel_intake::{Reception, prepare::InboundLimits, steering::steering};
+use satchel_intake::{Reception, access::Access, prepare::InboundLimits, steering::steering};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
@@ -39,7 +39,7 @@ pub(super) fn place(name: &str) -> ConversationId {
 pub(super) fn message(place: &ConversationId, key: &str, text: &str) -> InboundMessage {
     InboundMessage {
         text: text.into(),
-        ..InboundMessage::new(place.clone(), format!("{place}/{key}"), Sender { id: "7".into(), name: "Ada".into() })
+        ..InboundMessage::new(place.clone(), format!("{place}/{key}"), Sender::new("7", "Ada"))
     }
 }
 
@@ -128,6 +128,7 @@ pub(super) struct Stage {
     pub(super) hanging: watch::Sender<u32>,
     pub(super) bus: Arc<dyn EventBus>,
     pub(super) look: Duration,
+    pub(super) access: Arc<Access>,
 }
 
 impl Stage {
@@ -144,6 +145,7 @@ impl Stage {
             hanging: watch::Sender::new(0),
             bus: Arc::new(LocalBus::new()),
             look: Duration::from_millis(100),
+            access: Arc::default(),
         }
     }
 
@@ -163,6 +165,7 @@ impl Stage {
             model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
             tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
             steer: steering,
+            is_owner: Arc::new(|_, _| false),
             settings: AgentSettings::default(),
         };
         let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;
@@ -173,9 +176,11 @@ impl Stage {
             channels: HashMap::from([(chat.name(), chat)]),
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
             inbound: InboundLimits::default(),
+            access: Arc::clone(&self.access),
         };
         let (claim, claimed) = mpsc::channel(64);
-        let inbound = Reception::new(Arc::clone(&ledger) as Arc<dyn Ledger>, Arc::clone(&self.bus), claim);
+        let access = Arc::clone(&self.access);
+        let inbound = Reception::new(Arc::clone(&ledger) as Arc<dyn Ledger>, Arc::clone(&self.bus), claim, access);
         let mut lanes = Lanes::new(hosting, claimed);
         lanes.timing.look = self.look;
         timing(&mut lanes.timing);

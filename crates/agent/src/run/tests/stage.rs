@@ -11,14 +11,14 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, Sender, Sha256, Source, Timestamp,
-    ToolOutcome, TurnId, Visibility,
+    Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, MessageRef, PartContent, Sender,
+    Sha256, Source, Timestamp, ToolOutcome, TurnId, Visibility,
 };
 use satchel_ports::{
     Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
     ModelRequest, OwnerId, SafetyTier, Tool, ToolError, ToolSpec,
     language_model::ModelCall,
-    ledger::{CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, Steered, Steering},
+    ledger::{CompletedTurn, Decision, JournalEntry, QueuedMessage, QueuedTurn, Steered, Steering},
 };
 use satchel_routing::tables;
 use serde_json::{Value, json};
@@ -92,13 +92,10 @@ pub(super) fn waiting(id: u128, text: &str) -> QueuedMessage {
         turn: TurnId(Uuid::from_u128(id)),
         message: InboundMessage {
             text: text.into(),
-            ..InboundMessage::new(
-                "console:main".parse().unwrap(),
-                id.to_string(),
-                Sender { id: "owner".into(), name: "Owner".into() },
-            )
+            ..InboundMessage::new("console:main".parse().unwrap(), id.to_string(), Sender::new("owner", "Owner"))
         },
         files: Vec::new(),
+        heard: std::collections::BTreeMap::new(),
         received_at: Timestamp(0),
     }
 }
@@ -120,7 +117,12 @@ fn steer(waiting: &[QueuedMessage]) -> Steering {
         sender: queued.message.sender.clone(),
         text: queued.message.text.clone(),
     });
-    Steering { stop, inject: inject.collect() }
+    let decisions = waiting.iter().filter_map(|queued| {
+        let (verb, code) = queued.message.text.split_once(' ')?;
+        let allow = ["/refuse", "/allow"].iter().position(|known| *known == verb)? == 1;
+        Some(Decision { id: queued.id, sender: queued.message.sender.clone(), code: code.to_owned(), allow })
+    });
+    Steering { stop, inject: inject.collect(), decisions: decisions.collect() }
 }
 
 #[derive(Clone, Default)]
@@ -170,6 +172,7 @@ impl Stage {
             stream: None,
             crashes: 0,
             untold: Vec::new(),
+            voice: false,
         };
         Self { turn, tools: Vec::new(), silent: false, model, arrivals: Vec::new() }
     }
@@ -182,6 +185,11 @@ impl Stage {
         self.arrivals.push((after, message));
     }
 
+    /// The model's only answer.
+    pub(super) fn answers_next(&mut self, script: Script) {
+        self.model = vec![script];
+    }
+
     pub(super) async fn play(self) -> Played {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let journal: Arc<Mutex<Vec<JournalEntry>>> = Arc::default();
@@ -191,6 +199,7 @@ impl Stage {
 
         let mut ledger = MockLedger::new();
         ledger.expect_now().returning(|| Timestamp(0));
+        ledger.expect_new_id().returning(Uuid::nil);
         ledger.expect_history().returning(|_, _| Ok(Vec::new()));
         let arrivals = self.arrivals;
         ledger.expect_waiting_behind().returning(move |_, _| {
@@ -233,6 +242,19 @@ impl Stage {
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| ChannelName::new("console").unwrap());
         channel.expect_capabilities().returning(|_| tables::console());
+        channel.expect_show_activity().returning(|_, _| ());
+        let lines = Arc::clone(&log);
+        channel.expect_send().returning(move |part| {
+            let PartContent::Question { text, buttons } = &part.content else { panic!("only questions are sent") };
+            lines.lock().unwrap().push(format!("ask {} {}", text.lines().next().unwrap(), buttons[0].command));
+            Ok(vec![MessageRef("q".into())])
+        });
+        let lines = Arc::clone(&log);
+        channel.expect_edit().returning(move |message, part| {
+            let PartContent::Text { text, .. } = &part.content else { panic!("a question ends as a text") };
+            lines.lock().unwrap().push(format!("edit {message}: {text}"));
+            Ok(vec![message.clone()])
+        });
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
 
@@ -242,12 +264,14 @@ impl Stage {
             model: Arc::new(model),
             tools: Toolbox::new(self.tools),
             steer,
+            is_owner: Arc::new(|_, sender| sender.id == "boss"),
             settings: AgentSettings::default(),
         };
         let lane = Lane {
             lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
+            stirred: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
         crate::run(&services, &lane, self.turn).await.unwrap();

@@ -227,6 +227,7 @@ impl Stage {
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
             steer: |_| Steering::default(),
+            is_owner: Arc::new(|_, _| false),
             settings: AgentSettings::default(),
         };
         let platform = Platform {
@@ -240,6 +241,7 @@ impl Stage {
             lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
             channel: Arc::new(platform),
             wake: Arc::new(Notify::new()),
+            stirred: Arc::default(),
             stop: CancellationToken::new(),
         };
         let turn = QueuedTurn {
@@ -251,6 +253,7 @@ impl Stage {
             stream: self.earlier,
             crashes: 0,
             untold: Vec::new(),
+            voice: false,
         };
         let streaming = Streaming::start(&services, &lane, &turn, &self.capabilities);
         Scene { streaming: Some(streaming), written: String::new(), message: 0, log, events }

@@ -102,7 +102,7 @@ async fn talk(
             ..InboundMessage::new(
                 conversation.clone(),
                 key,
-                Sender { id: "1001".to_owned(), name: "Person".to_owned() },
+                Sender::new("1001", "Person"),
             )
         };
         inbound.accept(message).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId, UnreadableUpdate,
     delivery::SendError,
 };
 use satchel_fakes::FakeChannel;
@@ -67,8 +67,13 @@ impl WrappedInbound {
 
 #[async_trait]
 impl Inbound for WrappedInbound {
-    async fn accept(&self, message: InboundMessage) -> Result<TurnId, InboundError> {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         let wrapped = &self.0;
         between!(wrapped, "inbound.accept", wrapped.inner.accept(message))
+    }
+
+    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+        let wrapped = &self.0;
+        between!(wrapped, "inbound.keep_unreadable", wrapped.inner.keep_unreadable(update))
     }
 }

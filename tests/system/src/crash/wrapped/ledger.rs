@@ -5,13 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId,
+    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
     LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
-    TurnsQuery,
+    TurnsQuery, Unreadable,
+    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use uuid::Uuid;
 
@@ -29,6 +30,38 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
 
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
         between!(self, "ledger.receive", self.inner.receive(message, claim))
+    }
+
+    async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError> {
+        between!(self, "ledger.keep_unreadable", self.inner.keep_unreadable(update))
+    }
+
+    async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
+        between!(self, "ledger.unreadable", self.inner.unreadable())
+    }
+
+    async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {
+        between!(self, "ledger.introduce", self.inner.introduce(stranger, rules))
+    }
+
+    async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError> {
+        between!(self, "ledger.judge_pairing", self.inner.judge_pairing(verdict, rules))
+    }
+
+    async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
+        between!(self, "ledger.pairings", self.inner.pairings())
+    }
+
+    async fn is_let_in(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        between!(self, "ledger.is_let_in", self.inner.is_let_in(channel, id))
+    }
+
+    async fn people(&self) -> Result<Vec<Person>, LedgerError> {
+        between!(self, "ledger.people", self.inner.people())
+    }
+
+    async fn revoke(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        between!(self, "ledger.revoke", self.inner.revoke(channel, id))
     }
 
     async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
@@ -69,6 +102,20 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         refused: &RefusedFile,
     ) -> Result<(), LedgerError> {
         between!(self, "ledger.refuse_file", self.inner.refuse_file(lease, message, index, refused))
+    }
+
+    async fn record_heard(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        heard: &Heard,
+    ) -> Result<(), LedgerError> {
+        between!(self, "ledger.record_heard", self.inner.record_heard(lease, message, index, heard))
+    }
+
+    async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
+        between!(self, "ledger.set_voice", self.inner.set_voice(conversation, on))
     }
 
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {

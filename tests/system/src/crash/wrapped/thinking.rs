@@ -37,6 +37,14 @@ impl LanguageModel for Wrapped<ScriptedModel> {
 
 #[async_trait]
 impl Speech for Wrapped<FakeVoice> {
+    fn speaks(&self) -> bool {
+        self.inner.speaks()
+    }
+
+    fn hears(&self) -> bool {
+        self.inner.hears()
+    }
+
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
         between!(self, "speech.speak", self.inner.speak(words))
     }

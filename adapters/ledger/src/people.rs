@@ -1,0 +1,272 @@
+//! Who may talk: people who were let in, the codes by which they are, and the wrong codes that were said.
+
+use satchel_domain::{ChannelName, Errand, InboundMessage, PairingCode, Sender, Timestamp};
+use satchel_ports::ledger::{
+    Claim,
+    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+};
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::{
+    batch::Batch,
+    error::{Error, Result},
+    process::Process,
+    receive, rows,
+    session::Session,
+};
+
+/// The sender of what Satchel itself has to say.
+const SATCHEL: &str = "satchel";
+
+#[derive(sqlx::FromRow)]
+struct PairingRow {
+    code: String,
+    person: Json<Sender>,
+    conversation: String,
+    state: String,
+    issued_at: i64,
+    expires_at: i64,
+}
+
+impl PairingRow {
+    fn code(&self) -> Result<PairingCode> {
+        self.code.parse().map_err(|_| Error::Row { what: "pairing code" })
+    }
+
+    fn pairing(self) -> Result<Pairing> {
+        Ok(Pairing {
+            code: self.code()?,
+            person: self.person.0,
+            conversation: rows::conversation(&self.conversation)?,
+            issued_at: Timestamp(self.issued_at),
+            expires_at: Timestamp(self.expires_at),
+        })
+    }
+}
+
+/// What a stranger gets for whom no code must be made: the one that they have, or none. `None` when one must be made.
+pub(crate) async fn known(
+    session: &mut Session<'_>,
+    process: &Process,
+    stranger: &Stranger,
+    rules: &PairingRules,
+) -> Result<Option<Option<Pairing>>> {
+    let now = process.now();
+    let channel = stranger.conversation.channel().as_str();
+    let mut batch = Batch::default();
+    let code = batch
+        .add(
+            "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+             WHERE channel = $1 AND id = $2 \
+               AND (state = 'open' AND expires_at > $3 OR state = 'refused' AND issued_at > $4) \
+             ORDER BY state = 'refused' DESC LIMIT 1",
+        )
+        .bind(channel)
+        .bind(&stranger.person.id)
+        .bind(now.0)
+        .bind(before(now, rules.refused_for))
+        .id();
+    let open = batch
+        .add("SELECT COUNT(*) FROM pairings WHERE channel = $1 AND state = 'open' AND expires_at > $2")
+        .bind(channel)
+        .bind(now.0)
+        .id();
+    let answers = session.run(batch).await?;
+    match answers.first::<PairingRow>(code)? {
+        Some(row) if row.state == "refused" => return Ok(Some(None)),
+        Some(row) => return row.pairing().map(|pairing| Some(Some(pairing))),
+        None => {}
+    }
+    let open = answers.first::<(i64,)>(open)?.map_or(0, |(open,)| open);
+    Ok((open >= i64::from(rules.open)).then_some(None))
+}
+
+/// Finds or makes the code of somebody unknown; `None` when they get none.
+pub(crate) async fn introduce(
+    session: &mut Session<'_>,
+    process: &Process,
+    stranger: &Stranger,
+    rules: &PairingRules,
+) -> Result<Option<Pairing>> {
+    if let Some(known) = known(session, process, stranger, rules).await? {
+        return Ok(known);
+    }
+    let now = process.now();
+    let pairing = Pairing {
+        // All bits of its lower half but the topmost two are random.
+        code: PairingCode::of_random(Uuid::new_v4().as_u64_pair().1),
+        person: stranger.person.clone(),
+        conversation: stranger.conversation.clone(),
+        issued_at: now,
+        expires_at: now.plus(rules.lives),
+    };
+    let mut batch = Batch::default();
+    batch.add("DELETE FROM pairings WHERE expires_at <= $1").bind(before(now, rules.refused_for.max(rules.lives)));
+    batch
+        .add(
+            "INSERT INTO pairings (code, channel, id, person, conversation, state, issued_at, expires_at) \
+             VALUES ($1, $2, $3, $4, $5, 'open', $6, $7)",
+        )
+        .bind(pairing.code.to_string())
+        .bind(pairing.conversation.channel().as_str())
+        .bind(&pairing.person.id)
+        .bind(Json(&pairing.person))
+        .bind(pairing.conversation.to_string())
+        .bind(pairing.issued_at.0)
+        .bind(pairing.expires_at.0);
+    session.run(batch).await?;
+    Ok(Some(pairing))
+}
+
+/// Lets the person of a code in, or refuses them.
+pub(crate) async fn judge(
+    session: &mut Session<'_>,
+    process: &Process,
+    verdict: &Verdict,
+    rules: &PairingRules,
+) -> Result<Judged> {
+    let now = process.now();
+    let (tries, until) = wrong_codes(session, &verdict.by, now).await?;
+    if tries >= rules.tries {
+        return Ok(Judged::Locked { until });
+    }
+    let Some(row) = find(session, verdict).await? else {
+        return wrong(session, verdict, rules, tries + 1, now).await;
+    };
+    match row.state.as_str() {
+        "open" if row.expires_at <= now.0 => return Ok(Judged::Expired),
+        "open" => {}
+        state => return Ok(Judged::Used { let_in: state == "let_in", person: row.person.0 }),
+    }
+    let pairing = row.pairing()?;
+    sqlx::query("UPDATE pairings SET state = $2 WHERE code = $1")
+        .bind(pairing.code.to_string())
+        .bind(if verdict.let_in { "let_in" } else { "refused" })
+        .execute(session.connection().await?)
+        .await?;
+    if !verdict.let_in {
+        return Ok(Judged::Refused(pairing));
+    }
+    sqlx::query(
+        "INSERT INTO people (channel, id, person, let_in_at, let_in_by) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (channel, id) DO UPDATE SET person = $3, let_in_at = $4, let_in_by = $5",
+    )
+    .bind(pairing.conversation.channel().as_str())
+    .bind(&pairing.person.id)
+    .bind(Json(&pairing.person))
+    .bind(now.0)
+    .bind(&verdict.by)
+    .execute(session.connection().await?)
+    .await?;
+    let welcome = InboundMessage {
+        errand: Some(Errand::Welcome),
+        ..InboundMessage::new(
+            pairing.conversation.clone(),
+            format!("{SATCHEL}:welcome:{}", pairing.code),
+            Sender::new(SATCHEL, "Satchel"),
+        )
+    };
+    receive::receive(session, process, &welcome, Claim::Leave).await?;
+    Ok(Judged::LetIn(pairing))
+}
+
+/// The code that is meant. All codes are compared, each in the same time whatever was said.
+async fn find(session: &mut Session<'_>, verdict: &Verdict) -> Result<Option<PairingRow>> {
+    let rows: Vec<PairingRow> = sqlx::query_as(
+        "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE $1 IS NULL OR channel = $1",
+    )
+    .bind(verdict.of.as_ref().map(ChannelName::as_str))
+    .fetch_all(session.connection().await?)
+    .await?;
+    let mut found = None;
+    for row in rows {
+        if row.code()?.is(&verdict.code) {
+            found = Some(row);
+        }
+    }
+    Ok(found)
+}
+
+/// How many wrong codes somebody said not long ago, and when they are forgotten.
+async fn wrong_codes(session: &mut Session<'_>, by: &str, now: Timestamp) -> Result<(u32, Timestamp)> {
+    let row: Option<(i64, i64)> =
+        sqlx::query_as("SELECT tries, until FROM wrong_codes WHERE said_by = $1 AND until > $2")
+            .bind(by)
+            .bind(now.0)
+            .fetch_optional(session.connection().await?)
+            .await?;
+    match row {
+        None => Ok((0, now)),
+        Some((tries, until)) => Ok((rows::number(tries, "number of tries")?, Timestamp(until))),
+    }
+}
+
+async fn wrong(
+    session: &mut Session<'_>,
+    verdict: &Verdict,
+    rules: &PairingRules,
+    tries: u32,
+    now: Timestamp,
+) -> Result<Judged> {
+    sqlx::query("DELETE FROM wrong_codes WHERE until <= $1").bind(now.0).execute(session.connection().await?).await?;
+    let until = now.plus(rules.lives);
+    sqlx::query(
+        "INSERT INTO wrong_codes (said_by, tries, until) VALUES ($1, $2, $3) \
+         ON CONFLICT (said_by) DO UPDATE SET tries = $2, until = $3",
+    )
+    .bind(&verdict.by)
+    .bind(i64::from(tries))
+    .bind(until.0)
+    .execute(session.connection().await?)
+    .await?;
+    Ok(Judged::Unknown { tries_left: rules.tries.saturating_sub(tries) })
+}
+
+/// Reads the codes that can still be used, the oldest first.
+pub(crate) async fn pairings(session: &mut Session<'_>, process: &Process) -> Result<Vec<Pairing>> {
+    let rows: Vec<PairingRow> = sqlx::query_as(
+        "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
+         WHERE state = 'open' AND expires_at > $1 ORDER BY issued_at, code",
+    )
+    .bind(process.now().0)
+    .fetch_all(session.connection().await?)
+    .await?;
+    rows.into_iter().map(PairingRow::pairing).collect()
+}
+
+pub(crate) async fn is_let_in(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
+    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM people WHERE channel = $1 AND id = $2)")
+        .bind(channel.as_str())
+        .bind(id)
+        .fetch_one(session.connection().await?)
+        .await?;
+    Ok(found)
+}
+
+/// Reads who was let in, by channel.
+pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
+    let rows: Vec<(String, Json<Sender>, i64, String)> =
+        sqlx::query_as("SELECT channel, person, let_in_at, let_in_by FROM people ORDER BY channel, let_in_at, id")
+            .fetch_all(session.connection().await?)
+            .await?;
+    let person = |(channel, person, let_in_at, let_in_by): (String, Json<Sender>, i64, String)| {
+        Ok(Person { channel: rows::channel(channel)?, person: person.0, let_in_at: Timestamp(let_in_at), let_in_by })
+    };
+    rows.into_iter().map(person).collect()
+}
+
+/// Takes back that somebody was let in; `false` when nobody was by that id.
+pub(crate) async fn revoke(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
+    let gone = sqlx::query("DELETE FROM people WHERE channel = $1 AND id = $2")
+        .bind(channel.as_str())
+        .bind(id)
+        .execute(session.connection().await?)
+        .await?;
+    Ok(gone.rows_affected() > 0)
+}
+
+fn before(now: Timestamp, by: std::time::Duration) -> i64 {
+    now.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,35 @@
+//! Updates that a channel's adapter could not read: kept as they came, and counted.
+
+use satchel_domain::UnreadableUpdate;
+use satchel_ports::ledger::Unreadable;
+use sqlx::types::Json;
+
+use crate::{error::Result, process::Process, rows, session::Session};
+
+/// Keeps an update; `false` when its key was known already.
+pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UnreadableUpdate) -> Result<bool> {
+    let kept = sqlx::query(
+        "INSERT INTO unreadable_updates (channel, key, raw, reason, received_at) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (channel, key) DO NOTHING",
+    )
+    .bind(update.channel.as_str())
+    .bind(&update.key)
+    .bind(Json(&update.raw))
+    .bind(&update.reason)
+    .bind(process.now().0)
+    .execute(session.connection().await?)
+    .await?;
+    Ok(kept.rows_affected() > 0)
+}
+
+/// Counts them by channel.
+pub(crate) async fn counts(session: &mut Session<'_>) -> Result<Vec<Unreadable>> {
+    let rows: Vec<(String, i64)> =
+        sqlx::query_as("SELECT channel, COUNT(*) FROM unreadable_updates GROUP BY channel ORDER BY channel")
+            .fetch_all(session.connection().await?)
+            .await?;
+    let count = |(channel, updates): (String, i64)| {
+        Ok(Unreadable { channel: rows::channel(channel)?, updates: rows::number(updates, "number of updates")? })
+    };
+    rows.into_iter().map(count).collect()
+}

@@ -1,0 +1,106 @@
+//! A recording in a file of its own while a program listens to it, and no longer.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use futures::StreamExt;
+use satchel_ports::{ByteStream, SpeechError};
+use tokio::io::AsyncWriteExt;
+use uuid::Uuid;
+
+use crate::{decode, wav::WavReader};
+
+/// After this time a file is one that a killed process has left behind.
+const LEFT_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A file that is gone when this is.
+pub(crate) struct RecordingFile(PathBuf);
+
+impl RecordingFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for RecordingFile {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes a recording into a file of its own, with an extension by which programs tell what it is.
+pub(crate) async fn write(
+    directory: &Path,
+    mut content: ByteStream,
+    extension: &str,
+    largest: u64,
+) -> Result<RecordingFile, SpeechError> {
+    let failed = |error: io::Error| SpeechError {
+        reason: format!("the recording can't be written to a file: {error}"),
+        retryable: true,
+    };
+    let path = directory.join(format!("{}.{extension}", Uuid::now_v7()));
+    let made = directory.to_owned();
+    tokio::task::spawn_blocking(move || make(&made)).await.map_err(io::Error::other).and_then(|made| made).map_err(failed)?;
+    let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;
+    let recording = RecordingFile(path);
+    let mut bytes = 0;
+    while let Some(piece) = content.next().await {
+        let piece = piece.map_err(|error| SpeechError {
+            reason: format!("the recording can't be read: {error}"),
+            retryable: true,
+        })?;
+        bytes += piece.len() as u64;
+        if bytes > largest {
+            return Err(SpeechError { reason: "the recording is longer than it says".to_owned(), retryable: false });
+        }
+        file.write_all(&piece).await.map_err(failed)?;
+    }
+    file.flush().await.map_err(failed)?;
+    Ok(recording)
+}
+
+/// The recording as WAV: itself, if it is WAV.
+pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Result<Option<RecordingFile>, SpeechError> {
+    let (from, to) = (recording.path().to_owned(), directory.join(format!("{}.wav", Uuid::now_v7())));
+    let converted = tokio::task::spawn_blocking(move || {
+        let mut head = [0; 4];
+        io::Read::read_exact(&mut std::fs::File::open(&from)?, &mut head)?;
+        if WavReader::is_wav(&head) {
+            return Ok(None);
+        }
+        // Made first, so that it goes whatever happens.
+        let wav = RecordingFile(to);
+        decode::to_wav(&from, wav.path())?;
+        Ok::<_, opus_pure::Error>(Some(wav))
+    });
+    converted.await.map_err(io::Error::other).map_err(opus_pure::Error::Io).and_then(|converted| converted).map_err(|error| {
+        let (why, retryable) = match error {
+            opus_pure::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                let for_good = error.kind() == io::ErrorKind::InvalidData;
+                (error.to_string(), !for_good)
+            }
+            _ => ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false),
+        };
+        SpeechError { reason: format!("the recording can't be made into WAV: {why}"), retryable }
+    })
+}
+
+/// Makes the directory, for nobody else to look into, and clears it of what killed processes have left behind.
+fn make(directory: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)?;
+    for entry in std::fs::read_dir(directory)?.flatten() {
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|at| SystemTime::now().duration_since(at));
+        if matches!(age, Ok(Ok(age)) if age > LEFT_BEHIND) {
+            let _gone = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}

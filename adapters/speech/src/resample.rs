@@ -1,0 +1,181 @@
+//! Brings sound of any rate to 48 kHz as it comes, by a windowed sinc: no aliases, no drift, a few kilobytes of memory.
+
+use std::f64::consts::PI;
+
+/// What comes out.
+pub(crate) const RATE: u32 = 48_000;
+
+/// How many zero crossings of the sinc are counted on each side.
+const CROSSINGS: f64 = 16.0;
+
+/// How much of the band below the lower of the two Nyquist frequencies is kept; the filter falls off in the rest.
+const KEPT: f64 = 0.94;
+
+/// How many points of the filter stand for the time between two incoming samples; between them it is a straight line.
+const POINTS: usize = 512;
+
+/// Brings sound to 48 kHz.
+#[derive(Debug)]
+pub(crate) struct Resampler {
+    rate: u64,
+    /// Half of the filter, from its middle outwards.
+    filter: Vec<f32>,
+    /// How many incoming samples the filter reaches to each side.
+    reach: usize,
+    /// The incoming samples that are still needed, behind silence for what was before the first.
+    window: Vec<f32>,
+    /// How many incoming samples have left the window.
+    gone: u64,
+    came: u64,
+    made: u64,
+}
+
+impl Resampler {
+    /// For sound of this rate.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "the filter is short")]
+    pub(crate) fn new(rate: u32) -> Self {
+        let band = (f64::from(RATE) / f64::from(rate)).min(1.0) * KEPT;
+        let reach = (CROSSINGS / band).ceil() as usize;
+        let point = |at: usize| {
+            let x = at as f64 / POINTS as f64;
+            let sinc = if at == 0 { 1.0 } else { (PI * band * x).sin() / (PI * band * x) };
+            let t = x / reach as f64;
+            // Blackman's window: what it lets through of what it shouldn't is 74 dB down.
+            let window = 0.42 + 0.5 * (PI * t).cos() + 0.08 * (2.0 * PI * t).cos();
+            (band * sinc * window) as f32
+        };
+        let mut filter: Vec<f32> = (0..reach * POINTS).map(point).collect();
+        filter.extend([0.0, 0.0]);
+        Self { rate: u64::from(rate), filter, reach, window: vec![0.0; reach], gone: 0, came: 0, made: 0 }
+    }
+
+    /// Takes samples and adds those that come of them.
+    pub(crate) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
+        self.came += samples.len() as u64;
+        if self.rate == u64::from(RATE) {
+            out.extend_from_slice(samples);
+            return;
+        }
+        self.window.extend_from_slice(samples);
+        self.make(out);
+    }
+
+    /// Adds what is still to come of the last samples.
+    pub(crate) fn finish(mut self, out: &mut Vec<f32>) {
+        if self.rate == u64::from(RATE) {
+            return;
+        }
+        self.window.resize(self.window.len() + self.reach + 1, 0.0);
+        let wanted = usize::try_from((self.came * u64::from(RATE)).div_ceil(self.rate) - self.made).unwrap_or(usize::MAX);
+        let before = out.len();
+        self.make(out);
+        out.truncate(before.saturating_add(wanted));
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "what is left of a division by 48000 is small")]
+    fn make(&mut self, out: &mut Vec<f32>) {
+        loop {
+            // The place of the next outgoing sample among the incoming ones, without rounding: it never drifts.
+            let (whole, part) = (self.made * self.rate / u64::from(RATE), self.made * self.rate % u64::from(RATE));
+            // The window begins `reach` samples before the first one that is still there.
+            let first = usize::try_from(whole - self.gone).expect("what is needed has not left the window") + 1;
+            let last = first + 2 * self.reach - 1;
+            if last >= self.window.len() {
+                let unneeded = (first - 1).min(self.window.len());
+                self.window.drain(..unneeded);
+                self.gone += unneeded as u64;
+                return;
+            }
+            let part = part as f32 / RATE as f32;
+            let middle = first + self.reach - 1;
+            let mut sum = 0.0;
+            for (at, sample) in self.window[first..=last].iter().enumerate() {
+                let at = at + first;
+                let distance = if at <= middle { (middle - at) as f32 + part } else { (at - middle) as f32 - part };
+                sum += sample * self.weight(distance);
+            }
+            out.push(sum);
+            self.made += 1;
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place within the filter")]
+    fn weight(&self, distance: f32) -> f32 {
+        let place = distance * POINTS as f32;
+        let at = (place as usize).min(self.filter.len() - 2);
+        let between = place - at as f32;
+        self.filter[at] + (self.filter[at + 1] - self.filter[at]) * between.clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a short tone")]
+    fn tone(hertz: f64, rate: u32, samples: usize) -> Vec<f32> {
+        (0..samples).map(|at| (2.0 * PI * hertz * at as f64 / f64::from(rate)).sin() as f32 * 0.5).collect()
+    }
+
+    fn resampled(samples: &[f32], rate: u32, piece: usize) -> Vec<f32> {
+        let (mut resampler, mut out) = (Resampler::new(rate), Vec::new());
+        for samples in samples.chunks(piece) {
+            resampler.push(samples, &mut out);
+        }
+        resampler.finish(&mut out);
+        out
+    }
+
+    /// The largest difference in the middle, where the edges of the tone are out of the filter's reach.
+    fn difference(one: &[f32], two: &[f32]) -> f32 {
+        let middle = one.len() / 10..one.len() * 9 / 10;
+        one[middle.clone()].iter().zip(&two[middle]).map(|(one, two)| (one - two).abs()).fold(0.0, f32::max)
+    }
+
+    #[rstest]
+    fn a_tone_stays_the_tone_it_is(
+        #[values(8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000, 192_000)] rate: u32,
+        #[values(200.0, 1_000.0, 3_300.0)] hertz: f64,
+    ) {
+        let samples = tone(hertz, rate, rate as usize / 2);
+        let out = resampled(&samples, rate, 777);
+        assert_eq!(out.len(), 24_000, "half a second stays half a second");
+        let difference = difference(&tone(hertz, RATE, 24_000), &out);
+        assert!(difference < 0.002, "{rate} Hz, a tone of {hertz} Hz: off by {difference}");
+    }
+
+    #[test]
+    fn what_can_not_be_heard_at_the_new_rate_does_not_come_back_as_another_tone() {
+        let out = resampled(&tone(30_000.0, 96_000, 48_000), 96_000, 4_096);
+        let loudest = out[2_400..21_600].iter().fold(0.0f32, |loudest, sample| loudest.max(sample.abs()));
+        assert!(loudest < 0.002, "{loudest}");
+    }
+
+    #[test]
+    fn it_does_not_matter_how_the_samples_come() {
+        let samples = tone(440.0, 22_050, 5_000);
+        let whole = resampled(&samples, 22_050, 5_000);
+        for piece in [1, 2, 31, 1_000] {
+            assert_eq!(resampled(&samples, 22_050, piece), whole, "in pieces of {piece}");
+        }
+        assert_eq!(resampled(&[0.5], 22_050, 1).len(), 3);
+        assert_eq!(resampled(&[], 22_050, 1), [] as [f32; 0]);
+    }
+
+    #[test]
+    fn an_hour_drifts_by_nothing_and_holds_a_few_samples() {
+        let (mut resampler, mut out) = (Resampler::new(11_025), Vec::new());
+        let silence = vec![0.0; 11_025];
+        let mut made = 0;
+        for _ in 0..60 {
+            resampler.push(&silence, &mut out);
+            made += out.len();
+            out.clear();
+            assert!(resampler.window.len() < 2_000);
+        }
+        resampler.finish(&mut out);
+        assert_eq!(made + out.len(), 60 * 48_000);
+    }
+}

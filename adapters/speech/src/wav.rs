@@ -1,0 +1,210 @@
+//! Reads WAV as it comes: any chunking, any usual sample format, mixed down to one channel.
+//!
+//! Programs that write to a pipe don't know the length when they write the header, so an absurd one is taken for none.
+
+/// A length from here on is a program's way of saying that it doesn't know: espeak-ng writes 2 GB, others 4 GB.
+const UNKNOWN_LENGTH: u32 = 0x7FF0_0000;
+
+/// The longest format chunk; real ones have 16 to 40 bytes.
+const LONGEST_FORMAT: u32 = 1024;
+
+/// Why sound can't be used, in words that follow "it makes".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unusable(pub(crate) &'static str);
+
+/// A WAV that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct WavReader {
+    /// What was not taken apart yet: less than a header or a sample frame once `push` returns.
+    rest: Vec<u8>,
+    state: State,
+    format: Option<Format>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// Before the first chunk.
+    #[default]
+    Start,
+    /// Before a chunk.
+    Chunk,
+    /// Within a chunk that nobody needs.
+    Skipping(u64),
+    /// Within the samples; `None` where they go on to the end.
+    Samples(Option<u64>),
+    /// Behind the samples.
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Format {
+    rate: u32,
+    channels: usize,
+    sample: Sample,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sample {
+    Unsigned8,
+    Signed16,
+    Signed24,
+    Signed32,
+    Float32,
+    Float64,
+}
+
+impl WavReader {
+    /// Whether bytes begin like a WAV.
+    pub(crate) fn is_wav(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"RIFF")
+    }
+
+    /// The samples in a second, once they are known.
+    pub(crate) fn rate(&self) -> Option<u32> {
+        self.format.map(|format| format.rate)
+    }
+
+    /// Takes the next bytes and adds the samples in them, from -1 to 1.
+    pub(crate) fn push(&mut self, bytes: &[u8], samples: &mut Vec<f32>) -> Result<(), Unusable> {
+        self.rest.extend_from_slice(bytes);
+        let mut at = 0;
+        loop {
+            let left = &self.rest[at..];
+            match self.state {
+                State::Start => {
+                    let Some(head) = left.first_chunk::<12>() else { break };
+                    if !Self::is_wav(head) || !head.ends_with(b"WAVE") {
+                        return Err(Unusable("something that isn't WAV"));
+                    }
+                    self.state = State::Chunk;
+                    at += 12;
+                }
+                State::Chunk => {
+                    let Some(head) = left.first_chunk::<8>() else { break };
+                    let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+                    match &head[..4] {
+                        b"fmt " if length > LONGEST_FORMAT => return Err(Unusable("WAV with a damaged header")),
+                        b"fmt " => {
+                            let end = 8 + length as usize + length as usize % 2;
+                            let Some(chunk) = left.get(..end) else { break };
+                            self.format = Some(Format::read(&chunk[8..8 + length as usize])?);
+                            at += end;
+                        }
+                        b"data" if self.format.is_none() => return Err(Unusable("WAV without a format")),
+                        b"data" => {
+                            let known = (1..UNKNOWN_LENGTH).contains(&length);
+                            self.state = State::Samples(known.then_some(u64::from(length)));
+                            at += 8;
+                        }
+                        _ => {
+                            self.state = State::Skipping(u64::from(length) + u64::from(length % 2));
+                            at += 8;
+                        }
+                    }
+                }
+                State::Skipping(0) => self.state = State::Chunk,
+                State::Skipping(_) if left.is_empty() => break,
+                State::Skipping(length) => {
+                    let skipped = length.min(left.len() as u64);
+                    self.state = State::Skipping(length - skipped);
+                    at += usize::try_from(skipped).expect("no more than is there");
+                }
+                State::Samples(length) => {
+                    let format = self.format.expect("samples come after their format");
+                    let here = length.map_or(left.len(), |length| {
+                        usize::try_from(length).unwrap_or(usize::MAX).min(left.len())
+                    });
+                    let whole = here - here % format.frame_bytes();
+                    samples.extend(left[..whole].chunks_exact(format.frame_bytes()).map(|frame| format.mono(frame)));
+                    at += whole;
+                    let remaining = length.map(|length| length - whole as u64);
+                    if remaining.is_some_and(|remaining| remaining < format.frame_bytes() as u64) {
+                        self.state = State::End;
+                        continue;
+                    }
+                    self.state = State::Samples(remaining);
+                    break;
+                }
+                State::End => {
+                    at = self.rest.len();
+                    break;
+                }
+            }
+        }
+        self.rest.drain(..at);
+        Ok(())
+    }
+
+    /// Whether the sound has come to its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.state, State::End | State::Samples(None))
+    }
+}
+
+impl Format {
+    fn read(chunk: &[u8]) -> Result<Self, Unusable> {
+        let number = |at: usize| chunk.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+        let (Some(tag), Some(channels), Some(rate), Some(bits)) =
+            (number(0), number(2), chunk.get(4..8), number(14))
+        else {
+            return Err(Unusable("WAV with a damaged header"));
+        };
+        // The extensible form names the true one in the first bytes of its identifier.
+        let tag = if tag == 0xFFFE { number(24).unwrap_or(0) } else { tag };
+        let sample = match (tag, bits) {
+            (1, 8) => Sample::Unsigned8,
+            (1, 16) => Sample::Signed16,
+            (1, 24) => Sample::Signed24,
+            (1, 32) => Sample::Signed32,
+            (3, 32) => Sample::Float32,
+            (3, 64) => Sample::Float64,
+            _ => return Err(Unusable("WAV in a form other than PCM")),
+        };
+        let rate = u32::from_le_bytes([rate[0], rate[1], rate[2], rate[3]]);
+        let channels = usize::from(channels);
+        if !(1_000..=384_000).contains(&rate) || !(1..=8).contains(&channels) {
+            return Err(Unusable("WAV with an impossible rate or number of channels"));
+        }
+        Ok(Self { rate, channels, sample })
+    }
+
+    fn frame_bytes(&self) -> usize {
+        self.channels * self.sample.bytes()
+    }
+
+    fn mono(&self, frame: &[u8]) -> f32 {
+        let sum: f32 = frame.chunks_exact(self.sample.bytes()).map(|bytes| self.sample.read(bytes)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "there are at most eight channels")]
+        let mean = sum / self.channels as f32;
+        mean
+    }
+}
+
+impl Sample {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Unsigned8 => 1,
+            Self::Signed16 => 2,
+            Self::Signed24 => 3,
+            Self::Signed32 | Self::Float32 => 4,
+            Self::Float64 => 8,
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "sound needs no more than 24 bits")]
+    fn read(self, bytes: &[u8]) -> f32 {
+        let sample = match (self, bytes) {
+            (Self::Unsigned8, &[a]) => (f32::from(a) - 128.0) / 128.0,
+            (Self::Signed16, &[a, b]) => f32::from(i16::from_le_bytes([a, b])) / 32_768.0,
+            (Self::Signed24, &[a, b, c]) => i32::from_le_bytes([0, a, b, c]) as f32 / 2_147_483_648.0,
+            (Self::Signed32, &[a, b, c, d]) => i32::from_le_bytes([a, b, c, d]) as f32 / 2_147_483_648.0,
+            (Self::Float32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+            (Self::Float64, &[a, b, c, d, e, f, g, h]) => f64::from_le_bytes([a, b, c, d, e, f, g, h]) as f32,
+            _ => 0.0,
+        };
+        if sample.is_finite() { sample.clamp(-1.0, 1.0) } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Telegram as a [`Channel`].
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent,
+    capabilities::{StreamRule, TextLimit, VoiceRule},
+    delivery::{Refusal, SendError},
+};
+use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use teloxide::{
+    payloads::{DeleteMessage, GetMe},
+    types::{ChatAction, ChatId, MessageId},
+};
+
+use crate::{
+    activity::Activities,
+    bot::{BotClient, Patience, TelegramError},
+    classify::{Tried, Verdict, judge},
+    fetch,
+    known::Known,
+    pace::{Call, Pacer},
+    place::{Place, channel_name},
+    send::{self, Composed, NoCall},
+    settings::TelegramSettings,
+};
+
+/// The least time between two edits of a growing reply in a group, where a minute has room for twenty calls.
+const GROUP_EDIT_INTERVAL_MS: u64 = 3_200;
+
+/// The way out to Telegram, and the way to the files that people sent.
+pub struct TelegramChannel {
+    client: BotClient,
+    capabilities: ChannelCapabilities,
+    local_files: Option<PathBuf>,
+    blobs: Arc<dyn Blobs>,
+    pacer: Pacer,
+    activities: Activities,
+    known: Known,
+}
+
+/// A message as an answer shows it. Nothing else is read, so that nothing else can make an answer unreadable.
+#[derive(Deserialize)]
+struct Sent {
+    message_id: i64,
+}
+
+impl TelegramChannel {
+    /// Makes the channel. Nobody is called yet.
+    ///
+    /// # Errors
+    /// When the token or the server's address has not the form of one, or HTTP can't be spoken.
+    pub fn new(settings: &TelegramSettings, blobs: Arc<dyn Blobs>) -> Result<Self, TelegramError> {
+        Self::with_patience(settings, blobs, Patience::default())
+    }
+
+    /// Makes the channel with other waits.
+    ///
+    /// # Errors
+    /// As [`TelegramChannel::new`].
+    pub fn with_patience(
+        settings: &TelegramSettings,
+        blobs: Arc<dyn Blobs>,
+        patience: Patience,
+    ) -> Result<Self, TelegramError> {
+        let client = BotClient::new(&settings.token, settings.api_url.as_ref(), patience)?;
+        Ok(Self {
+            activities: Activities::new(client.clone()),
+            client,
+            capabilities: settings.capabilities.clone(),
+            local_files: settings.local_files.clone(),
+            blobs,
+            pacer: Pacer::new(settings.capabilities.pace),
+            known: Known::default(),
+        })
+    }
+
+    /// The client, for the way in.
+    pub(crate) fn client(&self) -> &BotClient {
+        &self.client
+    }
+
+    /// Makes a call in a place, once more where the chat has become another one. `Ok(None)` is that what was asked for
+    /// is so already.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        place: Place,
+        tried: Tried,
+        compose: impl Fn(Place) -> Result<Composed, SendError>,
+    ) -> Result<Option<T>, SendError> {
+        let mut at = self.known.now_at(place);
+        loop {
+            let composed = compose(at)?;
+            let call = if tried == Tried::Edit { Call::Edit } else { Call::Send(composed.uploads.len()) };
+            self.pacer.wait(at, call).await;
+            let show = || self.activities.show(at, composed.activity);
+            let answered = send::make(&self.client, &self.blobs, &composed, show).await?;
+            match answered.map_err(|error| judge(error, tried)) {
+                Ok(result) => return Ok(Some(result)),
+                Err(Verdict::AlreadySo) => return Ok(None),
+                Err(Verdict::Moved { to }) if at == place && to != place.chat.0 => {
+                    tracing::info!(chat.id = %place.chat, to, "a group has become a supergroup");
+                    self.known.has_moved(place.chat, ChatId(to));
+                    at = self.known.now_at(place);
+                }
+                Err(Verdict::Moved { .. }) => {
+                    return Err(SendError::Forbidden { reason: "the chat has become another one".to_owned() });
+                }
+                Err(Verdict::Failed(error)) => {
+                    self.learn(at, &error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Keeps what a refusal tells about later calls.
+    fn learn(&self, place: Place, error: &SendError) {
+        match error {
+            SendError::NotSent { retry_after_ms: Some(retry_after_ms), .. } => {
+                self.pacer.close(place, Duration::from_millis(*retry_after_ms));
+            }
+            SendError::Refused { refusal: Refusal::VoiceForbidden, .. } => self.known.takes_no_voice(place.chat),
+            _ => {}
+        }
+    }
+
+    fn text_limit(&self) -> &TextLimit {
+        &self.capabilities.text
+    }
+}
+
+impl fmt::Debug for TelegramChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TelegramChannel").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Channel for TelegramChannel {
+    fn name(&self) -> ChannelName {
+        channel_name()
+    }
+
+    fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
+        let mut capabilities = self.capabilities.clone();
+        let Some(place) = Place::of(conversation).map(|place| self.known.now_at(place)) else { return capabilities };
+        if !self.known.may_get_a_voice(place.chat) {
+            capabilities.voice = VoiceRule::AudioFile;
+        }
+        if let (StreamRule::Edits { interval_ms }, Some(_)) = (capabilities.stream, capabilities.pace)
+            && place.is_group()
+        {
+            capabilities.stream = StreamRule::Edits { interval_ms: interval_ms.max(GROUP_EDIT_INTERVAL_MS) };
+        }
+        capabilities
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        if part.content == PartContent::Withdraw {
+            // There is no message to take back, and so nothing to do.
+            return Ok(Vec::new());
+        }
+        let place = place(&part.conversation)?;
+        let compose = |at: Place| {
+            // The numbers of messages before a chat became another one mean nothing in it.
+            let reply_to = part.reply_to.as_ref().filter(|_| at == place);
+            send::new_message(&part.content, at, reply_to, self.text_limit()).map_err(no_call)
+        };
+        let tried = match &part.content {
+            PartContent::Voice { as_file: false, .. } => Tried::Voice,
+            content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => Tried::Text,
+            _ => Tried::Files,
+        };
+        if matches!(&part.content, PartContent::Album { items } if items.len() > 1) {
+            let sent: Option<Vec<Sent>> = self.call(place, tried, compose).await?;
+            return Ok(sent.unwrap_or_default().iter().map(reference).collect());
+        }
+        let sent: Option<Sent> = self.call(place, tried, compose).await?;
+        Ok(sent.iter().map(reference).collect())
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        if part.content == PartContent::Withdraw {
+            self.delete(&part.conversation, message).await?;
+            return Ok(Vec::new());
+        }
+        let place = place(&part.conversation)?;
+        let compose = |at: Place| {
+            let number = number(message).filter(|_| at == place).ok_or_else(gone)?;
+            send::edit(&part.content, at, number, self.text_limit()).map_err(no_call)
+        };
+        let _: Option<IgnoredAny> = self.call(place, Tried::Edit, compose).await?;
+        Ok(vec![message.clone()])
+    }
+
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
+        let place = place(conversation)?;
+        let Some(number) = number(message) else { return Ok(()) };
+        if self.known.now_at(place) != place {
+            // What was said before a group became a supergroup can't be taken back.
+            return Ok(());
+        }
+        let answered: Result<IgnoredAny, _> = self.client.ask(&DeleteMessage::new(place.chat, number)).await;
+        match answered.map_err(|error| judge(error, Tried::Delete)) {
+            Ok(_) | Err(Verdict::AlreadySo | Verdict::Moved { .. }) => Ok(()),
+            Err(Verdict::Failed(error)) => {
+                self.learn(place, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// A bot can't read what it has written.
+    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
+        Ok(None)
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        let answered: Result<IgnoredAny, _> = self.client.ask(&GetMe::new()).await;
+        match answered.map_err(|error| judge(error, Tried::Probe)) {
+            Ok(_) | Err(Verdict::AlreadySo | Verdict::Moved { .. }) => Ok(()),
+            Err(Verdict::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
+        let Some(place) = Place::of(conversation) else { return };
+        let action = match activity {
+            Activity::Writing => ChatAction::Typing,
+            Activity::Speaking => ChatAction::RecordVoice,
+            Activity::Uploading => ChatAction::UploadDocument,
+        };
+        self.activities.show(self.known.now_at(place), action);
+    }
+
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        fetch::open(&self.client, self.local_files.as_deref(), reference).await
+    }
+}
+
+fn place(conversation: &ConversationId) -> Result<Place, SendError> {
+    let no_place = || SendError::Forbidden { reason: format!("{conversation} is no chat of Telegram") };
+    Place::of(conversation).ok_or_else(no_place)
+}
+
+fn number(message: &MessageRef) -> Option<MessageId> {
+    message.0.parse().ok().map(MessageId)
+}
+
+fn reference(sent: &Sent) -> MessageRef {
+    MessageRef(sent.message_id.to_string())
+}
+
+fn gone() -> SendError {
+    SendError::Refused { refusal: Refusal::TargetGone, reason: "the message is in another chat".to_owned() }
+}
+
+/// What follows when a part can't become a call: nothing has been sent.
+fn no_call(why: NoCall) -> SendError {
+    let (refusal, reason) = match why {
+        NoCall::Nothing => (Refusal::Other, "there is nothing to send"),
+        NoCall::FilesOnText => (Refusal::WrongKind, "Telegram has no files on texts"),
+        NoCall::NotByEditing => (Refusal::TargetGone, "a message can't become a voice or an album"),
+    };
+    SendError::Refused { refusal, reason: reason.to_owned() }
+}

@@ -1,0 +1,214 @@
+//! What an answer of the Bot API, or its absence, means for the part: the one place where Telegram's words are read.
+//!
+//! The words are those of the server's own source (`telegram-bot-api/Client.cpp` and TDLib); Telegram passes its
+//! servers' errors on in capitals.
+
+use satchel_domain::delivery::{Refusal, SendError};
+
+use crate::bot::{CallError, Refused};
+
+/// What was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// A text, new.
+    Text,
+    /// A file, or several.
+    Files,
+    /// A voice message.
+    Voice,
+    /// A change of a message.
+    Edit,
+    /// The end of a message.
+    Delete,
+    /// A harmless call.
+    Probe,
+}
+
+/// What came of a call that has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It failed.
+    Failed(SendError),
+    /// What was asked for is so already.
+    AlreadySo,
+    /// The chat is another one now, and this call is to be made there.
+    Moved {
+        /// The new chat's number.
+        to: i64,
+    },
+}
+
+/// Judges a call.
+pub(crate) fn judge(error: CallError, tried: Tried) -> Verdict {
+    let failed = match error {
+        CallError::NotConnected { .. } => SendError::NotSent { retry_after_ms: None, reason: error.to_string() },
+        CallError::Unreadable { reason } => SendError::Unreadable { reason },
+        // Whoever says so, with whatever body, has not read the request to its end: a proxy with a limit of its own
+        // stands before many a server.
+        CallError::NotAnAnswer { status: 413, .. } => too_large("the request is too large for the server".to_owned()),
+        // A proxy that answers in the server's place doesn't know what that did, whichever status it invents.
+        CallError::Lost { .. } | CallError::NotAnAnswer { .. } => SendError::InDoubt { reason: error.to_string() },
+        CallError::Refused(refused) => return judge_refusal(refused, tried),
+    };
+    Verdict::Failed(failed)
+}
+
+fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
+    let Refused { code, description, retry_after, migrated_to } = refused;
+    if let Some(to) = migrated_to {
+        return Verdict::Moved { to };
+    }
+    let words = description.to_lowercase();
+    let has = |any: &[&str]| any.iter().any(|part| words.contains(part));
+    let refused = |refusal| SendError::Refused { refusal, reason: plain(&description) };
+    let failed = match code {
+        // "parameters": "retry_after", in seconds.
+        429 => SendError::NotSent { retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)), reason: plain(&description) },
+        500..=599 => SendError::NotSent { retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)), reason: plain(&description) },
+        413 => too_large(plain(&description)),
+        _ if has(&["message is not modified", "message_not_modified"]) => return Verdict::AlreadySo,
+        _ if tried == Tried::Delete && has(&["message to delete not found", "message_id_invalid"]) => {
+            return Verdict::AlreadySo;
+        }
+        _ if tried == Tried::Edit && has(TARGET_GONE) => refused(Refusal::TargetGone),
+        _ if has(FORBIDDEN) || (tried == Tried::Text && has(&["not enough rights", "have no rights"])) => {
+            SendError::Forbidden { reason: for_a_person(&words, &description) }
+        }
+        _ if tried == Tried::Voice && has(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
+        401 | 403 | 404 => SendError::Forbidden { reason: for_a_person(&words, &description) },
+        _ if let Some(index) = item(&words) => refused(Refusal::Item { index }),
+        _ if has(BAD_MARKUP) => refused(Refusal::BadMarkup),
+        _ if has(&["too big for a photo"]) => refused(Refusal::WrongKind),
+        _ if has(TOO_LARGE) => too_large(plain(&description)),
+        _ if has(WRONG_KIND) => refused(Refusal::WrongKind),
+        _ => refused(Refusal::Other),
+    };
+    Verdict::Failed(failed)
+}
+
+/// The message to edit can't be made to show anything. One of a photo, which has no text to edit, is as good as gone.
+const TARGET_GONE: &[&str] = &[
+    "message to edit not found",
+    "message can't be edited",
+    "message media can't be edited",
+    "message_id_invalid",
+    "there is no text in the message to edit",
+    "there is no caption in the message to edit",
+];
+
+/// Nothing will arrive in this chat.
+const FORBIDDEN: &[&str] = &[
+    "chat not found",
+    "chat_write_forbidden",
+    "chat_restricted",
+    "peer_id_invalid",
+    "user is deactivated",
+    "input_user_deactivated",
+    "bot was blocked",
+    "user_is_blocked",
+    "bot was kicked",
+    "bot is not a member",
+    "group chat was deleted",
+    "group chat was deactivated",
+    "chat was upgraded",
+    "can't initiate conversation",
+    "message thread not found",
+    "topic_closed",
+    "topic_deleted",
+];
+
+/// `sendVoice` where a person, or a group, wants none.
+const VOICE_FORBIDDEN: &[&str] = &[
+    "voice_messages_forbidden",
+    "chat_send_voices_forbidden",
+    "receiving of voice messages",
+    "rights to send voice",
+];
+
+/// The text has to be said in another form. A caption that is too long is one: it goes before its file.
+const BAD_MARKUP: &[&str] = &[
+    "can't parse entities",
+    "can't parse message text",
+    "can't parse caption",
+    "unsupported parse_mode",
+    "entity_bounds_invalid",
+    "message text is empty",
+    "text must be non-empty",
+    "caption is too long",
+    "media_caption_too_long",
+];
+
+/// More than Telegram takes.
+const TOO_LARGE: &[&str] = &["file is too big", "is too big", "request entity too large", "message is too long", "text is too long", "message_too_long"];
+
+/// A file that isn't what it is sent as.
+const WRONG_KIND: &[&str] = &[
+    "photo_invalid",
+    "photo_ext_invalid",
+    "photo_save_file_invalid",
+    "photo_content_type_invalid",
+    "image_process_failed",
+    "video_content_type_invalid",
+    "video_file_invalid",
+    "audio_content_url_empty",
+    "media_invalid",
+    "media_empty",
+    "media_grouped_invalid",
+    "can't use file of type",
+    "wrong file type",
+    "can't be mixed with other media types",
+    "rights to send photos",
+    "rights to send videos",
+    "rights to send music",
+    "rights to send animations",
+];
+
+fn too_large(reason: String) -> SendError {
+    SendError::Refused { refusal: Refusal::TooLarge { limit: None }, reason }
+}
+
+/// The item of an album that is at fault: `failed to send message #2 with the error message "PHOTO_INVALID"`.
+fn item(words: &str) -> Option<usize> {
+    let (_, behind) = words.split_once("failed to send message #")?;
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// The description without the words that stand before all of them.
+fn plain(description: &str) -> String {
+    let words = description.split_once(": ").filter(|(before, _)| {
+        ["Bad Request", "Forbidden", "Unauthorized", "Internal Server Error", "Too Many Requests", "Conflict"].contains(before)
+    });
+    words.map_or(description, |(_, words)| words).to_owned()
+}
+
+/// Why a person gets nothing, in words that somebody who never heard of the Bot API understands.
+fn for_a_person(words: &str, description: &str) -> String {
+    let known = [
+        ("blocked", "the person has blocked the bot"),
+        ("deactivated", "the account doesn't exist any more"),
+        ("kicked", "the bot was removed from the chat"),
+        ("not a member", "the bot is not in the chat"),
+        ("chat was deleted", "the chat was deleted"),
+        ("chat was upgraded", "the chat has become another one"),
+        ("chat not found", "Telegram knows no such chat, or the person has never written to the bot"),
+        ("peer_id_invalid", "Telegram knows no such chat, or the person has never written to the bot"),
+        ("initiate conversation", "the person has to write to the bot first"),
+        ("thread not found", "the topic doesn't exist any more"),
+        ("topic_deleted", "the topic doesn't exist any more"),
+        ("topic_closed", "the topic is closed"),
+        ("unauthorized", "Telegram doesn't know the bot's token any more"),
+        ("rights", "the bot may not write in the chat"),
+        ("chat_write_forbidden", "the bot may not write in the chat"),
+        ("chat_restricted", "the bot may not write in the chat"),
+    ];
+    // A token that Telegram never knew is a path that it doesn't know.
+    if words == "not found" {
+        return "Telegram doesn't know the bot's token".to_owned();
+    }
+    let known = known.into_iter().find(|(part, _)| words.contains(part));
+    known.map_or_else(|| plain(description), |(_, meaning)| meaning.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

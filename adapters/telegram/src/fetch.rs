@@ -1,0 +1,97 @@
+//! Opens files that people sent.
+
+mod local;
+
+use std::{path::Path, time::Duration};
+
+use satchel_domain::{FileReference, size};
+use satchel_ports::{FetchError, IncomingFile};
+use serde_json::json;
+
+use crate::{
+    bot::{BotClient, CallError, Refused},
+    inbound::wire::{FileInfo, Locator},
+};
+
+/// The largest file that Telegram's own server hands to bots, in its words 20 MB
+/// (<https://core.telegram.org/bots/api#getfile>; its source says `20 << 20`).
+const LARGEST: u64 = 20 << 20;
+
+/// How much longer a server of one's own may take to answer: with `--local` it fetches the whole file first.
+const OWN_SERVER_FETCHES: Duration = Duration::from_secs(20 * 60);
+
+/// The longest wait that Telegram asks for and that is waited here; a fetch is tried a few times only.
+const LONGEST_ASKED: u64 = 60;
+
+/// Opens a file by its reference; with a Bot API server of one's own, from the directory where that keeps its files.
+///
+/// The address of a file holds the token, and so may a path on the server's disk: neither is told to anybody.
+pub(crate) async fn open(
+    client: &BotClient,
+    local_files: Option<&Path>,
+    reference: &FileReference,
+) -> Result<IncomingFile, FetchError> {
+    let Ok(Locator { file_id }) = serde_json::from_str(&reference.locator) else {
+        return Err(refused("it is not known where on Telegram it lies"));
+    };
+    // A server of one's own knows its limit itself.
+    if !client.has_own_server() && reference.bytes.is_some_and(|bytes| bytes > LARGEST) {
+        return Err(too_large(client, reference.bytes));
+    }
+    let wait = if client.has_own_server() { OWN_SERVER_FETCHES } else { Duration::ZERO };
+    let body = json!({ "file_id": file_id }).to_string().into_bytes();
+    let info: FileInfo = match client.ask_json("getFile", body, wait).await {
+        Ok(info) => info,
+        Err(error) => return Err(not_told(client, reference, error).await),
+    };
+    let Some(path) = info.file_path else { return Err(try_again("Telegram doesn't say where it is")) };
+    if Path::new(&path).is_absolute() {
+        return local::open(local_files, Path::new(&path)).await;
+    }
+    match client.download(&path).await {
+        Ok(download) => Ok(IncomingFile::Bytes { bytes: download.bytes.or(info.file_size), content: download.content }),
+        Err(error) => Err(not_told(client, reference, error).await),
+    }
+}
+
+/// What a failed call means for the file.
+async fn not_told(client: &BotClient, reference: &FileReference, error: CallError) -> FetchError {
+    let CallError::Refused(Refused { code, description, retry_after, .. }) = error else {
+        return try_again(&error.to_string());
+    };
+    let words = description.to_lowercase();
+    if words.contains("file is too big") {
+        return too_large(client, reference.bytes);
+    }
+    match code {
+        429 => {
+            // The number is a floor, and whoever tries again doesn't know it.
+            let asked = retry_after.unwrap_or(1).min(LONGEST_ASKED);
+            tokio::time::sleep(Duration::from_secs(asked)).await;
+            try_again("Telegram asked us to wait")
+        }
+        500.. => try_again("Telegram has a problem of its own"),
+        // A link ends after an hour and `getFile` makes a new one.
+        404 => try_again("Telegram doesn't find it"),
+        _ if words.contains("temporarily") => try_again("Telegram says that it can't be had just now"),
+        _ => refused(&format!("Telegram doesn't hand it out ({description})")),
+    }
+}
+
+fn too_large(client: &BotClient, bytes: Option<u64>) -> FetchError {
+    let size = bytes.map_or_else(|| "it is larger".to_owned(), |bytes| format!("it is {}", size::human(bytes)));
+    let remedy = if client.has_own_server() {
+        "the Bot API server at `telegram.api_url` hands out larger ones when it runs with `--local`"
+    } else {
+        "a Bot API server of one's own (`telegram.api_url`) has no such limit"
+    };
+    refused(&format!("{size}, and Telegram hands bots at most 20 MB; {remedy}"))
+}
+
+fn refused(reason: &str) -> FetchError {
+    FetchError::Refused { reason: reason.to_owned() }
+}
+
+fn try_again(reason: &str) -> FetchError {
+    FetchError::TryAgain { reason: reason.to_owned() }
+}

@@ -1,0 +1,154 @@
+//! Files on the disk of a Bot API server of one's own: opened beneath its directory, through no symbolic link.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+use futures::StreamExt;
+use rustix::{
+    fs::{Mode, OFlags, open as open_root, openat},
+    io::Errno,
+};
+use satchel_ports::{FetchError, IncomingFile};
+use tokio_util::io::ReaderStream;
+
+use super::{refused, try_again};
+
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// What is asked of everything that is opened: no link, and no waiting for whoever fills a pipe.
+const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+
+/// Opens a file at the absolute `path` that the server told, which must lie beneath `root`.
+pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<IncomingFile, FetchError> {
+    let Some(root) = root else {
+        return Err(refused(
+            "the Bot API server keeps it on its own disk; set `telegram.local_files` to the directory where it does",
+        ));
+    };
+    let Some(names) = beneath(root, path) else {
+        return Err(refused("the Bot API server keeps it outside of `telegram.local_files`"));
+    };
+    let root = root.to_owned();
+    let opened = tokio::task::spawn_blocking(move || open_beneath(&root, &names)).await;
+    match opened.map_err(|_| try_again("it could not be opened"))? {
+        Ok((file, bytes)) => {
+            let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE).boxed();
+            Ok(IncomingFile::Bytes { bytes: Some(bytes), content })
+        }
+        Err(NotOpened::Root(error)) => Err(try_again(&format!("`telegram.local_files` can't be opened ({error})"))),
+        Err(NotOpened::File(error)) => Err(match error.kind() {
+            io::ErrorKind::NotFound => try_again("the Bot API server keeps it no longer"),
+            io::ErrorKind::PermissionDenied => {
+                refused("satchel has no permission to read what the Bot API server keeps in `telegram.local_files`")
+            }
+            _ => refused("what lies in its place in `telegram.local_files` is no plain file"),
+        }),
+    }
+}
+
+/// The names that lead from `root` to `path`; `None` where it doesn't lie beneath, or goes up on its way.
+fn beneath(root: &Path, path: &Path) -> Option<Vec<PathBuf>> {
+    let rest = path.strip_prefix(root).ok()?;
+    let names: Option<Vec<PathBuf>> = rest
+        .components()
+        .map(|component| match component {
+            Component::Normal(name) => Some(PathBuf::from(name)),
+            _ => None,
+        })
+        .collect();
+    names.filter(|names| !names.is_empty())
+}
+
+enum NotOpened {
+    Root(io::Error),
+    File(io::Error),
+}
+
+/// Opens one directory after the other, each from the one before, so that nothing swapped on the way leads elsewhere.
+fn open_beneath(root: &Path, names: &[PathBuf]) -> Result<(File, u64), NotOpened> {
+    let directories = PLAIN.union(OFlags::DIRECTORY);
+    // The root itself may be a link: the operator named it.
+    let whatever_it_is = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
+    let mut place = open_root(root, whatever_it_is, Mode::empty()).map_err(|error| NotOpened::Root(error.into()))?;
+    let failed = |error: Errno| NotOpened::File(error.into());
+    let (name, above) = names.split_last().map_or((OsStr::new("."), names), |(name, above)| (name.as_os_str(), above));
+    for directory in above {
+        place = openat(&place, directory.as_os_str(), directories, Mode::empty()).map_err(failed)?;
+    }
+    let file = File::from(openat(&place, name, PLAIN, Mode::empty()).map_err(failed)?);
+    let metadata = file.metadata().map_err(NotOpened::File)?;
+    if !metadata.is_file() {
+        return Err(NotOpened::File(io::ErrorKind::InvalidInput.into()));
+    }
+    Ok((file, metadata.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::symlink, process::Command, time::Duration};
+
+    use futures::TryStreamExt;
+
+    use super::*;
+
+    async fn read(root: Option<&Path>, path: &Path) -> Result<Vec<u8>, String> {
+        let opening =
+            tokio::time::timeout(Duration::from_secs(5), open(root, path)).await.expect("opening never waits");
+        match opening.map_err(|error| error.to_string())? {
+            IncomingFile::Bytes { bytes, content } => {
+                let read: Vec<u8> = content.try_collect::<Vec<_>>().await.unwrap().concat();
+                assert_eq!(bytes, Some(read.len() as u64));
+                Ok(read)
+            }
+            IncomingFile::Stored(_) => Err("it is stored".to_owned()),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_plain_files_beneath_the_root_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("secret");
+        let root = dir.path().join("files");
+        let documents = root.join("1:token/documents");
+        std::fs::create_dir_all(&documents).unwrap();
+        std::fs::write(&outside, "secret").unwrap();
+        std::fs::write(documents.join("file_0.txt"), "hello").unwrap();
+        std::fs::create_dir_all(dir.path().join("files-of-another")).unwrap();
+        std::fs::write(dir.path().join("files-of-another/x"), "other").unwrap();
+        symlink(&outside, documents.join("link")).unwrap();
+        symlink(documents.join("file_0.txt"), documents.join("inner-link")).unwrap();
+        symlink(dir.path(), root.join("up")).unwrap();
+        symlink(&documents, root.join("inner-directory")).unwrap();
+        assert!(Command::new("mkfifo").arg(documents.join("pipe")).status().unwrap().success());
+
+        assert_eq!(read(Some(&root), &documents.join("file_0.txt")).await.unwrap(), b"hello");
+        for attack in [
+            outside.clone(),
+            documents.join("../../../secret"),
+            root.join("../secret"),
+            documents.join("link"),
+            documents.join("inner-link"),
+            root.join("up/secret"),
+            root.join("inner-directory/file_0.txt"),
+            dir.path().join("files-of-another/x"),
+            documents.clone(),
+            documents.join("pipe"),
+            root.clone(),
+            "/dev/zero".into(),
+            "/etc/passwd".into(),
+        ] {
+            let failed = read(Some(&root), &attack).await.expect_err("it lies elsewhere");
+            assert!(failed.starts_with("refused: "), "{}: {failed}", attack.display());
+            assert!(!failed.contains("1:token") && !failed.contains("secret"), "{failed}");
+        }
+        let gone = read(Some(&root), &documents.join("gone")).await.expect_err("it is gone");
+        assert!(gone.starts_with("not fetched: "), "{gone}");
+        let unknown = read(None, &documents.join("file_0.txt")).await.expect_err("nobody said where it may lie");
+        assert!(unknown.contains("telegram.local_files"), "{unknown}");
+    }
+}

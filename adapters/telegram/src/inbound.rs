@@ -1,0 +1,65 @@
+//! The way in: polls for what people write, or is told of it, and hands it on.
+//!
+//! Telegram forgets an update once it is told that it was taken, and it is told so only after [`Inbound`] has stored
+//! it: by the offset of the next poll, or by the answer to the webhook's call.
+
+mod albums;
+mod attributed;
+mod described;
+mod desk;
+mod files;
+mod polling;
+mod presses;
+mod reading;
+mod setup;
+mod trouble;
+mod webhook;
+pub(crate) mod wire;
+mod words;
+
+use std::sync::Arc;
+
+use satchel_ports::Inbound;
+use tokio_util::sync::CancellationToken;
+
+use self::{desk::Desk, reading::Reader};
+use crate::{TelegramChannel, TelegramError, TelegramSettings};
+
+/// Takes in what people write to the bot.
+pub struct TelegramListener {
+    settings: TelegramSettings,
+    channel: Arc<TelegramChannel>,
+}
+
+impl TelegramListener {
+    /// A listener for the bot of these settings.
+    #[must_use]
+    pub fn new(settings: TelegramSettings, channel: Arc<TelegramChannel>) -> Self {
+        Self { settings, channel }
+    }
+
+    /// Listens until `stop`; what was taken by then is confirmed. While Telegram can't be reached it goes on trying.
+    ///
+    /// # Errors
+    /// When Telegram doesn't know the token, or refuses the webhook; when the webhook's address can't be listened on.
+    pub async fn run(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> Result<(), TelegramError> {
+        let Self { settings, channel } = self;
+        let client = channel.client();
+        let Some(us) = setup::us(client, &settings.answers_in, &stop).await? else { return Ok(()) };
+        tracing::info!(bot = us.username, "this bot listens on Telegram");
+        let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
+        let reader = Reader::new(us, settings.answers_in.clone(), commands);
+        let (desk, pressed) = Desk::new(inbound, reader);
+        let listening = async {
+            // Owned here, so that the queue of presses ends with the listening.
+            let desk = Arc::new(desk);
+            match &settings.webhook {
+                Some(webhook) => webhook::listen(client, webhook, desk, &stop).await,
+                None => polling::poll(client, &desk, &stop).await,
+            }
+        };
+        let offering = setup::offer_commands(client, &settings.commands, &stop);
+        let (listened, (), ()) = tokio::join!(listening, presses::answer(client, pressed, &stop), offering);
+        listened
+    }
+}

@@ -1,0 +1,250 @@
+//! The files of a message, with names that people recognise. Pure.
+
+use satchel_domain::{FileReference, Filename};
+use serde_json::Value;
+
+use super::wire::{Content, Locator, Media, PaidItem};
+
+/// The files that a message carries, in the order in which people see them. `number` is the message's own and tells
+/// apart what Telegram gives no name.
+pub(crate) fn files(content: &Content, number: i64) -> Vec<FileReference> {
+    let mut found = Files { number, files: Vec::new() };
+    // Telegram repeats an animation as a document for old clients.
+    match (&content.animation, &content.document) {
+        (Some(animation), _) => found.video("animation", animation),
+        (None, Some(document)) => found.named("document", document, "bin"),
+        (None, None) => {}
+    }
+    found.photo(&content.photo);
+    if let Some(video) = &content.live_photo {
+        found.video("live-photo", video);
+    }
+    if let Some(video) = &content.video {
+        found.video("video", video);
+    }
+    if let Some(video) = &content.video_note {
+        found.add(format!("video-note-{number}.mp4"), video, "video/mp4");
+    }
+    if let Some(audio) = &content.audio {
+        found.audio(audio);
+    }
+    if let Some(voice) = &content.voice {
+        found.voice(voice);
+    }
+    if let Some(sticker) = &content.sticker {
+        let (extension, mime) = match (sticker.is_animated, sticker.is_video) {
+            (true, _) => ("tgs", "application/x-tgsticker"),
+            (_, true) => ("webm", "video/webm"),
+            _ => ("webp", "image/webp"),
+        };
+        found.add(format!("sticker-{number}.{extension}"), sticker, mime);
+    }
+    for item in content.paid_media.iter().flat_map(|paid| &paid.paid_media) {
+        let PaidItem { photo, video, live_photo } = item;
+        found.photo(photo);
+        for video in [video, live_photo].into_iter().flatten() {
+            found.video("video", video);
+        }
+    }
+    if let Some(rich) = &content.rich_message {
+        found.blocks(&rich.blocks);
+    }
+    found.files
+}
+
+struct Files {
+    number: i64,
+    files: Vec<FileReference>,
+}
+
+impl Files {
+    /// A photo in its largest size.
+    fn photo(&mut self, sizes: &[Media]) {
+        if let Some(largest) = sizes.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size))
+        {
+            let name = self.own_name("photo", "jpg");
+            self.add(name, largest, "image/jpeg");
+        }
+    }
+
+    fn video(&mut self, kind: &str, video: &Media) {
+        self.named(kind, video, "mp4");
+    }
+
+    fn audio(&mut self, audio: &Media) {
+        let titled = match (&audio.performer, &audio.title) {
+            (Some(performer), Some(title)) => Some(format!("{performer} - {title}")),
+            (None, Some(title)) => Some(title.clone()),
+            _ => None,
+        };
+        match titled.filter(|_| audio.file_name.is_none()) {
+            // A slash in a song's name is no path.
+            Some(titled) => {
+                let name = format!("{}.{}", titled.replace(['/', '\\'], "-"), extension(audio, "mp3"));
+                self.add(name, audio, "audio/mpeg");
+            }
+            None => self.named("audio", audio, "mp3"),
+        }
+    }
+
+    fn voice(&mut self, voice: &Media) {
+        let name = self.own_name("voice", "ogg");
+        self.add(name, voice, "audio/ogg");
+        if let Some(file) = self.files.last_mut() {
+            file.voice_note = true;
+        }
+    }
+
+    /// A file that may have a name of its own.
+    fn named(&mut self, kind: &str, file: &Media, usual: &str) {
+        let own = self.own_name(kind, extension(file, usual));
+        let name = file.file_name.clone().filter(|name| !name.trim().is_empty());
+        self.add(name.unwrap_or(own), file, "");
+    }
+
+    fn add(&mut self, name: String, file: &Media, usual_mime: &str) {
+        let locator = serde_json::to_string(&Locator { file_id: file.file_id.clone() });
+        let mime = file.mime_type.clone().or_else(|| (!usual_mime.is_empty()).then(|| usual_mime.to_owned()));
+        self.files.push(FileReference {
+            mime,
+            bytes: file.file_size,
+            ..FileReference::new(locator.expect("a text is JSON"), Filename::from_untrusted(&name))
+        });
+    }
+
+    /// `photo-12.jpg`, and `photo-12-2.jpg` for a second one.
+    fn own_name(&self, kind: &str, extension: &str) -> String {
+        let first = format!("{kind}-{}", self.number);
+        let taken = self.files.iter().filter(|file| file.filename.as_str().starts_with(&first)).count();
+        let nth = if taken == 0 { String::new() } else { format!("-{}", taken + 1) };
+        format!("{first}{nth}.{extension}")
+    }
+
+    /// The files in the blocks of a message that is built of them, however deep they lie.
+    fn blocks(&mut self, blocks: &Value) {
+        match blocks {
+            Value::Array(items) => items.iter().for_each(|item| self.blocks(item)),
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let file = || serde_json::from_value::<Media>(value.clone()).ok();
+                    match name.as_str() {
+                        "photo" => self.photo(&serde_json::from_value::<Vec<Media>>(value.clone()).unwrap_or_default()),
+                        "animation" | "video" => file().iter().for_each(|video| self.video(name, video)),
+                        "audio" => file().iter().for_each(|audio| self.audio(audio)),
+                        "voice_note" => file().iter().for_each(|voice| self.voice(voice)),
+                        _ => self.blocks(value),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The extension that goes with the type that the sender claims, for names that we make.
+fn extension<'a>(file: &Media, usual: &'a str) -> &'a str {
+    match file.mime_type.as_deref().unwrap_or_default() {
+        "application/pdf" => "pdf",
+        "application/zip" => "zip",
+        "audio/flac" | "audio/x-flac" => "flac",
+        "audio/mp4" | "audio/x-m4a" | "audio/m4a" => "m4a",
+        "audio/mpeg" => "mp3",
+        "audio/ogg" => "ogg",
+        "audio/wav" | "audio/x-wav" => "wav",
+        "image/gif" => "gif",
+        "image/jpeg" => "jpg",
+        "image/png" => "png",
+        "image/webp" => "webp",
+        "text/csv" => "csv",
+        "text/plain" => "txt",
+        "video/mp4" => "mp4",
+        "video/quicktime" => "mov",
+        "video/webm" => "webm",
+        _ => usual,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(content: Value) -> Vec<FileReference> {
+        files(&serde_json::from_value(content).unwrap(), 12)
+    }
+
+    fn file(name: Option<&str>, mime: Option<&str>) -> Value {
+        json!({ "file_id": "F", "file_unique_id": "u", "file_size": 3000, "file_name": name, "mime_type": mime })
+    }
+
+    #[test]
+    fn every_kind_has_a_name() {
+        let song =
+            json!({ "file_id": "F", "duration": 1, "performer": "AC/DC", "title": "T.N.T.", "mime_type": "audio/mp4" });
+        let sticker = |animated: bool, video: bool| json!({ "sticker": { "file_id": "F", "type": "regular", "width": 512, "height": 512, "is_animated": animated, "is_video": video } });
+        for (content, name, mime) in [
+            (
+                json!({ "document": file(Some("скан.pdf"), Some("application/pdf")) }),
+                "скан.pdf",
+                Some("application/pdf"),
+            ),
+            (json!({ "document": file(Some("../../etc/passwd"), None) }), "passwd", None),
+            (
+                json!({ "document": file(Some(" "), Some("application/zip")) }),
+                "document-12.zip",
+                Some("application/zip"),
+            ),
+            (json!({ "document": file(None, None) }), "document-12.bin", None),
+            (json!({ "voice": file(None, Some("audio/ogg")) }), "voice-12.ogg", Some("audio/ogg")),
+            (json!({ "audio": song }), "AC-DC - T.N.T..m4a", Some("audio/mp4")),
+            (json!({ "audio": file(Some("a.flac"), Some("audio/flac")) }), "a.flac", Some("audio/flac")),
+            (json!({ "audio": file(None, None) }), "audio-12.mp3", None),
+            (json!({ "video": file(None, Some("video/quicktime")) }), "video-12.mov", Some("video/quicktime")),
+            (json!({ "video_note": file(None, None) }), "video-note-12.mp4", Some("video/mp4")),
+            (sticker(false, false), "sticker-12.webp", Some("image/webp")),
+            (sticker(true, false), "sticker-12.tgs", Some("application/x-tgsticker")),
+            (sticker(false, true), "sticker-12.webm", Some("video/webm")),
+        ] {
+            let files = read(content);
+            assert_eq!(files.len(), 1, "{name}");
+            assert_eq!((files[0].filename.as_str(), files[0].mime.as_deref()), (name, mime));
+            assert_eq!(files[0].voice_note, name.starts_with("voice-"), "{name}");
+            assert_eq!(files[0].locator, r#"{"file_id":"F"}"#);
+            assert_eq!(files[0].caption, "", "words beneath a file are the message's");
+        }
+    }
+
+    #[test]
+    fn a_photo_comes_in_its_largest_size() {
+        let size = |id: &str, width: u64| json!({ "file_id": id, "file_unique_id": id, "width": width, "height": width, "file_size": width * 10 });
+        let files = read(json!({ "photo": [size("s", 90), size("l", 1280), size("m", 320)] }));
+        assert_eq!(files.len(), 1);
+        assert!(files[0].locator.contains("\"l\"") && files[0].bytes == Some(12_800), "{files:?}");
+        assert_eq!(files[0].filename.as_str(), "photo-12.jpg");
+    }
+
+    #[test]
+    fn an_animation_comes_once() {
+        let files = read(json!({ "animation": file(Some("cat.mp4"), None), "document": file(Some("cat.mp4"), None) }));
+        assert_eq!(files.len(), 1);
+    }
+
+    #[test]
+    fn several_files_in_one_message_all_come() {
+        let photo = json!([{ "file_id": "P", "width": 1, "height": 1 }]);
+        let names = |content| read(content).iter().map(|file| file.filename.to_string()).collect::<Vec<_>>();
+        let live = json!({ "photo": photo, "live_photo": { "file_id": "L", "width": 1, "height": 1 } });
+        assert_eq!(names(live), ["photo-12.jpg", "live-photo-12.mp4"]);
+        let paid = json!({ "paid_media": { "star_count": 1, "paid_media": [
+            { "type": "photo", "photo": photo }, { "type": "photo", "photo": photo },
+            { "type": "preview" }, { "type": "video", "video": { "file_id": "V", "width": 1, "height": 1 } },
+        ] } });
+        assert_eq!(names(paid), ["photo-12.jpg", "photo-12-2.jpg", "video-12.mp4"]);
+        let rich = json!({ "rich_message": { "blocks": [
+            { "type": "paragraph", "text": "photo" },
+            { "type": "collage", "blocks": [{ "type": "photo", "photo": photo }, { "type": "voice_note", "voice_note": file(None, None) }] },
+        ] } });
+        assert_eq!(names(rich), ["photo-12.jpg", "voice-12.ogg"]);
+    }
+}

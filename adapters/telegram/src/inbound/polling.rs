@@ -1,0 +1,141 @@
+//! Asks for updates, again and again, and moves on only past what has been stored.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    desk::{Desk, Update},
+    reading::{self, kinds::ASKED_FOR},
+    trouble::{Next, Trouble, backoff, host, stopped_within, webhook},
+};
+use crate::{
+    TelegramError,
+    bot::{BotClient, CallError, Refused},
+};
+
+/// How long Telegram holds a poll open until something comes. Longer ones are cut by some networks on the way.
+const HELD_OPEN: Duration = Duration::from_secs(30);
+
+/// How long the last call may take, which confirms what was taken before the process ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The wait before updates are asked for again of which none has a number.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// How many conversations store at once.
+const AT_ONCE: usize = 16;
+
+/// Polls until `stop`.
+pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationToken) -> Result<(), TelegramError> {
+    let mut trouble = Trouble::default();
+    let mut offset = 0;
+    // A webhook that was set before us is of the past; one that comes later is somebody's who lives.
+    let mut has_polled = false;
+    loop {
+        let asked = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, HELD_OPEN), HELD_OPEN);
+        let Some(answered) = stop.run_until_cancelled(asked).await else { break };
+        match answered {
+            Ok(updates) => {
+                trouble.is_over();
+                has_polled = true;
+                let is_empty = updates.is_empty();
+                let after = take_all(desk, offset, updates, stop).await;
+                // What has no number can't be moved past, and would come again at once.
+                if after == offset && !is_empty && stopped_within(STUCK, stop).await {
+                    break;
+                }
+                // What came before an empty answer is confirmed. Asking without a number from then on finds what comes
+                // next whatever its number is: after a quiet week Telegram counts from somewhere else.
+                offset = if is_empty { 0 } else { after };
+            }
+            Err(error) => {
+                let webhook_set = !has_polled && matches!(error, CallError::Refused(Refused { code: 409, .. }));
+                if webhook_set && stop.run_until_cancelled(deleted_webhook(client)).await == Some(true) {
+                    continue;
+                }
+                if trouble.wait(client, &error, stop).await? == Next::Stop {
+                    break;
+                }
+            }
+        }
+    }
+    if offset > 0 {
+        let told = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, Duration::ZERO), Duration::ZERO);
+        // Without it the last updates come once more and are known by their keys.
+        let _ = tokio::time::timeout(LAST_PATIENCE, told).await;
+    }
+    Ok(())
+}
+
+fn asking(offset: i64, held_open: Duration) -> Vec<u8> {
+    let mut body = json!({ "timeout": held_open.as_secs(), "allowed_updates": ASKED_FOR });
+    if offset > 0 {
+        body["offset"] = offset.into();
+    }
+    if held_open.is_zero() {
+        body["limit"] = 1.into();
+    }
+    body.to_string().into_bytes()
+}
+
+/// Deletes a webhook that stands in the way, its waiting updates kept. Tells whether one was set.
+async fn deleted_webhook(client: &BotClient) -> bool {
+    let Some(url) = webhook(client).await.filter(|url| !url.is_empty()) else { return false };
+    let deleted = client.ask_json::<bool>("deleteWebhook", b"{}".to_vec(), Duration::ZERO).await;
+    match &deleted {
+        Ok(_) => tracing::info!(
+            "the webhook at {} is deleted, since this bot polls; nothing that waited is lost",
+            host(&url)
+        ),
+        Err(error) => tracing::debug!(error = %error, "the webhook could not be deleted"),
+    }
+    deleted.is_ok()
+}
+
+/// Stores updates, each conversation's in order and the conversations side by side; what fails is tried until `stop`.
+/// Returns the number from which the next poll goes on: everything before it is stored.
+async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
+    let count = updates.len();
+    let mut numbers = Vec::with_capacity(count);
+    let mut lanes: BTreeMap<String, Vec<(usize, Update)>> = BTreeMap::new();
+    for (at, raw) in updates.into_iter().enumerate() {
+        let number = raw.get("update_id").and_then(Value::as_i64);
+        numbers.push(number);
+        let update = desk.read(raw);
+        let lane = reading::conversation(&update.meaning).map(ToString::to_string).unwrap_or_default();
+        lanes.entry(lane).or_default().push((at, update));
+    }
+    let stored = Mutex::new(vec![false; count]);
+    let store = |lane: Vec<(usize, Update)>| async {
+        for (at, update) in lane {
+            if !take(desk, &update, stop).await {
+                return;
+            }
+            stored.lock().unwrap_or_else(PoisonError::into_inner)[at] = true;
+        }
+    };
+    stream::iter(lanes.into_values()).for_each_concurrent(AT_ONCE, store).await;
+    let stored = stored.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let prefix = numbers.into_iter().zip(stored).take_while(|(_, stored)| *stored);
+    prefix.filter_map(|(number, _)| number).max().map_or(offset, |last| last.saturating_add(1).max(offset))
+}
+
+/// Stores one update, however often it must be tried. A store that has begun is let finish, for what is durable should
+/// be confirmed.
+async fn take(desk: &Desk, update: &Update, stop: &CancellationToken) -> bool {
+    let mut failures = 0;
+    while !desk.take(update).await {
+        if stopped_within(backoff(failures), stop).await {
+            return false;
+        }
+        failures += 1;
+    }
+    true
+}

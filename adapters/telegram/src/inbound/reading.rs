@@ -1,0 +1,247 @@
+//! What an update means: a message for us, a pressed button, or nothing. Pure, but for the albums that it remembers.
+
+mod group;
+pub(crate) mod kinds;
+mod reply;
+
+use satchel_domain::{ConversationId, FileReference, InboundMessage, MessageRef, Sender, filename::is_hidden};
+use serde_json::{Map, Value};
+use teloxide::types::{ChatId, MessageId, ThreadId};
+
+use self::kinds::{EVENTS, OF_NO_USE};
+use super::{
+    albums::Albums,
+    described::described,
+    files::files,
+    wire::{CallbackQuery, Chat, Head, Message},
+    words::{Command, Us, Words, passed_on, words},
+};
+use crate::place::Place;
+
+/// The account in whose name an administrator writes who doesn't show who it is.
+const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
+
+/// What an update means.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Meaning {
+    /// Somebody wrote to us.
+    Message(Box<InboundMessage>),
+    /// Somebody pressed a button of ours; the button waits for an answer to the query. Nothing is said by one that
+    /// carries no command.
+    Pressed {
+        /// The query's id.
+        query: String,
+        /// What was said with it.
+        message: Option<Box<InboundMessage>>,
+    },
+    /// A group became a supergroup, which is another chat.
+    Moved {
+        /// The group.
+        from: i64,
+        /// The supergroup.
+        to: i64,
+    },
+    /// Nothing that concerns us; the reason is for the log.
+    Nothing(&'static str),
+    /// Something that can't be read; the reason holds nothing of it.
+    Unreadable(&'static str),
+}
+
+/// Reads updates for one bot.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    us: Us,
+    answers_in: Vec<String>,
+    commands: Vec<String>,
+    albums: Albums,
+}
+
+/// A message on its way to being read.
+struct Written<'a> {
+    message: &'a Message,
+    /// The words as they were written.
+    original: &'a str,
+    place: Place,
+    said: Words,
+    files: Vec<FileReference>,
+    described: Option<String>,
+}
+
+impl Reader {
+    /// A reader for the bot that is `us`. `commands` are the names of those that Satchel answers itself.
+    pub(crate) fn new(us: Us, answers_in: Vec<String>, commands: Vec<String>) -> Self {
+        Self { us, answers_in, commands, albums: Albums::default() }
+    }
+
+    /// Reads an update. Updates of one chat must come in their order, for an album's first item speaks for the others.
+    pub(crate) fn read(&mut self, update: &Value) -> Meaning {
+        let Some(fields) = update.as_object() else { return Meaning::Unreadable("it is no object") };
+        for kind in ["message", "channel_post"] {
+            if let Some(message) = fields.get(kind) {
+                return self.message(update, message, None);
+            }
+        }
+        for kind in ["edited_message", "edited_channel_post"] {
+            if let Some(message) = fields.get(kind) {
+                let number = fields.get("update_id").and_then(Value::as_i64).unwrap_or_default();
+                return self.message(update, message, Some(number));
+            }
+        }
+        if let Some(query) = fields.get("callback_query") {
+            return match serde_json::from_value(query.clone()) {
+                Ok(query) => pressed(update, query),
+                Err(_) => Meaning::Unreadable("its button has another form than the Bot API's"),
+            };
+        }
+        if fields.keys().any(|kind| OF_NO_USE.contains(&kind.as_str())) {
+            return Meaning::Nothing("its kind was not asked for");
+        }
+        Meaning::Unreadable("its kind is unknown")
+    }
+
+    /// `edit` is the update's number where the message was edited.
+    fn message(&mut self, update: &Value, raw: &Value, edit: Option<i64>) -> Meaning {
+        // The parser's own words would repeat what people have written.
+        let Ok(message) = serde_json::from_value::<Message>(raw.clone()) else {
+            return Meaning::Unreadable("its message has another form than the Bot API's");
+        };
+        let head = &message.head;
+        if let Some(to) = head.migrate_to_chat_id {
+            return Meaning::Moved { from: head.chat.id, to };
+        }
+        if head.is_by(&self.us) {
+            return Meaning::Nothing("the bot wrote it itself");
+        }
+        if head.sender_chat.is_none() && head.from.as_ref().is_some_and(|from| from.is_bot) {
+            return Meaning::Nothing("another bot wrote it");
+        }
+        if edit.is_some() && message.content.location.is_some() {
+            return Meaning::Nothing("a live location has moved");
+        }
+        let Some(sender) = sender(head) else { return Meaning::Nothing("nobody wrote it") };
+        let (text, entities) = match (&head.text, &head.caption) {
+            (Some(text), _) => (text.as_str(), &head.entities),
+            (None, Some(caption)) => (caption.as_str(), &head.caption_entities),
+            (None, None) => ("", &head.entities),
+        };
+        let said = match &head.forward_origin {
+            // Whoever passes on a message has not called us with it, nor given its command.
+            Some(_) => Words { text: passed_on(text, entities), ..Words::default() },
+            None => words(text, entities, &self.us),
+        };
+        let written = Written {
+            message: &message,
+            original: text,
+            place: head.place(),
+            said,
+            files: files(&message.content, head.message_id),
+            described: described(&message.content),
+        };
+        if text.is_empty() && written.files.is_empty() && written.described.is_none() {
+            let happened = raw
+                .as_object()
+                .is_some_and(|fields: &Map<String, Value>| fields.keys().any(|field| EVENTS.contains(&field.as_str())));
+            return if happened {
+                Meaning::Nothing("it tells of something that happened in the chat")
+            } else {
+                Meaning::Unreadable("its message carries nothing that is known")
+            };
+        }
+        if head.chat.is_group() {
+            if written.said.command == Some(Command::OfAnotherBot) {
+                return Meaning::Nothing("it is a command for another bot");
+            }
+            if !group::is_for_us(&written, &self.us, &self.answers_in, &self.albums) {
+                return Meaning::Nothing("it was not written to the bot");
+            }
+        }
+        let of_album = head.media_group_id.as_deref();
+        let leads = of_album.is_none_or(|album| self.albums.is_first(head.chat.id, album, head.message_id));
+        let (text, files) = reply::compose(&written, &self.us, &self.commands, leads);
+        let original = format!("{}:{}", head.chat.id, head.message_id);
+        let (key, edit_of) = match edit {
+            Some(number) => (format!("{original}:{}", head.edit_date.unwrap_or(number)), Some(original)),
+            None => (original, None),
+        };
+        Meaning::Message(Box::new(InboundMessage {
+            edit_of,
+            group: head.chat.is_group(),
+            text,
+            files,
+            album: of_album.map(str::to_owned),
+            message: Some(MessageRef(head.message_id.to_string())),
+            raw: update.clone(),
+            ..InboundMessage::new(written.place.conversation(), key, sender)
+        }))
+    }
+}
+
+/// A pressed button is its command, said by whoever pressed it.
+fn pressed(update: &Value, query: CallbackQuery) -> Meaning {
+    let CallbackQuery { id, from, message, data } = query;
+    let said = match (message, data) {
+        (Some(Message { head, .. }), Some(command)) => Some(Box::new(InboundMessage {
+            group: head.chat.is_group(),
+            text: command,
+            message: Some(MessageRef(head.message_id.to_string())),
+            raw: update.clone(),
+            ..InboundMessage::new(
+                head.place().conversation(),
+                format!("callback:{id}"),
+                sender_of(from.id, &from.name(), from.username),
+            )
+        })),
+        _ => None,
+    };
+    Meaning::Pressed { query: id, message: said }
+}
+
+/// Who wrote a message: whoever it shows. Who writes for a channel, or doesn't show who it is, is that chat.
+fn sender(head: &Head) -> Option<Sender> {
+    if let Some(chat) = &head.sender_chat {
+        return Some(sender_of(chat.id, &chat.name(), chat.username.clone()));
+    }
+    if let Some(from) = head.from.as_ref().filter(|from| from.id != ANONYMOUS_ADMINISTRATOR) {
+        return Some(sender_of(from.id, &from.name(), from.username.clone()));
+    }
+    let chat = &head.chat;
+    chat.is_group().then(|| sender_of(chat.id, &chat.name(), chat.username.clone()))
+}
+
+fn sender_of(id: i64, name: &str, handle: Option<String>) -> Sender {
+    Sender { id: id.to_string(), name: plain(name), handle }
+}
+
+/// A name without anything that can't be seen, and not longer than anybody reads.
+fn plain(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !is_hidden(*c)).take(100).collect();
+    shown.trim().to_owned()
+}
+
+impl Head {
+    fn place(&self) -> Place {
+        let topic = self.message_thread_id.filter(|_| self.is_topic_message);
+        Place { chat: ChatId(self.chat.id), topic: topic.map(|topic| ThreadId(MessageId(topic))) }
+    }
+
+    /// Whether the bot wrote it.
+    fn is_by(&self, us: &Us) -> bool {
+        self.from.as_ref().is_some_and(|from| from.id == us.id)
+    }
+
+    /// The message that this one answers. In a topic every message answers the one that opened it, which is no answer.
+    fn answered(&self) -> Option<&Message> {
+        self.reply_to_message.as_deref().filter(|answered| answered.head.forum_topic_created.is_none())
+    }
+}
+
+/// The conversation in which a message would be answered, which is all that is said of it in the log.
+pub(crate) fn conversation(meaning: &Meaning) -> Option<&ConversationId> {
+    match meaning {
+        Meaning::Message(message) | Meaning::Pressed { message: Some(message), .. } => Some(&message.conversation),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! What a message becomes together with the one that it answers or passes on. Pure.
+
+use satchel_domain::FileReference;
+
+use super::Written;
+use crate::inbound::{
+    attributed::{self, Author},
+    described::described,
+    files::files,
+    wire::{Content, Message},
+    words::{Command, Us, passed_on},
+};
+
+/// The message that is answered, as far as it is known.
+struct Answered {
+    author: Author,
+    words: String,
+    files: Vec<FileReference>,
+}
+
+/// The words and files of a message, and of the one that it answers. `leads` is false for the later items of an album,
+/// which would say everything again.
+pub(super) fn compose(
+    written: &Written<'_>,
+    us: &Us,
+    commands: &[String],
+    leads: bool,
+) -> (String, Vec<FileReference>) {
+    let head = &written.message.head;
+    let mut files = written.files.clone();
+    let described = written.described.as_deref();
+    if let Some(origin) = &head.forward_origin {
+        let words = joined([&written.said.text, described.unwrap_or_default()]);
+        let says = leads || !words.is_empty();
+        return (if says { attributed::forwarded(&origin.name(), &words) } else { words }, files);
+    }
+    let own = attributed::own(&joined([&written.said.text, described.unwrap_or_default()]));
+    let answered = if leads { answered(written, us) } else { None };
+    let Some(answered) = answered.filter(|answered| takes_along(written, answered, commands)) else {
+        // Who writes nothing but our name is heard all the same.
+        let only_named = own.is_empty() && files.is_empty();
+        return (if only_named { attributed::own(written.original) } else { own }, files);
+    };
+    let names: Vec<String> = answered.files.iter().map(|file| file.filename.to_string()).collect();
+    files.extend(answered.files);
+    let quotation = attributed::reply(&answered.author, &names, &answered.words);
+    let text = match written.said.command {
+        // A command stands first, or it would be none.
+        Some(_) => format!("{own}\n\n{quotation}"),
+        None if own.is_empty() => quotation,
+        None => attributed::beneath(&quotation, &own),
+    };
+    (text, files)
+}
+
+/// Whether the message that is answered matters. To Satchel's own commands it doesn't, nor to one that answers a
+/// question of ours.
+fn takes_along(written: &Written<'_>, answered: &Answered, commands: &[String]) -> bool {
+    match &written.said.command {
+        Some(Command::Ours(name)) => !commands.contains(name) && answered.author != Author::Us,
+        _ => true,
+    }
+}
+
+fn answered(written: &Written<'_>, us: &Us) -> Option<Answered> {
+    let head = &written.message.head;
+    let quoted = head.quote.as_ref().map(|quote| quote.text.clone());
+    if let Some(answered) = head.answered() {
+        let author = if answered.head.is_by(us) { Author::Us } else { Author::Other(author(answered)) };
+        return Some(Answered {
+            author,
+            words: quoted.unwrap_or_else(|| words(answered)),
+            files: files(&answered.content, answered.head.message_id),
+        });
+    }
+    let reply = head.external_reply.as_deref()?;
+    let by_us = reply.head.origin.sender_user.as_ref().is_some_and(|user| user.id == us.id);
+    let elsewhere = reply.head.message_id.unwrap_or(head.message_id);
+    Some(Answered {
+        author: if by_us { Author::Us } else { Author::Other(reply.head.origin.name()) },
+        words: quoted.unwrap_or_else(|| without_words(&reply.content)),
+        files: files(&reply.content, elsewhere),
+    })
+}
+
+/// Whoever wrote the words, who isn't always whoever sent them.
+fn author(message: &Message) -> String {
+    let head = &message.head;
+    if let Some(origin) = &head.forward_origin {
+        return origin.name();
+    }
+    let chat = head.sender_chat.as_ref().map(super::Chat::name);
+    chat.or_else(|| head.from.as_ref().map(|from| from.name())).unwrap_or_else(|| head.chat.name())
+}
+
+fn words(message: &Message) -> String {
+    let head = &message.head;
+    let text = match (&head.text, &head.caption) {
+        (Some(text), _) => passed_on(text, &head.entities),
+        (None, Some(caption)) => passed_on(caption, &head.caption_entities),
+        (None, None) => String::new(),
+    };
+    joined([&text, &without_words(&message.content)])
+}
+
+fn without_words(content: &Content) -> String {
+    described(content).unwrap_or_default()
+}
+
+fn joined(pieces: [&str; 2]) -> String {
+    pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,62 @@
+//! What is asked and told once, before updates come: who we are, and the commands that people are offered.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    trouble::{Next, Trouble},
+    wire::User,
+    words::Us,
+};
+use crate::{BotCommand, TelegramError, bot::BotClient};
+
+/// The most commands that Telegram takes.
+const MOST_COMMANDS: usize = 100;
+
+/// Who we are, however long it takes until Telegram says so; `None` when `stop` came first.
+pub(super) async fn us(
+    client: &BotClient,
+    answers_in: &[String],
+    stop: &CancellationToken,
+) -> Result<Option<Us>, TelegramError> {
+    let mut trouble = Trouble::default();
+    loop {
+        let asked = client.ask_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
+        let Some(answered) = stop.run_until_cancelled(asked).await else { return Ok(None) };
+        let error = match answered {
+            Ok(us) => {
+                trouble.is_over();
+                if us.can_read_all_group_messages == Some(false) && !answers_in.is_empty() {
+                    tracing::warn!(
+                        "this bot sees only what is written to it in groups where it is no administrator; to answer \
+                         everything there, turn off its privacy mode: /setprivacy at @BotFather"
+                    );
+                }
+                return Ok(Some(Us { id: us.id, username: us.username.unwrap_or_default() }));
+            }
+            Err(error) => error,
+        };
+        if trouble.wait(client, &error, stop).await? == Next::Stop {
+            return Ok(None);
+        }
+    }
+}
+
+/// Tells Telegram which commands to offer while a person types.
+pub(super) async fn offer_commands(client: &BotClient, commands: &[BotCommand], stop: &CancellationToken) {
+    if commands.is_empty() {
+        return;
+    }
+    let offered: Vec<_> = commands
+        .iter()
+        .take(MOST_COMMANDS)
+        .map(|command| json!({ "command": command.name, "description": command.description }))
+        .collect();
+    let body = json!({ "commands": offered }).to_string().into_bytes();
+    let told = client.ask_json::<bool>("setMyCommands", body, Duration::ZERO);
+    if let Some(Err(error)) = stop.run_until_cancelled(told).await {
+        tracing::warn!(error = %error, "Telegram doesn't offer the commands to people; they work all the same");
+    }
+}

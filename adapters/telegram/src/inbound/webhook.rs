@@ -1,0 +1,166 @@
+//! Is told of updates: a small server that Telegram calls, and that answers only once an update is stored.
+
+mod server;
+
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::server::Door;
+use super::{
+    desk::Desk,
+    reading::kinds::ASKED_FOR,
+    trouble::{self, Next, Trouble, host},
+};
+use crate::{
+    TelegramError, Webhook,
+    bot::{BotClient, CallError, Refused},
+};
+
+/// How often it is looked whether the webhook is still ours.
+const LOOKED_AFTER: Duration = Duration::from_secs(300);
+
+/// Sets the webhook and serves it until `stop`. It stays set then, and Telegram keeps what comes until we are back.
+pub(super) async fn listen(
+    client: &BotClient,
+    webhook: &Webhook,
+    desk: Arc<Desk>,
+    stop: &CancellationToken,
+) -> Result<(), TelegramError> {
+    let address = webhook.listen;
+    let listener = TcpListener::bind(address).await.map_err(|source| TelegramError::Listen { address, source })?;
+    let secret = new_secret()?;
+    let path = path(webhook.url.expose_secret());
+    let door = Door { path, secret: secret.clone(), desk, has_refused: AtomicBool::new(false) };
+    let over = stop.child_token();
+    let serving = server::serve(listener, Arc::new(door), over.clone());
+    let keeping = async {
+        let kept = keep_set(client, &webhook.url, &secret, stop).await;
+        // A webhook that is refused ends the serving too.
+        over.cancel();
+        kept
+    };
+    let ((), kept) = tokio::join!(serving, keeping);
+    kept
+}
+
+/// Sets the webhook, and sets it again when somebody has taken it away.
+async fn keep_set(
+    client: &BotClient,
+    url: &SecretString,
+    secret: &SecretString,
+    stop: &CancellationToken,
+) -> Result<(), TelegramError> {
+    loop {
+        set(client, url, secret, stop).await?;
+        loop {
+            let looking = async {
+                tokio::time::sleep(LOOKED_AFTER).await;
+                trouble::webhook(client).await
+            };
+            let Some(found) = stop.run_until_cancelled(looking).await else { return Ok(()) };
+            if found.is_some_and(|found| !is_same_place(&found, url.expose_secret())) {
+                break;
+            }
+        }
+        tracing::warn!("another process has taken this bot's webhook away; it is set again");
+    }
+}
+
+/// Sets the webhook, however long it takes until Telegram can be reached.
+async fn set(
+    client: &BotClient,
+    url: &SecretString,
+    secret: &SecretString,
+    stop: &CancellationToken,
+) -> Result<(), TelegramError> {
+    let body = json!({
+        "url": url.expose_secret(),
+        "secret_token": secret.expose_secret(),
+        "allowed_updates": ASKED_FOR,
+    });
+    let body = body.to_string().into_bytes();
+    let mut trouble = Trouble::default();
+    loop {
+        let asked = client.ask_json::<bool>("setWebhook", body.clone(), Duration::ZERO);
+        let Some(answered) = stop.run_until_cancelled(asked).await else { return Ok(()) };
+        let error = match answered {
+            Ok(_) => {
+                trouble.is_over();
+                tracing::info!("Telegram calls this bot's webhook at {}", host(url.expose_secret()));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if let CallError::Refused(Refused { code: 400, description, .. }) = &error
+            && !description.contains("resolve host")
+        {
+            return Err(TelegramError::Refused { reason: format!("the webhook can't be set ({description})") });
+        }
+        if trouble.wait(client, &error, stop).await? == Next::Stop {
+            return Ok(());
+        }
+    }
+}
+
+/// 256 random bits, as Telegram takes them: letters and digits.
+fn new_secret() -> Result<SecretString, TelegramError> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)
+        .map_err(|_| TelegramError::Refused { reason: "the system has no random numbers for a secret".to_owned() })?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
+
+/// Whether two addresses lead to the same place. Telegram may write one differently than it was told it.
+fn is_same_place(one: &str, other: &str) -> bool {
+    host(one) == host(other) && path(one) == path(other)
+}
+
+/// The path of an address, which is where Telegram's calls arrive.
+fn path(url: &str) -> String {
+    let uri: Option<hyper::Uri> = url.parse().ok();
+    uri.map_or_else(|| "/".to_owned(), |uri| uri.path().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_the_addresss_own() {
+        for (url, expected) in [
+            ("https://bot.example", "/"),
+            ("https://bot.example/", "/"),
+            ("https://bot.example:8443/telegram/x?y=1#z", "/telegram/x"),
+        ] {
+            assert_eq!(path(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_place_can_be_written_differently() {
+        for (url, same) in [
+            ("https://bot.example:443/x", true),
+            ("https://bot.example/x?", true),
+            ("https://bot.example/y", false),
+            ("https://evil.example/x", false),
+            ("", false),
+        ] {
+            assert_eq!(is_same_place(url, "https://bot.example/x"), same, "{url}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_long_plain_and_new() {
+        let (one, other) = (new_secret().unwrap(), new_secret().unwrap());
+        assert_ne!(one.expose_secret(), other.expose_secret());
+        assert_eq!(one.expose_secret().len(), 64);
+        assert!(one.expose_secret().bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+}

@@ -1,0 +1,324 @@
+//! The shapes of updates as the Bot API documents them, as far as they are read.
+//!
+//! Own types and not teloxide's: those refuse a message that holds something newer than they know, and an update that
+//! can be read must not be lost for it. Whatever may be missing is optional here, and what is new is not looked at.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A chat.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Chat {
+    pub(crate) id: i64,
+    /// `private`, `group`, `supergroup` or `channel`.
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    pub(crate) title: Option<String>,
+    pub(crate) username: Option<String>,
+    pub(crate) first_name: Option<String>,
+    pub(crate) last_name: Option<String>,
+}
+
+/// A person or a bot.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct User {
+    pub(crate) id: i64,
+    #[serde(default)]
+    pub(crate) is_bot: bool,
+    #[serde(default)]
+    pub(crate) first_name: String,
+    pub(crate) last_name: Option<String>,
+    pub(crate) username: Option<String>,
+    /// Told of the bot itself only.
+    pub(crate) can_read_all_group_messages: Option<bool>,
+}
+
+/// A span of a text, in UTF-16 units.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Entity {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) offset: usize,
+    pub(crate) length: usize,
+    pub(crate) url: Option<String>,
+    pub(crate) user: Option<User>,
+}
+
+/// Where a forwarded message comes from: a person, one who hides it, a chat or a channel.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Origin {
+    pub(crate) sender_user: Option<User>,
+    pub(crate) sender_user_name: Option<String>,
+    pub(crate) sender_chat: Option<Chat>,
+    pub(crate) chat: Option<Chat>,
+}
+
+/// The words of another message that a reply is about.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Quote {
+    pub(crate) text: String,
+}
+
+/// A file of any kind; which fields are there depends on it.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Media {
+    pub(crate) file_id: String,
+    pub(crate) file_size: Option<u64>,
+    pub(crate) file_name: Option<String>,
+    pub(crate) mime_type: Option<String>,
+    #[serde(default)]
+    pub(crate) width: u64,
+    #[serde(default)]
+    pub(crate) height: u64,
+    pub(crate) performer: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) emoji: Option<String>,
+    #[serde(default)]
+    pub(crate) is_animated: bool,
+    #[serde(default)]
+    pub(crate) is_video: bool,
+}
+
+/// A point on the map.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Location {
+    pub(crate) latitude: f64,
+    pub(crate) longitude: f64,
+    pub(crate) horizontal_accuracy: Option<f64>,
+}
+
+/// A place with a name.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Venue {
+    pub(crate) location: Location,
+    pub(crate) title: String,
+    pub(crate) address: String,
+}
+
+/// An entry of an address book.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Contact {
+    pub(crate) phone_number: String,
+    pub(crate) first_name: String,
+    pub(crate) last_name: Option<String>,
+}
+
+/// A question with answers to choose from.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Poll {
+    pub(crate) question: String,
+    pub(crate) options: Vec<Line>,
+}
+
+/// A list of things to do.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Checklist {
+    pub(crate) title: String,
+    pub(crate) tasks: Vec<Line>,
+}
+
+/// An answer of a poll, or a task.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) completion_date: i64,
+}
+
+/// A die, a dart, a slot machine.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Dice {
+    pub(crate) emoji: String,
+    pub(crate) value: i64,
+}
+
+/// A game or an invoice, by its title.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Titled {
+    pub(crate) title: String,
+}
+
+/// Files that were paid for.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct PaidMedia {
+    pub(crate) paid_media: Vec<PaidItem>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct PaidItem {
+    #[serde(default)]
+    pub(crate) photo: Vec<Media>,
+    pub(crate) video: Option<Media>,
+    pub(crate) live_photo: Option<Media>,
+}
+
+/// A message that is built of blocks.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RichMessage {
+    pub(crate) blocks: Value,
+}
+
+/// What a message carries besides its words. A message and what is known of one in another chat carry it alike.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Content {
+    pub(crate) animation: Option<Media>,
+    pub(crate) audio: Option<Media>,
+    pub(crate) document: Option<Media>,
+    pub(crate) live_photo: Option<Media>,
+    pub(crate) paid_media: Option<PaidMedia>,
+    pub(crate) photo: Vec<Media>,
+    pub(crate) sticker: Option<Media>,
+    pub(crate) story: Option<Present>,
+    pub(crate) video: Option<Media>,
+    pub(crate) video_note: Option<Media>,
+    pub(crate) voice: Option<Media>,
+    pub(crate) checklist: Option<Checklist>,
+    pub(crate) contact: Option<Contact>,
+    pub(crate) dice: Option<Dice>,
+    pub(crate) game: Option<Titled>,
+    pub(crate) giveaway: Option<Present>,
+    pub(crate) giveaway_winners: Option<Present>,
+    pub(crate) invoice: Option<Titled>,
+    pub(crate) location: Option<Location>,
+    pub(crate) poll: Option<Poll>,
+    pub(crate) rich_message: Option<RichMessage>,
+    pub(crate) venue: Option<Venue>,
+}
+
+/// Something of which only that it is there matters.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Present {}
+
+/// What every message has, whatever it carries.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) message_id: i64,
+    pub(crate) message_thread_id: Option<i32>,
+    #[serde(default)]
+    pub(crate) is_topic_message: bool,
+    pub(crate) chat: Chat,
+    pub(crate) from: Option<User>,
+    pub(crate) sender_chat: Option<Chat>,
+    pub(crate) edit_date: Option<i64>,
+    pub(crate) forward_origin: Option<Origin>,
+    pub(crate) reply_to_message: Option<Box<Message>>,
+    pub(crate) external_reply: Option<Box<ExternalReply>>,
+    pub(crate) quote: Option<Quote>,
+    pub(crate) media_group_id: Option<String>,
+    pub(crate) text: Option<String>,
+    #[serde(default)]
+    pub(crate) entities: Vec<Entity>,
+    pub(crate) caption: Option<String>,
+    #[serde(default)]
+    pub(crate) caption_entities: Vec<Entity>,
+    pub(crate) migrate_to_chat_id: Option<i64>,
+    pub(crate) forum_topic_created: Option<Present>,
+}
+
+/// A message.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Value")]
+pub(crate) struct Message {
+    pub(crate) head: Head,
+    pub(crate) content: Content,
+}
+
+/// A message of another chat, as far as a reply to it tells.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Value")]
+pub(crate) struct ExternalReply {
+    pub(crate) head: ExternalHead,
+    pub(crate) content: Content,
+}
+
+/// What is known of a message of another chat.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ExternalHead {
+    pub(crate) origin: Origin,
+    pub(crate) message_id: Option<i64>,
+}
+
+// Read in two passes and not with `flatten`: that buffers numbers in a form in which a location's could not be read,
+// if anything in the build ever turned on `serde_json`'s arbitrary precision.
+impl TryFrom<Value> for Message {
+    type Error = serde_json::Error;
+
+    fn try_from(message: Value) -> Result<Self, Self::Error> {
+        Ok(Self { head: Head::deserialize(&message)?, content: Content::deserialize(&message)? })
+    }
+}
+
+impl TryFrom<Value> for ExternalReply {
+    type Error = serde_json::Error;
+
+    fn try_from(reply: Value) -> Result<Self, Self::Error> {
+        Ok(Self { head: ExternalHead::deserialize(&reply)?, content: Content::deserialize(&reply)? })
+    }
+}
+
+/// A pressed button.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct CallbackQuery {
+    pub(crate) id: String,
+    pub(crate) from: User,
+    pub(crate) message: Option<Message>,
+    pub(crate) data: Option<String>,
+}
+
+/// Whether a webhook is set.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct WebhookInfo {
+    #[serde(default)]
+    pub(crate) url: String,
+}
+
+/// A file as `getFile` tells of it.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct FileInfo {
+    pub(crate) file_path: Option<String>,
+    pub(crate) file_size: Option<u64>,
+}
+
+/// What is kept of a file until it is fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Locator {
+    pub(crate) file_id: String,
+}
+
+impl Chat {
+    /// Whether others can read along.
+    pub(crate) fn is_group(&self) -> bool {
+        self.kind != "private"
+    }
+
+    /// The name that people see.
+    pub(crate) fn name(&self) -> String {
+        let person = joined(self.first_name.as_deref(), self.last_name.as_deref());
+        let name = self.title.clone().or(person).or_else(|| self.username.clone());
+        name.unwrap_or_else(|| self.id.to_string())
+    }
+}
+
+impl User {
+    /// The name that people see.
+    pub(crate) fn name(&self) -> String {
+        let name = joined(Some(&self.first_name), self.last_name.as_deref()).or_else(|| self.username.clone());
+        name.unwrap_or_else(|| self.id.to_string())
+    }
+}
+
+impl Origin {
+    /// The name of whoever wrote the message first.
+    pub(crate) fn name(&self) -> String {
+        let user = self.sender_user.as_ref().map(User::name).or_else(|| self.sender_user_name.clone());
+        let chat = self.sender_chat.as_ref().or(self.chat.as_ref());
+        user.or_else(|| chat.map(Chat::name)).unwrap_or_else(|| "somebody".to_owned())
+    }
+}
+
+fn joined(first: Option<&str>, last: Option<&str>) -> Option<String> {
+    let names: Vec<&str> = [first, last].into_iter().flatten().map(str::trim).filter(|name| !name.is_empty()).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}

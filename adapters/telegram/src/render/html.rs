@@ -1,0 +1,190 @@
+//! Telegram's HTML as it is written: escaped, counted, and nested only as Telegram allows it.
+//!
+//! <https://core.telegram.org/bots/api#formatting-options>: bold, italic and struck text may contain and be part of
+//! anything but code; links and code can't contain each other; quotes can't be nested.
+
+use std::fmt::Write;
+
+/// A formatted span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Span {
+    Bold,
+    Italic,
+    Struck,
+    /// A link to this address.
+    Link(String),
+    Quote,
+}
+
+/// A span that is open, or one that can't stand where it is and has no tag.
+#[derive(Debug)]
+struct Open {
+    span: Option<Span>,
+    /// A tag is written only when characters follow it: an empty one would count as an entity.
+    written: bool,
+}
+
+/// HTML that grows.
+#[derive(Debug, Default)]
+pub(super) struct Html {
+    text: String,
+    open: Vec<Open>,
+    units: usize,
+    entities: usize,
+}
+
+impl Html {
+    /// How many UTF-16 units a person sees.
+    pub(super) fn units(&self) -> usize {
+        self.units
+    }
+
+    /// How many formatted spans there are.
+    pub(super) fn entities(&self) -> usize {
+        self.entities
+    }
+
+    /// The HTML. Spans that are still open would be an error to Telegram.
+    pub(super) fn into_text(mut self) -> String {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.text
+    }
+
+    /// Begins a span. One that Telegram doesn't allow here is passed over.
+    pub(super) fn open(&mut self, span: Span) {
+        let allowed = !self.open.iter().flat_map(|open| &open.span).any(|around| match (&span, around) {
+            (Span::Link(_), Span::Link(_)) => true,
+            (span, around) => span == around,
+        });
+        self.open.push(Open { span: allowed.then_some(span), written: false });
+    }
+
+    /// Ends the innermost span.
+    pub(super) fn close(&mut self) {
+        if let Some(Open { span: Some(span), written: true }) = self.open.pop() {
+            self.end_tag(&span);
+        }
+    }
+
+    /// Writes characters into the open spans.
+    pub(super) fn words(&mut self, words: &str) {
+        if words.is_empty() {
+            return;
+        }
+        for index in 0..self.open.len() {
+            if self.open[index].written {
+                continue;
+            }
+            self.open[index].written = true;
+            if let Some(span) = self.open[index].span.clone() {
+                self.start_tag(&span);
+            }
+        }
+        self.characters(words);
+    }
+
+    /// Writes characters before spans that are open and empty so far, such as the line break before a bold word.
+    pub(super) fn between(&mut self, words: &str) {
+        self.characters(words);
+    }
+
+    /// Writes a piece of code. Bold and its like end before it and go on behind it; in a link it is words like others.
+    pub(super) fn code(&mut self, code: &str) {
+        if code.is_empty() {
+            return;
+        }
+        if self.open.iter().any(|open| matches!(open.span, Some(Span::Link(_)))) {
+            return self.words(code);
+        }
+        for index in (0..self.open.len()).rev() {
+            match self.open[index].span.clone() {
+                Some(Span::Quote) => break,
+                Some(span) if self.open[index].written => {
+                    self.open[index].written = false;
+                    self.end_tag(&span);
+                }
+                _ => {}
+            }
+        }
+        self.write_quote();
+        self.entities += 1;
+        self.text.push_str("<code>");
+        self.characters(code);
+        self.text.push_str("</code>");
+    }
+
+    /// Writes a block of code.
+    pub(super) fn code_block(&mut self, language: &str, code: &str) {
+        if code.is_empty() {
+            return;
+        }
+        self.write_quote();
+        self.entities += 1;
+        if language.is_empty() {
+            self.text.push_str("<pre>");
+            self.characters(code);
+            self.text.push_str("</pre>");
+        } else {
+            self.text.push_str("<pre><code class=\"language-");
+            escape(language, &mut self.text);
+            self.text.push_str("\">");
+            self.characters(code);
+            self.text.push_str("</code></pre>");
+        }
+    }
+
+    /// Writes the tag of the quote that code is the first thing in; nothing else may be around it.
+    fn write_quote(&mut self) {
+        let quote = self.open.iter_mut().find(|open| open.span == Some(Span::Quote) && !open.written);
+        if let Some(quote) = quote {
+            quote.written = true;
+            self.start_tag(&Span::Quote);
+        }
+    }
+
+    fn start_tag(&mut self, span: &Span) {
+        self.entities += 1;
+        match span {
+            Span::Link(address) => {
+                self.text.push_str("<a href=\"");
+                escape(address, &mut self.text);
+                self.text.push_str("\">");
+            }
+            _ => write!(self.text, "<{}>", name(span)).expect("a text takes everything"),
+        }
+    }
+
+    fn end_tag(&mut self, span: &Span) {
+        write!(self.text, "</{}>", name(span)).expect("a text takes everything");
+    }
+
+    fn characters(&mut self, characters: &str) {
+        self.units += characters.encode_utf16().count();
+        escape(characters, &mut self.text);
+    }
+}
+
+fn name(span: &Span) -> &'static str {
+    match span {
+        Span::Bold => "b",
+        Span::Italic => "i",
+        Span::Struck => "s",
+        Span::Link(_) => "a",
+        Span::Quote => "blockquote",
+    }
+}
+
+/// Telegram asks for these three; the quote besides, because addresses stand in attributes.
+fn escape(characters: &str, into: &mut String) {
+    for character in characters.chars() {
+        match character {
+            '&' => into.push_str("&amp;"),
+            '<' => into.push_str("&lt;"),
+            '>' => into.push_str("&gt;"),
+            '"' => into.push_str("&quot;"),
+            other => into.push(other),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Markdown with its inline spans alone: every other character stays as it was written.
+//!
+//! What is left out here is what the measure of a text leaves out too (the markers of emphasis, code and inline links),
+//! read with the same extensions, so that a text which was measured to fit does.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use super::{
+    html::{Html, Span},
+    link::linkable,
+};
+
+/// What takes the place of a range of the text.
+enum Mark {
+    Open(Span),
+    Close,
+    /// Nothing: the marker of a link that can't be one.
+    Nothing,
+    Code(Range<usize>),
+    CodeBlock(Vec<Range<usize>>),
+}
+
+/// Renders a text.
+pub(super) fn render(text: &str) -> Html {
+    let mut html = Html::default();
+    let mut shown = 0;
+    for (range, mark) in marks(text) {
+        html.words(&text[shown..range.start]);
+        shown = range.end;
+        match mark {
+            Mark::Open(span) => html.open(span),
+            Mark::Close => html.close(),
+            Mark::Nothing => {}
+            Mark::Code(code) => html.code(&text[code]),
+            Mark::CodeBlock(lines) => {
+                let code: String = lines.into_iter().map(|line| &text[line]).collect();
+                html.code_block("", code.trim_end_matches('\n'));
+                if text[range].ends_with('\n') {
+                    html.words("\n");
+                }
+            }
+        }
+    }
+    html.words(&text[shown..]);
+    html
+}
+
+/// The marks in the order of the text.
+fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
+    let mut marks = Vec::new();
+    let mut block: Option<Vec<Range<usize>>> = None;
+    let mut links = Vec::new();
+    // Where the last event inside the open link ended: its closing marker begins there.
+    let mut last_end = 0;
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_STRIKETHROUGH).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                last_end = range.start;
+                match tag {
+                    Tag::Emphasis => span(Span::Italic, &range, 1, &mut marks),
+                    Tag::Strong => span(Span::Bold, &range, 2, &mut marks),
+                    Tag::Strikethrough => {
+                        let width = if text[range.clone()].starts_with("~~") { 2 } else { 1 };
+                        span(Span::Struck, &range, width, &mut marks);
+                    }
+                    Tag::Link { dest_url, .. } => links.push(linkable(&dest_url)),
+                    Tag::CodeBlock(_) => block = Some(Vec::new()),
+                    _ => {}
+                }
+                continue;
+            }
+            Event::End(TagEnd::Link) => {
+                let address = links.pop().flatten();
+                let is_inline = text[range.clone()].starts_with('[')
+                    && text[range.clone()].ends_with(')')
+                    && last_end > range.start + 1
+                    && text[last_end..range.end].starts_with("](");
+                if is_inline {
+                    let has_tag = address.is_some();
+                    let open = address.map_or(Mark::Nothing, |address| Mark::Open(Span::Link(address)));
+                    marks.push((range.start..range.start + 1, open));
+                    marks.push((last_end..range.end, if has_tag { Mark::Close } else { Mark::Nothing }));
+                }
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                marks.extend(block.take().map(|lines| (range.clone(), Mark::CodeBlock(lines))));
+            }
+            Event::Text(_) => {
+                if let Some(lines) = &mut block {
+                    lines.push(range.clone());
+                }
+            }
+            Event::Code(_) => {
+                let ticks = text[range.clone()].bytes().take_while(|byte| *byte == b'`').count();
+                if range.len() > 2 * ticks {
+                    marks.push((range.clone(), Mark::Code(range.start + ticks..range.end - ticks)));
+                }
+            }
+            _ => {}
+        }
+        last_end = range.end;
+    }
+    marks.sort_by_key(|(range, _)| range.start);
+    marks
+}
+
+fn span(span: Span, range: &Range<usize>, width: usize, marks: &mut Vec<(Range<usize>, Mark)>) {
+    if range.len() > 2 * width {
+        marks.push((range.start..range.start + width, Mark::Open(span)));
+        marks.push((range.end - width..range.end, Mark::Close));
+    }
+}

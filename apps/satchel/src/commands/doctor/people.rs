@@ -1,0 +1,41 @@
+//! Whether somebody may talk on the platforms that are set up, and whether it is surely they.
+
+use super::Finding;
+use crate::config::Config;
+
+/// Looks at who may talk, where there is a bot to talk to.
+pub(super) fn people(config: &Config) -> Vec<Finding> {
+    let (telegram, discord) = (&config.telegram, &config.discord);
+    let platforms = [
+        ("telegram", telegram.token.is_some(), &telegram.allow_users, &telegram.owners),
+        ("discord", discord.token.is_some(), &discord.allow_users, &discord.owners),
+    ];
+    let set_up = platforms.into_iter().filter(|(_, set_up, ..)| *set_up);
+    set_up
+        .flat_map(|(platform, _, allowed, owners)| [nobody(platform, allowed, owners), by_name(platform, owners)])
+        .flatten()
+        .collect()
+}
+
+/// A bot that knows nobody answers everybody with a code, which only the command line can approve.
+fn nobody(platform: &'static str, allowed: &[String], owners: &[String]) -> Option<Finding> {
+    if !owners.is_empty() {
+        return None;
+    }
+    let found = match allowed.is_empty() {
+        true => format!("nobody owns it and `{platform}.allow_users` names nobody"),
+        false => "nobody owns it: strangers can't be let in from a chat".to_owned(),
+    };
+    let advice = format!(
+        "write to the bot, see your id with `satchel pair list`, and put it into `{platform}.owners`; or let people in \
+         with `satchel pair approve CODE`"
+    );
+    Some(Finding::warning(platform, found, advice))
+}
+
+fn by_name(platform: &'static str, owners: &[String]) -> Option<Finding> {
+    let name = owners.iter().find(|owner| owner.contains(|c: char| c.is_ascii_alphabetic()))?;
+    let found = format!("the owner {name} is known by name: whoever has that name one day owns this Satchel");
+    let advice = format!("put the id into `{platform}.owners` instead; `/pair list` and `satchel pair list` show ids");
+    Some(Finding::warning(platform, found, advice))
+}

@@ -1,0 +1,94 @@
+//! What operators see of people and can decide about them, on a mock of the ledger.
+
+use satchel_domain::Timestamp;
+use satchel_ports::MockLedger;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+fn code() -> PairingCode {
+    "ABCD-EFGH".parse().unwrap()
+}
+
+fn telegram() -> ChannelName {
+    ChannelName::new("telegram").unwrap()
+}
+
+fn pairing() -> Pairing {
+    Pairing {
+        code: code(),
+        person: Sender { handle: Some("ada".into()), ..Sender::new("5", "Ada\u{1b}[2J\nLovelace") },
+        conversation: "telegram:5".parse().unwrap(),
+        issued_at: NOW,
+        expires_at: Timestamp(NOW.0 + 3_600_000),
+    }
+}
+
+fn ledger_with(pairings: Vec<Pairing>, people: Vec<Person>) -> MockLedger {
+    let mut ledger = MockLedger::new();
+    ledger.expect_pairings().returning(move || Ok(pairings.clone()));
+    ledger.expect_people().returning(move || Ok(people.clone()));
+    ledger
+}
+
+#[tokio::test]
+async fn who_asks_and_who_was_let_in_are_listed() {
+    let bob =
+        Person { channel: telegram(), person: Sender::new("7", "Bob"), let_in_at: NOW, let_in_by: OPERATOR.into() };
+    let ledger = ledger_with(vec![pairing()], vec![bob]);
+    let mut out = Vec::new();
+    list(&ledger, false, &mut out).await.unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "telegram  5  Ada[2J Lovelace (@ada)  asks, until 2023-11-14 23:13:20Z  ABCD-EFGH\n\
+         telegram  7  Bob                     let in, 2023-11-14 22:13:20Z      by operator\n"
+    );
+    let mut out = Vec::new();
+    list(&ledger, true, &mut out).await.unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!((&json["asking"][0]["code"], &json["let_in"][0]["person"]["id"]), (&"ABCD-EFGH".into(), &"7".into()));
+    let mut out = Vec::new();
+    list(&ledger_with(Vec::new(), Vec::new()), false, &mut out).await.unwrap();
+    assert!(String::from_utf8(out).unwrap().starts_with("nobody asks"));
+}
+
+#[tokio::test]
+async fn an_operator_decides_about_every_channel_and_hears_what_came_of_it() {
+    for (judged, says) in [
+        (Judged::LetIn(pairing()), "let in: Ada[2J Lovelace (@ada), id 5, on telegram; they will be told"),
+        (Judged::Used { person: Sender::new("5", "Ada"), let_in: true }, "used already: Ada was let in by it"),
+        (Judged::Used { person: Sender::new("5", "Ada"), let_in: false }, "used already: Ada was refused by it"),
+        (Judged::Expired, "has ended"),
+        (Judged::Unknown { tries_left: 3 }, "there is no such code; `satchel pair list` shows"),
+        (Judged::Locked { until: NOW }, "counts from 2023-11-14 22:13:20Z on"),
+    ] {
+        let let_in = matches!(judged, Judged::LetIn(_));
+        let mut ledger = MockLedger::new();
+        ledger
+            .expect_judge_pairing()
+            .withf(|verdict, _| verdict.let_in && verdict.of.is_none() && verdict.by == OPERATOR)
+            .returning(move |verdict, _| {
+                assert!(verdict.code.is(&code()));
+                Ok(judged.clone())
+            });
+        let mut out = Vec::new();
+        let told = match approve(&ledger, code(), &mut out).await {
+            Ok(()) if let_in => String::from_utf8(out).unwrap(),
+            Err(error) if !let_in => error.to_string(),
+            other => panic!("{says}: {other:?}"),
+        };
+        assert!(told.contains(says), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn only_whom_a_code_let_in_is_revoked() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_revoke().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
+    let mut out = Vec::new();
+    revoke(&ledger, &telegram(), "5", &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "revoked: 5 on telegram\n");
+    let error = revoke(&ledger, &telegram(), "6", &mut Vec::new()).await.unwrap_err();
+    assert!(error.to_string().contains("only the configuration leaves out"), "{error}");
+}

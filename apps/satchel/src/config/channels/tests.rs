@@ -1,0 +1,53 @@
+//! Who may talk, as the configuration is read.
+
+use std::path::Path;
+
+use satchel_domain::Sender;
+
+use crate::config::{Loaded, Sources, load_text, origin::Problems};
+
+fn load(yaml: &str) -> Result<Loaded, Problems> {
+    let directory = tempfile::tempdir().unwrap();
+    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    load_text(Path::new("satchel.yaml"), yaml, &sources)
+}
+
+#[test]
+fn owners_are_asked_where_their_ids_say_how() {
+    let yaml = "telegram: { owners: [12, '@ada', '-100', '', 'console:13', 14], allow_users: [15] }\n\
+                discord: { owners: [16] }\n";
+    let loaded = load(yaml).unwrap();
+    let access = loaded.config().access();
+    let telegram = "telegram:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
+    let rules = access.rules(&telegram).unwrap();
+    let chats: Vec<String> = rules.owner_chats.iter().map(ToString::to_string).collect();
+    assert_eq!(chats, ["telegram:12", "telegram:14"]);
+    assert!(
+        access.is_owner(&telegram, &Sender::new("12", "Ada")) && !access.is_owner(&telegram, &Sender::new("15", ""))
+    );
+    assert!(rules.lets_in(&Sender::new("15", "Bob")) && !rules.lets_in(&Sender::new("16", "Eve")));
+    let discord = "discord:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
+    assert!(access.is_owner(&discord, &Sender::new("16", "Bob")));
+    assert!(access.rules(&discord).unwrap().owner_chats.is_empty());
+}
+
+#[test]
+fn without_a_word_about_people_a_platform_lets_nobody_in_and_the_page_asks_nobody() {
+    let loaded = load("log: info\n").unwrap();
+    let access = loaded.config().access();
+    for (place, strict) in [("telegram:1", true), ("discord:1", true), ("web:a", false), ("console:main", false)] {
+        let channel = place.parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
+        let rules = access.rules(&channel);
+        assert_eq!(rules.is_some_and(|rules| !rules.lets_in(&Sender::new("1", "Ada"))), strict, "{place}");
+    }
+}
+
+#[test]
+fn nobody_makes_everybody_an_owner() {
+    for section in ["telegram", "discord"] {
+        let problems = load(&format!("{section}:\n  owners: [12, '*']\n")).unwrap_err().to_string();
+        assert!(problems.contains(&format!("`{section}.owners` must name each owner")), "{problems}");
+        assert!(problems.contains("satchel.yaml:2"), "{problems}");
+    }
+    assert!(load("telegram: { allow_users: ['*'] }\n").is_ok());
+}

@@ -1,0 +1,40 @@
+//! Counts those who were turned away at the door.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{InboundMessage, TurnId, UnreadableUpdate};
+use satchel_ports::{Inbound, InboundError};
+
+use super::{Figures, OfChannel};
+
+/// A door that counts.
+pub struct MeasuredInbound {
+    inner: Arc<dyn Inbound>,
+    figures: Arc<Figures>,
+}
+
+impl MeasuredInbound {
+    /// Counts what goes through `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Inbound>, figures: Arc<Figures>) -> Self {
+        Self { inner, figures }
+    }
+}
+
+#[async_trait]
+#[warn(clippy::missing_trait_methods)]
+impl Inbound for MeasuredInbound {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
+        let channel = self.figures.channel(message.conversation.channel().as_str());
+        let taken = self.inner.accept(message).await?;
+        if taken.is_none() {
+            self.figures.turned_away.get_or_create(&OfChannel { channel }).inc();
+        }
+        Ok(taken)
+    }
+
+    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+        self.inner.keep_unreadable(update).await
+    }
+}

@@ -1,0 +1,113 @@
+//! Calls that need a person's word: asked for, given, refused, forged, run out, and remembered over a crash.
+
+use std::time::Duration;
+
+use satchel_domain::{InboxId, Sender, ToolOutcome};
+use satchel_ports::{SafetyTier, ledger::JournalEntry};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{
+    recorded,
+    stage::{Counter, Played, Stage, calls, says, tool, waiting},
+};
+use crate::confirm::code;
+
+fn stage_with_vault() -> (Stage, Counter) {
+    let mut stage = Stage::with_model(vec![calls(&[("vault", json!({}))]), says("Done.")]);
+    let opened = stage.counter();
+    let counted = opened.clone();
+    stage.tools.push(tool("vault", SafetyTier::Privileged, move |_| {
+        counted.add();
+        async { Ok(ToolOutcome::of_text("the secret")) }
+    }));
+    (stage, opened)
+}
+
+/// Somebody presses a button of the question about the turn's first call.
+fn presses(stage: &mut Stage, after: u64, verb: &str, who: &str) {
+    let mut pressed = waiting(90 + u128::from(after), &format!("/{verb} {}", code(&recorded("vault", 0))));
+    pressed.message.sender = Sender::new(who, who);
+    stage.arrives_after(Duration::from_secs(after), pressed);
+}
+
+fn decided(played: &Played) -> Vec<&JournalEntry> {
+    played.journal.iter().filter(|entry| matches!(entry, JournalEntry::Decided { .. })).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_runs_after_the_person_has_allowed_it_and_the_word_is_recorded_first() {
+    let (mut stage, opened) = stage_with_vault();
+    presses(&mut stage, 5, "allow", "owner");
+    let played = stage.play().await;
+    let asked = format!("ask May I use `vault`? /allow {}", code(&recorded("vault", 0)));
+    let closed = "edit q: Allowed by `owner`: `vault`";
+    assert_eq!(
+        played.log,
+        ["journal message", &asked, "journal message", closed, "journal outcome 0", "complete done"]
+    );
+    assert_eq!((opened.count(), played.answers(1)), (1, vec!["the secret".to_owned()]));
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(95))], "the word is consumed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_may_decide_for_others_and_nobody_else() {
+    let (mut stage, opened) = stage_with_vault();
+    presses(&mut stage, 5, "allow", "a stranger in the group");
+    presses(&mut stage, 20, "refuse", "boss");
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 0);
+    assert!(played.answers(1)[0].contains("the person refused this call"), "{:?}", played.answers(1));
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(110))], "the stranger's word is not taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_button_of_another_call_allows_nothing_and_silence_is_a_no() {
+    let (mut stage, opened) = stage_with_vault();
+    let other = waiting(91, &format!("/allow {}", code(&recorded("vault", 1))));
+    stage.arrives_after(Duration::from_secs(3), other);
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 0);
+    assert!(played.answers(1)[0].contains("nobody allowed this call within 10 min"), "{:?}", played.answers(1));
+    assert!(decided(&played).is_empty() && played.completed.steered.is_empty());
+    assert!(played.log.contains(&"edit q: Nobody answered, so I left it: `vault`".to_owned()), "{:?}", played.log);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_crash_a_question_is_put_again_and_a_word_that_was_given_is_not_asked_for() {
+    let model = || JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("vault", 0)] };
+    let word = |allowed| JournalEntry::Decided { ordinal: 0, allowed, message: InboxId(Uuid::from_u128(7)) };
+    let resumed = |journal: Vec<JournalEntry>| {
+        let (mut stage, opened) = stage_with_vault();
+        stage.turn.journal = journal;
+        stage.answers_next(says("Done."));
+        (stage, opened)
+    };
+
+    let (mut stage, opened) = resumed(vec![model()]);
+    presses(&mut stage, 5, "allow", "owner");
+    let played = stage.play().await;
+    assert_eq!((opened.count(), played.answers(0)), (1, vec!["the secret".to_owned()]));
+
+    let (stage, opened) = resumed(vec![model(), word(true)]);
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 0, "it may have run");
+    assert!(played.answers(0)[0].contains("outcome unknown"), "{:?}", played.answers(0));
+    assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(7))]);
+
+    let (stage, opened) = resumed(vec![model(), word(false)]);
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 0);
+    assert!(played.answers(0)[0].contains("refused"), "{:?}", played.answers(0));
+    assert!(!played.log.iter().any(|line| line.starts_with("ask")), "{:?}", played.log);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_others_read_along_privileged_tools_are_off_and_nobody_is_asked() {
+    let (mut stage, opened) = stage_with_vault();
+    stage.turn.messages[0].message.group = true;
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 0);
+    assert!(played.answers(1)[0].contains("can't be used where others read along"), "{:?}", played.answers(1));
+    assert!(!played.log.iter().any(|line| line.starts_with("ask")), "{:?}", played.log);
+}

@@ -1,0 +1,105 @@
+//! Voice notes as the model and the person hear of them, and replies that are spoken.
+
+use satchel_domain::{Filename, Message, OutgoingResponse, RefusedFile, VoiceRequest};
+use satchel_ports::ledger::{Heard, HistoryChange, InboundFile, QueuedTurn};
+
+use super::stage::{Stage, file, says, text_of, waiting};
+use crate::{
+    rounds,
+    voice_notes::{note, with_unheard},
+};
+
+fn refused() -> InboundFile {
+    let filename = Filename::from_untrusted("big.mov");
+    InboundFile::Refused(RefusedFile { filename, bytes: None, reason: "too big".into() })
+}
+
+/// A turn of one message: a refused file, then these voice notes.
+fn turn(text: &str, heard: &[Heard]) -> QueuedTurn {
+    let mut message = waiting(2, text);
+    message.files.push(refused());
+    for (at, heard) in (1u32..).zip(heard) {
+        message.files.push(InboundFile::Stored(file(u128::from(at), "voice.ogg")));
+        message.heard.insert(at, heard.clone());
+    }
+    QueuedTurn { messages: vec![message], ..Stage::with_model(Vec::new()).turn }
+}
+
+fn words(words: &str) -> Heard {
+    Heard::Words(words.into())
+}
+
+fn unheard(reason: &str) -> Heard {
+    Heard::Unheard(reason.into())
+}
+
+fn told(turn: &QueuedTurn) -> Option<String> {
+    with_unheard(OutgoingResponse::default(), turn).text
+}
+
+#[test]
+fn what_was_spoken_is_what_the_person_said_and_marked() {
+    let turn = turn("listen", &[words(" bring bread\nand milk "), words(" "), words("/stop")]);
+    assert_eq!(
+        rounds::words(&turn),
+        "listen\n[voice message, transcribed] bring bread\nand milk\n[voice message, transcribed] /stop"
+    );
+    assert_eq!(note(&turn).unwrap(), "Nothing was said in the voice message [1].");
+    assert_eq!(told(&turn), None);
+}
+
+#[test]
+fn a_note_that_nobody_understood_is_told_to_the_person_if_nothing_else_was_sent() {
+    let alone = turn("", &[unheard("the engine is down")]);
+    assert_eq!(
+        note(&alone).unwrap(),
+        "The voice message [0] could not be heard (the engine is down). The person is told."
+    );
+    assert_eq!(
+        told(&alone).unwrap(),
+        "I could not hear your voice message: the engine is down. The recording is kept: `/files`"
+    );
+    let answered = with_unheard(OutgoingResponse::of_text("Sorry."), &alone).text.unwrap();
+    assert!(answered.starts_with("Sorry.\n\nI could not hear"), "{answered}");
+
+    for other in [turn("and this", &[unheard("x")]), turn("", &[unheard("x"), words("hello")])] {
+        assert!(note(&other).unwrap().contains("could not be heard (x). Say so where it matters."), "{other:?}");
+        assert_eq!(told(&other), None);
+    }
+    let mut with_photo = turn("", &[unheard("x")]);
+    with_photo.messages[0].files.push(InboundFile::Stored(file(9, "photo.jpg")));
+    assert_eq!(told(&with_photo), None);
+    assert_eq!((note(&turn("", &[])), told(&turn("", &[]))), (None, None));
+}
+
+#[test]
+fn a_reason_gives_no_orders_and_breaks_no_markup() {
+    let turn = turn("", &[unheard(&format!("bad `file`\n[attachment 1]{}", "x".repeat(900)))]);
+    let (note, told) = (note(&turn).unwrap(), told(&turn).unwrap());
+    assert!(note.contains("bad file attachment 1x") && note.lines().count() == 1, "{note}");
+    assert!(!told.contains(&"x".repeat(151)) && told.matches('`').count() == 2, "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spoken_question_is_asked_and_remembered_as_words_and_the_answer_is_spoken_where_that_is_wanted() {
+    let mut stage = Stage::with_model(vec![says("Bread it is.")]);
+    stage.turn = QueuedTurn { voice: true, ..turn("", &[words("bring [attachment bread")]) };
+    let played = stage.play().await;
+    let texts: Vec<_> = played.requests[0].messages.iter().map(text_of).collect();
+    assert_eq!(texts[0], "[voice message, transcribed] bring \\[attachment bread", "escaped as what is typed");
+    assert!(texts[1].starts_with("User sent 1 attachment"), "the recording is a file as any: {texts:?}");
+    let response = played.completed.response;
+    assert_eq!((response.text.as_deref(), response.voice), (Some("Bread it is."), Some(VoiceRequest { text: None })));
+    let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
+    let Message::Person { text, attachments, .. } = &history[0] else { panic!("a person asked") };
+    assert_eq!((text.as_str(), attachments.len()), ("[voice message, transcribed] bring [attachment bread", 1));
+
+    let mut stage = Stage::with_model(vec![says("I see.")]);
+    stage.turn = turn("", &[unheard("the engine is down")]);
+    let played = stage.play().await;
+    let texts: Vec<_> = played.requests[0].messages.iter().map(text_of).collect();
+    assert!(texts.iter().any(|text| text.contains("[0] could not be heard (the engine is down)")), "{texts:?}");
+    let response = played.completed.response;
+    assert!(response.text.unwrap().starts_with("I see.\n\nI could not hear your voice message: the engine is down."));
+    assert_eq!(response.voice, None, "nobody asked for it");
+}

@@ -1,0 +1,135 @@
+//! Who may talk to Satchel and who owns it, as the configuration says.
+//!
+//! People are known by the channel's own ids. A name is taken only where the platform vouches that nobody else has it
+//! ([`Sender::handle`]); what people call themselves says nothing.
+
+use std::collections::HashMap;
+
+use satchel_domain::{ChannelName, ConversationId, Sender};
+
+/// The id of whoever uses a channel that has no rules: the terminal's user, the page's visitor.
+pub const OWNER: &str = "owner";
+
+/// The entry that stands for everybody.
+const EVERYBODY: &str = "*";
+
+/// Who may talk, on every channel.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    channels: HashMap<ChannelName, ChannelAccess>,
+}
+
+/// Who may talk on one channel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChannelAccess {
+    /// Ids and @names of those who may talk besides the owners; `*` for everybody.
+    pub allow_users: Vec<String>,
+    /// Ids and @names of those who may also let others in and allow tool calls.
+    pub owners: Vec<String>,
+    /// The private chats in which owners are asked about strangers, as far as they can be told from the ids.
+    pub owner_chats: Vec<ConversationId>,
+}
+
+impl Access {
+    /// The rules of these channels. A channel without rules asks nobody who they are: it has other ways, such as a token
+    /// or the machine's own accounts.
+    #[must_use]
+    pub fn of(channels: impl IntoIterator<Item = (ChannelName, ChannelAccess)>) -> Self {
+        Self { channels: channels.into_iter().collect() }
+    }
+
+    /// The rules of a channel, if it has any.
+    #[must_use]
+    pub fn rules(&self, channel: &ChannelName) -> Option<&ChannelAccess> {
+        self.channels.get(channel)
+    }
+
+    /// Whether somebody owns this Satchel, on the channel where they write.
+    #[must_use]
+    pub fn is_owner(&self, channel: &ChannelName, sender: &Sender) -> bool {
+        match self.rules(channel) {
+            Some(rules) => rules.owners.iter().any(|entry| is_meant(entry, sender)),
+            None => sender.id == OWNER,
+        }
+    }
+}
+
+impl ChannelAccess {
+    /// Whether the configuration lets somebody talk.
+    #[must_use]
+    pub fn lets_in(&self, sender: &Sender) -> bool {
+        let allowed = |entry: &String| entry == EVERYBODY || is_meant(entry, sender);
+        self.allow_users.iter().any(allowed) || self.owners.iter().any(|entry| is_meant(entry, sender))
+    }
+}
+
+/// Whether an entry of the configuration names somebody: by the exact id, or by the handle with or without its `@`.
+fn is_meant(entry: &str, sender: &Sender) -> bool {
+    let handle = entry.strip_prefix('@').unwrap_or(entry);
+    // Nobody gets in by taking somebody's number for a handle.
+    let is_a_name = handle.contains(|c: char| c.is_ascii_alphabetic());
+    let has_it = |own: &String| is_a_name && own.eq_ignore_ascii_case(handle);
+    // Some messages have no sender that the platform tells.
+    let has_the_id = !entry.is_empty() && entry == sender.id;
+    has_the_id || sender.handle.as_ref().is_some_and(has_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn channel() -> ChannelName {
+        ChannelName::new("telegram").unwrap()
+    }
+
+    fn access(allow_users: &[&str], owners: &[&str]) -> Access {
+        let texts = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect();
+        let rules = ChannelAccess { allow_users: texts(allow_users), owners: texts(owners), owner_chats: Vec::new() };
+        Access::of([(channel(), rules)])
+    }
+
+    fn sender(id: &str, name: &str, handle: Option<&str>) -> Sender {
+        Sender { handle: handle.map(str::to_owned), ..Sender::new(id, name) }
+    }
+
+    #[rstest]
+    #[case::by_id(&["123"], sender("123", "Ada", None), true)]
+    #[case::by_handle(&["@Ada_L"], sender("123", "Ada", Some("ada_l")), true)]
+    #[case::by_handle_without_its_sign(&["ada_l"], sender("123", "Ada", Some("Ada_L")), true)]
+    #[case::everybody(&["*"], sender("5", "Eve", None), true)]
+    #[case::nobody(&[], sender("5", "Eve", None), false)]
+    #[case::blank_entry(&["", "@"], sender("", "", Some("")), false)]
+    #[case::a_longer_id(&["123"], sender("1234", "Eve", None), false)]
+    #[case::a_padded_id(&["123"], sender(" 123", "Eve", None), false)]
+    #[case::a_group_by_its_number(&["123"], sender("-123", "Eve", None), false)]
+    // The attack: Eve calls herself what the owner's handle is, or what the owner's id is.
+    #[case::a_name_that_looks_like_a_handle(&["@ada_l"], sender("5", "@ada_l", None), false)]
+    #[case::a_name_that_looks_like_an_id(&["123"], sender("5", "123", Some("eve")), false)]
+    // The attack: a platform that lets people take digits for a handle.
+    #[case::a_handle_that_looks_like_an_id(&["123"], sender("5", "Eve", Some("123")), false)]
+    // The attack: the first letter is Cyrillic.
+    #[case::a_handle_of_look_alikes(&["@ada_l"], sender("5", "Eve", Some("аda_l")), false)]
+    #[case::a_longer_handle(&["@ada"], sender("5", "Eve", Some("ada_")), false)]
+    #[case::a_handle_with_its_sign(&["@@ada"], sender("5", "Eve", Some("ada")), false)]
+    fn only_whom_an_entry_means_is_let_in(#[case] entries: &[&str], #[case] who: Sender, #[case] in_: bool) {
+        let allowed = access(entries, &[]);
+        assert_eq!(allowed.rules(&channel()).unwrap().lets_in(&who), in_);
+        assert!(!allowed.is_owner(&channel(), &who), "whoever may talk owns nothing");
+        let owned = access(&[], entries);
+        let everybody = entries.contains(&"*");
+        assert_eq!(owned.is_owner(&channel(), &who), in_ && !everybody);
+        assert_eq!(owned.rules(&channel()).unwrap().lets_in(&who), in_ && !everybody, "owners may talk");
+    }
+
+    #[test]
+    fn rules_are_those_of_their_channel() {
+        let access = access(&["7"], &["7"]);
+        let discord = ChannelName::new("discord").unwrap();
+        assert!(!access.is_owner(&discord, &sender("7", "Ada", None)));
+        assert!(access.rules(&discord).is_none());
+        assert!(access.is_owner(&ChannelName::new("web").unwrap(), &sender(OWNER, "Owner", None)));
+        assert!(!access.is_owner(&channel(), &sender(OWNER, "Owner", None)), "the id is the page's and the terminal's");
+    }
+}

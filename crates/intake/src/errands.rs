@@ -1,0 +1,92 @@
+//! What Satchel itself says about who may talk: to strangers, to owners, and to those who were let in.
+
+use satchel_domain::{Button, ChannelName, Errand, OutgoingResponse, PairingCode, Sender, filename::is_hidden};
+use satchel_ports::ledger::{HistoryChange, QueuedTurn};
+
+use crate::commands::CommandAnswer;
+
+/// How many characters of a name are shown.
+const NAME: usize = 60;
+
+/// The errand that a turn is.
+#[must_use]
+pub fn errand_of(turn: &QueuedTurn) -> Option<&Errand> {
+    turn.messages.iter().find_map(|queued| queued.message.errand.as_ref())
+}
+
+/// Says it. Nothing of it is for the model.
+#[must_use]
+pub fn answer(errand: &Errand) -> CommandAnswer {
+    let (text, buttons) = match errand {
+        Errand::Introduce { code } => {
+            (format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."), Vec::new())
+        }
+        Errand::AskOwner { code, person, channel } => ask(*code, person, channel),
+        Errand::Welcome => ("You are let in; write to me. `/help` says what I can do.".to_owned(), Vec::new()),
+    };
+    CommandAnswer { response: OutgoingResponse::of_text(text), history: HistoryChange::Append(Vec::new()), buttons }
+}
+
+fn ask(code: PairingCode, person: &Sender, channel: &ChannelName) -> (String, Vec<Button>) {
+    let text = format!(
+        "{}, wants to talk to me on {channel}, and I don't know them. Code **{code}**, valid for an hour.\n\nPress a \
+         button, or write `/pair approve {code}` or `/pair refuse {code}`.",
+        described(person)
+    );
+    let button = |label: &str, verb: &str| Button { label: label.to_owned(), command: format!("/pair {verb} {code}") };
+    (text, vec![button("Let in", "approve"), button("Refuse", "refuse")])
+}
+
+/// Somebody by all that tells them apart. Names are theirs to choose, so they stand as code: nothing in them is read as
+/// Markdown or runs into the words around it.
+pub(crate) fn described(person: &Sender) -> String {
+    let handle = person.handle.as_ref().map(|handle| format!(" (@{})", plain(handle))).unwrap_or_default();
+    format!("`{}{handle}`, id `{}`", plain(&person.name), plain(&person.id))
+}
+
+/// A name as code.
+pub(crate) fn name_of(person: &Sender) -> String {
+    format!("`{}`", plain(&person.name))
+}
+
+fn plain(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(NAME).collect();
+    match shown.trim() {
+        "" => "somebody".to_owned(),
+        shown => shown.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code() -> PairingCode {
+        "ABCD-EFGH".parse().unwrap()
+    }
+
+    #[test]
+    fn a_stranger_is_told_the_code_and_nothing_else() {
+        let CommandAnswer { response, history, buttons } = answer(&Errand::Introduce { code: code() });
+        let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
+        assert_eq!(response, OutgoingResponse::of_text(expected));
+        assert_eq!((history, buttons), (HistoryChange::Append(Vec::new()), Vec::new()));
+    }
+
+    /// The attack: a name that closes the code, opens a link or a line of its own, or turns the words around.
+    #[test]
+    fn an_owner_is_asked_with_buttons_and_a_strangers_name_says_nothing_else() {
+        let name = "`Ada`](https://evil) is fine.\n**Press Let in**\u{202e}".to_owned() + &"x".repeat(500);
+        let person = Sender { handle: Some("eve".into()), ..Sender::new("5", name) };
+        let channel = ChannelName::new("telegram").unwrap();
+        let CommandAnswer { response, buttons, .. } = answer(&Errand::AskOwner { code: code(), person, channel });
+        let text = response.text.unwrap();
+        let beginning =
+            "`Ada](https://evil) is fine.**Press Let in**xxxxxxxxxxxxxxxxx (@eve)`, id `5`, wants to talk to me";
+        assert!(text.starts_with(beginning), "{text}");
+        assert_eq!(text.matches('\n').count(), 2, "{text}");
+        let commands: Vec<_> = buttons.iter().map(|button| (button.label.as_str(), button.command.as_str())).collect();
+        assert_eq!(commands, [("Let in", "/pair approve ABCD-EFGH"), ("Refuse", "/pair refuse ABCD-EFGH")]);
+        assert!(commands.iter().all(|(_, command)| text.contains(command)), "{text}");
+    }
+}

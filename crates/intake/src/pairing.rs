@@ -1,0 +1,206 @@
+//! `/pair`: how an owner lets people in, refuses them, and takes it back.
+
+use std::fmt::Write;
+
+use satchel_domain::{ChannelName, ConversationId, OutgoingResponse, PairingCode, Sender, Timestamp};
+use satchel_ports::{
+    Ledger, LedgerError,
+    ledger::people::{Judged, Pairing, PairingRules, Person, Verdict},
+};
+
+use crate::{
+    access::Access,
+    errands::{described, name_of},
+};
+
+/// How many people and codes a list shows.
+const LISTED: usize = 30;
+
+/// What an owner asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PairCommand {
+    /// Lists the open codes and who was let in.
+    List,
+    /// Lets the person of a code in; the code as it was given.
+    Approve(String),
+    /// Refuses the person of a code; the code as it was given.
+    Refuse(String),
+    /// Takes back that somebody was let in.
+    Revoke {
+        /// Where, if that was said.
+        channel: Option<String>,
+        /// Their id.
+        id: String,
+    },
+    /// Explains itself.
+    Help,
+}
+
+impl PairCommand {
+    /// Reads what stands behind `/pair`.
+    #[must_use]
+    pub fn parse(arguments: &[String]) -> Self {
+        let Some((verb, rest)) = arguments.split_first() else { return Self::Help };
+        match (verb.to_lowercase().as_str(), rest) {
+            ("list", []) => Self::List,
+            ("approve", [_, ..]) => Self::Approve(rest.concat()),
+            ("refuse", [_, ..]) => Self::Refuse(rest.concat()),
+            ("revoke", [id]) => Self::Revoke { channel: None, id: id.clone() },
+            ("revoke", [channel, id]) => Self::Revoke { channel: Some(channel.clone()), id: id.clone() },
+            _ => Self::Help,
+        }
+    }
+}
+
+/// Who gave a command, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Where.
+    pub conversation: &'a ConversationId,
+    /// Whether others read along.
+    pub group: bool,
+    /// Who.
+    pub sender: &'a Sender,
+    /// Who may do what.
+    pub access: &'a Access,
+}
+
+impl Asked<'_> {
+    /// Whether they own this Satchel.
+    #[must_use]
+    pub fn by_owner(&self) -> bool {
+        self.access.is_owner(self.conversation.channel(), self.sender)
+    }
+
+    /// The channel about which they decide; `None` for all, where nobody but the owner of the machine or its token comes.
+    fn channel(&self) -> Option<&ChannelName> {
+        let channel = self.conversation.channel();
+        self.access.rules(channel).map(|_| channel)
+    }
+}
+
+/// Answers `/pair`. From anybody but an owner no code is even looked at.
+///
+/// # Errors
+/// When the ledger fails.
+pub async fn answer(
+    command: &PairCommand,
+    ledger: &dyn Ledger,
+    asked: &Asked<'_>,
+) -> Result<OutgoingResponse, LedgerError> {
+    if !asked.by_owner() {
+        return Ok(OutgoingResponse::of_text("Only an owner says who may talk to me."));
+    }
+    if asked.group {
+        return Ok(OutgoingResponse::of_text("Others read along here; ask me that in private."));
+    }
+    let text = match command {
+        PairCommand::List => list(ledger, asked.channel()).await?,
+        PairCommand::Approve(code) => judge(ledger, asked, code, true).await?,
+        PairCommand::Refuse(code) => judge(ledger, asked, code, false).await?,
+        PairCommand::Revoke { channel, id } => revoke(ledger, asked, channel.as_deref(), id).await?,
+        PairCommand::Help => HELP.to_owned(),
+    };
+    Ok(OutgoingResponse::of_text(text))
+}
+
+const HELP: &str = "\
+- `/pair list` lists who asks to talk to me, and whom you let in
+- `/pair approve ABCD-EFGH` lets the person of that code in
+- `/pair refuse ABCD-EFGH` leaves them out; they get no other code for a day
+- `/pair revoke ID` takes back that somebody was let in";
+
+async fn judge(ledger: &dyn Ledger, asked: &Asked<'_>, code: &str, let_in: bool) -> Result<String, LedgerError> {
+    let Ok(code) = code.parse::<PairingCode>() else {
+        return Ok("That is no code; they look like `ABCD-EFGH`.".to_owned());
+    };
+    let by = format!("{}:{}", asked.conversation.channel(), asked.sender.id);
+    let verdict = Verdict { code, let_in, of: asked.channel().cloned(), by };
+    Ok(told(&ledger.judge_pairing(&verdict, &PairingRules::default()).await?, ledger.now()))
+}
+
+/// What became of a code, in words for whoever said it.
+#[must_use]
+pub fn told(judged: &Judged, now: Timestamp) -> String {
+    match judged {
+        Judged::LetIn(pairing) => format!("{} is let in, and is told so.", name_of(&pairing.person)),
+        Judged::Refused(pairing) => {
+            format!("{} stays out, and gets no other code for a day.", name_of(&pairing.person))
+        }
+        Judged::Used { person, let_in: true } => {
+            format!("This code was used already: {} was let in by it.", name_of(person))
+        }
+        Judged::Used { person, let_in: false } => {
+            format!("This code was used already: {} was refused by it.", name_of(person))
+        }
+        Judged::Expired => "This code has ended. Whoever had it gets another one by writing to me again.".to_owned(),
+        Judged::Unknown { tries_left: 0 } => {
+            "I know no such code. That was one too many: for an hour no code counts from you.".to_owned()
+        }
+        Judged::Unknown { tries_left } => {
+            format!("I know no such code. {tries_left} more, and for an hour no code counts from you.")
+        }
+        Judged::Locked { until } => {
+            let minutes = until.since(now).as_secs().div_ceil(60);
+            format!("Those were too many wrong codes; in {minutes} min one counts from you again.")
+        }
+    }
+}
+
+async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<String, LedgerError> {
+    let is_theirs = |of: &ChannelName| channel.is_none_or(|channel| channel == of);
+    let mut pairings = ledger.pairings().await?;
+    pairings.retain(|pairing| is_theirs(pairing.conversation.channel()));
+    let mut people = ledger.people().await?;
+    people.retain(|person| is_theirs(&person.channel));
+    let now = ledger.now();
+    let mut text = String::new();
+    if pairings.is_empty() && people.is_empty() {
+        return Ok("Nobody asks to talk to me, and nobody was let in by a code.".to_owned());
+    }
+    if !pairings.is_empty() {
+        text.push_str("Who asks to talk to me:\n\n");
+    }
+    for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(LISTED) {
+        let minutes = expires_at.since(now).as_secs().div_ceil(60);
+        let _ = writeln!(text, "- **{code}** {} on {}, for {minutes} min", described(person), conversation.channel());
+    }
+    if !people.is_empty() {
+        let _ = writeln!(text, "{}Whom a code let in:\n", if text.is_empty() { "" } else { "\n" });
+    }
+    for Person { channel, person, .. } in people.iter().rev().take(LISTED) {
+        let _ = writeln!(text, "- {} on {channel}", described(person));
+    }
+    if pairings.len() > LISTED || people.len() > LISTED {
+        text.push_str("\n`satchel pair list` shows them all.");
+    }
+    Ok(text.trim_end().to_owned())
+}
+
+async fn revoke(
+    ledger: &dyn Ledger,
+    asked: &Asked<'_>,
+    channel: Option<&str>,
+    id: &str,
+) -> Result<String, LedgerError> {
+    let named = channel.map(|name| ChannelName::new(name.to_lowercase()));
+    let channel = match (named, asked.channel()) {
+        (None, None) => return Ok("On which channel? `/pair revoke telegram 123456`".to_owned()),
+        (Some(Err(_)), _) => return Ok("There is no such channel.".to_owned()),
+        (Some(Ok(named)), Some(own)) if named != *own => {
+            return Ok(format!("Here you decide about {own} alone."));
+        }
+        (Some(Ok(named)), _) => named,
+        (None, Some(own)) => own.clone(),
+    };
+    let shown = name_of(&Sender::new(id, id));
+    if ledger.revoke(&channel, id).await? {
+        return Ok(format!("Whoever has the id {shown} on {channel} is a stranger again."));
+    }
+    Ok(format!(
+        "No code let {shown} in on {channel}. Whom the configuration lets in, only the configuration leaves out."
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! `/pair` from owners and from others.
+
+use std::sync::{Arc, Mutex};
+
+use rstest::rstest;
+use satchel_ports::MockLedger;
+
+use super::*;
+use crate::access::{ChannelAccess, OWNER};
+
+const MINUTE: i64 = 60_000;
+
+fn access() -> Access {
+    let rules = ChannelAccess { allow_users: vec!["*".into()], owners: vec!["1".into()], owner_chats: Vec::new() };
+    Access::of([(place("telegram:1").channel().clone(), rules)])
+}
+
+fn place(text: &str) -> ConversationId {
+    text.parse().unwrap()
+}
+
+fn parse(text: &str) -> PairCommand {
+    PairCommand::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
+
+async fn say(ledger: &MockLedger, conversation: &str, id: &str, text: &str) -> String {
+    say_in(ledger, conversation, id, text, false).await
+}
+
+async fn say_in(ledger: &MockLedger, conversation: &str, id: &str, text: &str, group: bool) -> String {
+    let (access, conversation, sender) = (access(), place(conversation), Sender::new(id, "Owner"));
+    let asked = Asked { conversation: &conversation, group, sender: &sender, access: &access };
+    answer(&parse(text), ledger, &asked).await.unwrap().text.unwrap()
+}
+
+fn pairing(code: &str, conversation: &str) -> Pairing {
+    Pairing {
+        code: code.parse().unwrap(),
+        person: Sender { handle: Some("ada".into()), ..Sender::new("5", "Ada") },
+        conversation: place(conversation),
+        issued_at: Timestamp(0),
+        expires_at: Timestamp(60 * MINUTE),
+    }
+}
+
+#[rstest]
+#[case("", PairCommand::Help)]
+#[case("list", PairCommand::List)]
+#[case("list all", PairCommand::Help)]
+#[case("APPROVE abcd-efgh", PairCommand::Approve("abcd-efgh".into()))]
+#[case("approve ABCD EFGH", PairCommand::Approve("ABCDEFGH".into()))]
+#[case("approve", PairCommand::Help)]
+#[case("refuse x", PairCommand::Refuse("x".into()))]
+#[case("revoke 5", PairCommand::Revoke { channel: None, id: "5".into() })]
+#[case("revoke telegram 5", PairCommand::Revoke { channel: Some("telegram".into()), id: "5".into() })]
+#[case("revoke a b c", PairCommand::Help)]
+fn what_stands_behind_pair_is_read(#[case] text: &str, #[case] command: PairCommand) {
+    assert_eq!(parse(text), command);
+}
+
+/// The attack: somebody who may talk says the owner's words, by hand or by pressing a button that was forwarded.
+#[tokio::test]
+async fn from_anybody_but_an_owner_no_code_is_looked_at() {
+    let ledger = MockLedger::new();
+    for text in ["approve ABCD-EFGH", "refuse ABCD-EFGH", "list", "revoke 5", ""] {
+        for id in ["5", OWNER, "11"] {
+            assert_eq!(say(&ledger, "telegram:5", id, text).await, "Only an owner says who may talk to me.", "{text}");
+        }
+        let told = say_in(&ledger, "telegram:-100", "1", text, true).await;
+        assert_eq!(told, "Others read along here; ask me that in private.", "{text}");
+    }
+}
+
+/// An owner decides about their own channel; whoever has the page's token or the terminal about all.
+#[tokio::test]
+async fn a_verdict_says_whose_codes_it_may_be_about_and_who_is_guessing() {
+    for (conversation, id, of, by) in
+        [("telegram:1", "1", Some("telegram"), "telegram:1"), ("console:main", OWNER, None, "console:owner")]
+    {
+        let verdicts: Arc<Mutex<Vec<Verdict>>> = Arc::default();
+        let mut ledger = MockLedger::new();
+        let seen = Arc::clone(&verdicts);
+        ledger.expect_judge_pairing().returning(move |verdict, rules| {
+            assert_eq!(*rules, PairingRules::default());
+            seen.lock().unwrap().push(verdict.clone());
+            let pairing = pairing("ABCD-EFGH", "telegram:5");
+            Ok(if verdict.let_in { Judged::LetIn(pairing) } else { Judged::Refused(pairing) })
+        });
+        ledger.expect_now().returning(|| Timestamp(0));
+        assert_eq!(say(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is let in, and is told so.");
+        let refused = say(&ledger, conversation, id, "refuse ABCD-EFGH").await;
+        assert_eq!(refused, "`Ada` stays out, and gets no other code for a day.");
+        let verdicts = verdicts.lock().unwrap();
+        for (verdict, let_in) in verdicts.iter().zip([true, false]) {
+            assert!(verdict.code.is(&"ABCD-EFGH".parse().unwrap()));
+            assert_eq!((verdict.of.as_ref().map(ChannelName::as_str), verdict.by.as_str()), (of, by));
+            assert_eq!(verdict.let_in, let_in);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_code_costs_no_try() {
+    let ledger = MockLedger::new();
+    for text in ["approve ABCD", "approve ABCD-EFG0", "refuse something else entirely"] {
+        assert_eq!(say(&ledger, "telegram:1", "1", text).await, "That is no code; they look like `ABCD-EFGH`.");
+    }
+}
+
+#[rstest]
+#[case(Judged::Used { person: Sender::new("5", "A`d`a"), let_in: true }, "used already: `Ada` was let in")]
+#[case(Judged::Used { person: Sender::new("5", "Ada"), let_in: false }, "used already: `Ada` was refused")]
+#[case(Judged::Expired, "has ended")]
+#[case(Judged::Unknown { tries_left: 2 }, "no such code. 2 more")]
+#[case(Judged::Unknown { tries_left: 0 }, "one too many")]
+#[case(Judged::Locked { until: Timestamp(30 * MINUTE + 1_000) }, "in 31 min")]
+fn every_verdict_is_told(#[case] judged: Judged, #[case] says: &str) {
+    let told = told(&judged, Timestamp(0));
+    assert!(told.contains(says), "{told}");
+}
+
+fn people_and_codes() -> MockLedger {
+    let mut ledger = MockLedger::new();
+    ledger.expect_now().returning(|| Timestamp(15 * MINUTE));
+    ledger
+        .expect_pairings()
+        .returning(|| Ok(vec![pairing("ABCD-EFGH", "telegram:5"), pairing("JKLM-NPQR", "discord:9")]));
+    ledger.expect_people().returning(|| {
+        let person = |channel: &str, id: &str| Person {
+            channel: ChannelName::new(channel).unwrap(),
+            person: Sender::new(id, "Bob"),
+            let_in_at: Timestamp(0),
+            let_in_by: "telegram:1".into(),
+        };
+        Ok(vec![person("discord", "8"), person("telegram", "7")])
+    });
+    ledger
+}
+
+#[tokio::test]
+async fn a_list_shows_an_owner_what_is_theirs_to_decide() {
+    let ledger = people_and_codes();
+    assert_eq!(
+        say(&ledger, "telegram:1", "1", "list").await,
+        "Who asks to talk to me:\n\n- **ABCD-EFGH** `Ada (@ada)`, id `5` on telegram, for 45 min\n\nWhom a code let in:\n\n\
+         - `Bob`, id `7` on telegram"
+    );
+    let all = say(&ledger, "web:a", OWNER, "list").await;
+    assert!(all.contains("JKLM-NPQR") && all.contains("id `8` on discord") && all.contains("ABCD-EFGH"), "{all}");
+}
+
+#[tokio::test]
+async fn an_owner_revokes_on_their_own_channel() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_revoke().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
+    for (conversation, id, text, says) in [
+        ("telegram:1", "1", "revoke 5", "Whoever has the id `5` on telegram is a stranger again."),
+        ("telegram:1", "1", "revoke telegram 5", "is a stranger again"),
+        ("telegram:1", "1", "revoke discord 5", "Here you decide about telegram alone."),
+        ("telegram:1", "1", "revoke 6", "No code let `6` in on telegram"),
+        ("web:a", OWNER, "revoke 5", "On which channel?"),
+        ("web:a", OWNER, "revoke Telegram 5", "is a stranger again"),
+        ("web:a", OWNER, "revoke дом 5", "There is no such channel."),
+    ] {
+        let told = say(&ledger, conversation, id, text).await;
+        assert!(told.contains(says), "{text}: {told}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Listens to the voice notes of a turn: their words are written down for the model, and the recordings are kept as files.
+
+use std::{convert::Infallible, time::Duration};
+
+use satchel_domain::{Attachment, InboxId, TurnId, filename::is_hidden, size};
+use satchel_ports::{
+    Activity, LedgerError, Recording, Speech,
+    ledger::{Heard, InboundFile, QueuedTurn},
+};
+
+use super::Fetching;
+
+/// The largest recording that is listened to: more than an hour of speech.
+const LARGEST: u64 = 25 << 20;
+
+/// The longest words of one recording, in characters: several hours of speech.
+const LONGEST: usize = 200_000;
+
+/// How long one try may take; an engine has a limit of its own, which is to be hit before.
+const TIME: Duration = Duration::from_secs(30 * 60);
+
+/// How often it is tried.
+const TRIES: u32 = 3;
+
+/// The wait before the second try; it doubles.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How long it may take before the person is shown that something is being done, and how often they are then; platforms
+/// let the sign fade after five seconds.
+const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
+const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
+
+/// Why nothing is listened to where nobody has set up how.
+const NOT_SET_UP: &str = "I am not set up to listen (speech.transcribe)";
+
+/// Listens to every stored voice note of the turn that was not listened to yet, and returns the turn with their words.
+///
+/// Each is recorded by itself, so that a crash repeats at most the one that was being listened to. That nothing is set
+/// up is not recorded: it is true only for as long as it is.
+pub(super) async fn listen(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
+    let id = turn.id;
+    for queued in &mut turn.messages {
+        for (index, reference) in (0u32..).zip(&queued.message.files) {
+            let stored = queued.files.get(index as usize);
+            let Some(InboundFile::Stored(recording)) = stored.filter(|_| reference.voice_note) else { continue };
+            if queued.heard.contains_key(&index) {
+                continue;
+            }
+            let heard = match fetching.speech.filter(|speech| speech.hears()) {
+                Some(speech) => tokio::select! {
+                    biased;
+                    heard = hear(fetching, speech, recording, id, queued.id, index) => heard?,
+                    never = show_work(fetching) => match never {},
+                },
+                None => Heard::Unheard(NOT_SET_UP.to_owned()),
+            };
+            queued.heard.insert(index, heard);
+        }
+    }
+    Ok(turn)
+}
+
+/// Shows that something is being done: nothing else can be seen of it until the words are there.
+async fn show_work(fetching: Fetching<'_>) -> Infallible {
+    tokio::time::sleep(BEFORE_A_SIGN).await;
+    loop {
+        fetching.channel.show_activity(&fetching.lease.conversation, Activity::Writing).await;
+        tokio::time::sleep(BETWEEN_SIGNS).await;
+    }
+}
+
+/// Listens to one recording, trying again while that may help, and records what came of it.
+async fn hear(
+    fetching: Fetching<'_>,
+    speech: &dyn Speech,
+    recording: &Attachment,
+    turn: TurnId,
+    message: InboxId,
+    index: u32,
+) -> Result<Heard, LedgerError> {
+    let mut wait = PAUSE;
+    let mut tried = 0;
+    let heard = loop {
+        tried += 1;
+        let attempt = tokio::time::timeout(TIME, hear_once(fetching, speech, recording)).await;
+        let (reason, again) = match attempt {
+            Ok(Ok(words)) => break Heard::Words(words),
+            Ok(Err(Attempt { reason, again })) => (reason, again),
+            Err(_) => (format!("it took longer than {} minutes", TIME.as_secs() / 60), true),
+        };
+        if !again || tried == TRIES {
+            tracing::warn!(
+                chat.id = %fetching.lease.conversation, turn.id = %turn, attachment.id = %recording.id, tried, reason,
+                "a voice note was not understood"
+            );
+            break Heard::Unheard(reason);
+        }
+        tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a voice note will be listened to again");
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+    };
+    fetching.ledger.record_heard(fetching.lease, message, index, &heard).await?;
+    Ok(heard)
+}
+
+struct Attempt {
+    reason: String,
+    again: bool,
+}
+
+async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Attachment) -> Result<String, Attempt> {
+    if recording.bytes > LARGEST {
+        let (bytes, largest) = (size::human(recording.bytes), size::human(LARGEST));
+        return Err(Attempt { reason: format!("it is {bytes}, I listen to at most {largest}"), again: false });
+    }
+    let content = fetching.blobs.open(&recording.sha256, None).await.map_err(|error| {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");
+        Attempt { reason: "the recording can't be read".to_owned(), again: true }
+    })?;
+    let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone() };
+    match speech.transcribe(recording).await {
+        Ok(words) => Ok(tidy(&words)),
+        Err(error) => Err(Attempt { reason: error.reason, again: error.retryable }),
+    }
+}
+
+/// Words without what can't be seen, cut where they are endless. Joiners stay: some scripts are written with them.
+fn tidy(words: &str) -> String {
+    let seen = |c: &char| matches!(c, '\n' | '\t' | '\u{200C}' | '\u{200D}') || !is_hidden(*c);
+    let mut characters = words.trim().chars().filter(seen);
+    let mut tidy: String = characters.by_ref().take(LONGEST).collect();
+    if characters.next().is_some() {
+        tidy.push('…');
+    }
+    tidy
+}
+
+#[cfg(test)]
+mod tests;

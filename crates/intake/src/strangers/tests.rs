@@ -1,0 +1,184 @@
+//! Strangers at the door: what is stored of them, who hears of them, and what they can't bring about.
+
+use std::sync::{Arc, Mutex};
+
+use satchel_domain::{Errand, FileReference, Filename, InboundMessage, PairingCode, Sender, Timestamp, TurnId};
+use satchel_ports::{
+    Inbound, InboundError, LedgerError, MockEventBus, MockLedger,
+    ledger::{Received, people::Pairing},
+};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::{
+    Reception,
+    access::{Access, ChannelAccess},
+};
+
+const TURN: TurnId = TurnId(Uuid::from_u128(1));
+const SECRET: &str = "what the stranger wrote";
+
+fn rules() -> Access {
+    let rules = ChannelAccess {
+        allow_users: vec!["@ada".into()],
+        owners: vec!["1".into()],
+        owner_chats: vec!["telegram:1".parse().unwrap()],
+    };
+    Access::of([("telegram:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone(), rules)])
+}
+
+fn code() -> PairingCode {
+    "ABCD-EFGH".parse().unwrap()
+}
+
+fn said(conversation: &str, sender: Sender) -> InboundMessage {
+    let file = FileReference::new(SECRET.into(), Filename::from_untrusted(SECRET));
+    InboundMessage {
+        text: SECRET.into(),
+        files: vec![file],
+        raw: serde_json::json!({ "text": SECRET }),
+        ..InboundMessage::new(conversation.parse().unwrap(), "5:77".into(), sender)
+    }
+}
+
+fn eve() -> Sender {
+    Sender { handle: Some("eve".into()), ..Sender::new("5", "Eve") }
+}
+
+type Stored = Arc<Mutex<Vec<InboundMessage>>>;
+
+/// A ledger at the time `now` that remembers what it stores.
+fn ledger(now: i64) -> (MockLedger, Stored) {
+    let stored = Stored::default();
+    let mut ledger = MockLedger::new();
+    ledger.expect_now().returning(move || Timestamp(now));
+    let kept = Arc::clone(&stored);
+    ledger.expect_receive().returning(move |message, _| {
+        kept.lock().unwrap().push(message.clone());
+        Ok(Received { turn: TURN, duplicate: false, lease: None, unsettled: false })
+    });
+    (ledger, stored)
+}
+
+async fn accept(ledger: MockLedger, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
+    let mut bus = MockEventBus::new();
+    bus.expect_publish().returning(|_| Ok(()));
+    let (lanes, _claimed) = mpsc::channel(1);
+    Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules())).accept(message).await
+}
+
+#[tokio::test]
+async fn nothing_that_a_stranger_sends_is_stored_and_they_and_the_owner_are_told_of_a_code() {
+    let (mut ledger, stored) = ledger(500);
+    ledger
+        .expect_is_let_in()
+        .withf(|channel, id| channel.as_str() == "telegram" && id == "5")
+        .returning(|_, _| Ok(false));
+    ledger.expect_introduce().once().returning(|stranger, rules| {
+        assert!(!format!("{stranger:?}").contains(SECRET));
+        let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).plus(rules.lives));
+        let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
+        Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
+    });
+    assert_eq!(accept(ledger, said("telegram:5", eve())).await.unwrap(), None);
+    let stored = stored.lock().unwrap();
+    assert!(!format!("{stored:?}").contains(SECRET), "{stored:?}");
+    let told: Vec<_> = stored
+        .iter()
+        .map(|stored| (stored.conversation.to_string(), stored.key.as_str(), stored.errand.clone()))
+        .collect();
+    let channel = stored[0].conversation.channel().clone();
+    let ask = Errand::AskOwner { code: code(), person: eve(), channel };
+    assert_eq!(
+        told,
+        [
+            ("telegram:5".to_owned(), "satchel:introduce:ABCD-EFGH:0", Some(Errand::Introduce { code: code() })),
+            ("telegram:1".to_owned(), "satchel:ask:ABCD-EFGH:telegram:1", Some(ask)),
+        ]
+    );
+}
+
+/// The attack: to write without end, so that the bot answers without end. The ledger knows a key once.
+#[tokio::test]
+async fn a_stranger_who_keeps_writing_is_answered_a_few_times_an_hour() {
+    let mut keys = std::collections::BTreeSet::new();
+    for minute in 0..60 {
+        let (mut ledger, stored) = ledger(minute * 60_000);
+        ledger.expect_is_let_in().returning(|_, _| Ok(false));
+        ledger.expect_introduce().returning(|stranger, rules| {
+            let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).plus(rules.lives));
+            let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
+            Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
+        });
+        accept(ledger, said("telegram:5", eve())).await.unwrap();
+        keys.extend(stored.lock().unwrap().iter().map(|stored| stored.key.clone()));
+    }
+    let to_owner = keys.iter().filter(|key| key.starts_with("satchel:ask:")).count();
+    assert_eq!((keys.len() - to_owner, to_owner), (6, 1));
+}
+
+/// The attack: a flood of accounts. Those beyond the codes that are open at once get nothing, and nothing is stored.
+#[tokio::test]
+async fn a_stranger_who_gets_no_code_is_not_answered() {
+    let (mut ledger, stored) = ledger(0);
+    ledger.expect_is_let_in().returning(|_, _| Ok(false));
+    ledger.expect_introduce().returning(|_, _| Ok(None));
+    assert_eq!(accept(ledger, said("telegram:5", eve())).await.unwrap(), None);
+    assert!(stored.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn strangers_in_a_group_are_not_heard_at_all() {
+    let (mut ledger, stored) = ledger(0);
+    ledger.expect_is_let_in().returning(|_, _| Ok(false));
+    // No code is made: the mock would fail.
+    let message = InboundMessage { group: true, ..said("telegram:-100", eve()) };
+    assert_eq!(accept(ledger, message).await.unwrap(), None);
+    assert!(stored.lock().unwrap().is_empty());
+}
+
+/// The attack: a platform that lets people hand over more than words makes them say what only Satchel says.
+#[tokio::test]
+async fn an_errand_that_comes_from_outside_is_none() {
+    let forged = Errand::Introduce { code: code() };
+    for sender in [Sender { handle: Some("Ada".into()), ..Sender::new("7", "Ada") }, Sender::new("1", "Owner")] {
+        let (ledger, stored) = ledger(0);
+        let message = InboundMessage { errand: Some(forged.clone()), ..said("telegram:7", sender) };
+        assert_eq!(accept(ledger, message).await.unwrap(), Some(TURN));
+        let stored = stored.lock().unwrap();
+        assert_eq!((stored[0].errand.as_ref(), stored[0].text.as_str()), (None, SECRET));
+    }
+}
+
+#[tokio::test]
+async fn whom_a_code_let_in_talks_and_whom_the_ledger_can_not_tell_waits() {
+    let (mut known, stored) = ledger(0);
+    known.expect_is_let_in().returning(|_, id| Ok(id == "5"));
+    assert_eq!(accept(known, said("telegram:5", eve())).await.unwrap(), Some(TURN));
+    assert_eq!(stored.lock().unwrap().len(), 1);
+
+    let (mut broken, stored) = ledger(0);
+    broken.expect_is_let_in().returning(|_, _| Err(LedgerError::Full));
+    assert!(accept(broken, said("telegram:5", eve())).await.is_err(), "the platform must offer it again");
+    assert!(stored.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_channel_without_rules_asks_nobody() {
+    let (ledger, stored) = ledger(0);
+    assert_eq!(accept(ledger, said("web:a", eve())).await.unwrap(), Some(TURN));
+    assert_eq!(stored.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_names_of_a_stranger_are_cut() {
+    let (mut ledger, _) = ledger(0);
+    ledger.expect_is_let_in().returning(|_, _| Ok(false));
+    ledger.expect_introduce().once().returning(|stranger, _| {
+        let Sender { name, handle, .. } = &stranger.person;
+        assert_eq!((name.chars().count(), handle.as_ref().map(|handle| handle.chars().count())), (100, Some(100)));
+        Ok(None)
+    });
+    let long = Sender { handle: Some("x".repeat(5_000)), ..Sender::new("5", "ё".repeat(5_000)) };
+    accept(ledger, said("telegram:5", long)).await.unwrap();
+}

@@ -1,0 +1,215 @@
+//! Promises about who may talk, and about what nobody could read.
+
+use std::{sync::Arc, time::Duration};
+
+use satchel_domain::{Errand, PairingCode, Sender, UnreadableUpdate};
+use satchel_ports::ledger::{
+    Claim, Ledger, Unreadable,
+    people::{Judged, Pairing, PairingRules, Stranger, Verdict},
+};
+
+use super::{LedgerFixture, conversation, message};
+
+/// Catches: an update that comes again and is counted again, or a key that is looked up without its channel.
+pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    assert_eq!(ledger.unreadable().await.unwrap(), []);
+    let update = |channel: &str, key: &str| UnreadableUpdate {
+        channel: conversation(&format!("{channel}:x")).channel().clone(),
+        key: key.to_owned(),
+        raw: serde_json::json!({ "update_id": key, "what is this": [1, { "ё": null }] }),
+        reason: "an unknown kind".to_owned(),
+    };
+    for (update, new) in [
+        (update("telegram", "1"), true),
+        (update("telegram", "2"), true),
+        (update("telegram", "1"), false),
+        (update("discord", "1"), true),
+    ] {
+        assert_eq!(ledger.keep_unreadable(&update).await.unwrap(), new, "{update:?}");
+    }
+    drop(ledger);
+    let counted = |channel: &str, updates| Unreadable { channel: update(channel, "").channel, updates };
+    let ledger = fixture.open().await;
+    assert_eq!(ledger.unreadable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
+}
+
+fn stranger(channel: &str, id: &str) -> Stranger {
+    let person = Sender { handle: Some(format!("handle-of-{id}")), ..Sender::new(id, "Ada") };
+    Stranger { person, conversation: conversation(&format!("{channel}:{id}")) }
+}
+
+async fn introduced(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> Pairing {
+    ledger.introduce(&stranger(channel, id), &PairingRules::default()).await.unwrap().expect("there is room for a code")
+}
+
+fn verdict(code: PairingCode, let_in: bool, of: Option<&str>, by: &str) -> Verdict {
+    let of = of.map(|channel| conversation(&format!("{channel}:x")).channel().clone());
+    Verdict { code, let_in, of, by: by.to_owned() }
+}
+
+async fn approve(ledger: &Arc<dyn Ledger>, code: PairingCode, of: Option<&str>, by: &str) -> Judged {
+    ledger.judge_pairing(&verdict(code, true, of, by), &PairingRules::default()).await.unwrap()
+}
+
+async fn is_let_in(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> bool {
+    ledger.is_let_in(conversation(&format!("{channel}:x")).channel(), id).await.unwrap()
+}
+
+/// A code that nobody has.
+fn wrong(number: u64) -> PairingCode {
+    PairingCode::of_random(number)
+}
+
+/// Catches: an approval that is forgotten, that counts for another channel or another id, or that nobody is told of.
+pub async fn an_approved_code_lets_its_person_in_and_tells_them(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let pairing = introduced(&ledger, "telegram", "5").await;
+    assert_eq!(ledger.pairings().await.unwrap(), [pairing.clone()]);
+    assert!(!is_let_in(&ledger, "telegram", "5").await, "to have a code is not to be let in");
+    let before = ledger.now();
+    let judged = approve(&ledger, pairing.code, Some("telegram"), "telegram:1").await;
+    assert_eq!(judged, Judged::LetIn(pairing.clone()));
+    drop(ledger);
+
+    let ledger = fixture.open().await;
+    assert!(is_let_in(&ledger, "telegram", "5").await);
+    for (channel, id) in [("discord", "5"), ("telegram", "55"), ("telegram", "Ada"), ("telegram", "handle-of-5")] {
+        assert!(!is_let_in(&ledger, channel, id).await, "{channel} {id}");
+    }
+    let people = ledger.people().await.unwrap();
+    assert_eq!(people.len(), 1);
+    assert_eq!((&people[0].person, people[0].let_in_by.as_str()), (&pairing.person, "telegram:1"));
+    assert_eq!(&people[0].channel, pairing.conversation.channel());
+    assert!(people[0].let_in_at >= before);
+    assert_eq!(ledger.pairings().await.unwrap(), []);
+
+    let lease =
+        ledger.take_lane(&[pairing.conversation.channel().clone()]).await.unwrap().expect("a word for them waits");
+    assert_eq!(lease.conversation, pairing.conversation);
+    let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let errands: Vec<_> = turn.messages.iter().map(|queued| queued.message.errand.clone()).collect();
+    assert_eq!(errands, [Some(Errand::Welcome)]);
+}
+
+/// Catches: an approval of one channel's owner for somebody of another. The attack: a code that was seen elsewhere.
+pub async fn a_code_counts_only_where_its_judge_decides(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let foreign = introduced(&ledger, "discord", "5").await;
+    let judged = approve(&ledger, foreign.code, Some("telegram"), "telegram:1").await;
+    assert_eq!(judged, Judged::Unknown { tries_left: 4 });
+    assert!(!is_let_in(&ledger, "discord", "5").await && !is_let_in(&ledger, "telegram", "5").await);
+    assert_eq!(approve(&ledger, foreign.code, None, "operator").await, Judged::LetIn(foreign));
+}
+
+/// Catches: a code that works twice. The attack: a button that is pressed again after its person was revoked.
+pub async fn a_code_is_used_once(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let pairing = introduced(&ledger, "telegram", "5").await;
+    approve(&ledger, pairing.code, None, "telegram:1").await;
+    let channel = pairing.conversation.channel().clone();
+    assert!(ledger.revoke(&channel, "5").await.unwrap());
+    assert!(!ledger.revoke(&channel, "5").await.unwrap());
+    let used = Judged::Used { person: pairing.person.clone(), let_in: true };
+    assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, used);
+    assert!(!is_let_in(&ledger, "telegram", "5").await);
+    assert_eq!(ledger.people().await.unwrap(), []);
+    let again = introduced(&ledger, "telegram", "5").await;
+    assert!(!again.code.is(&pairing.code), "whoever was revoked may ask anew");
+
+    let rules = PairingRules::default();
+    let refused = ledger.judge_pairing(&verdict(again.code, false, None, "telegram:1"), &rules).await.unwrap();
+    assert_eq!(refused, Judged::Refused(again.clone()));
+    let used = Judged::Used { person: again.person, let_in: false };
+    assert_eq!(approve(&ledger, again.code, None, "telegram:1").await, used, "a refusal uses it up too");
+    assert!(!is_let_in(&ledger, "telegram", "5").await);
+}
+
+/// Catches: a code that works when its hour is over, and one that is handed out again after it.
+pub async fn a_code_ends(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let rules = PairingRules { lives: Duration::from_millis(50), ..PairingRules::default() };
+    let pairing = ledger.introduce(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
+    assert_eq!(pairing.expires_at, pairing.issued_at.plus(rules.lives));
+    tokio::time::sleep(pairing.expires_at.since(ledger.now()) + Duration::from_millis(1)).await;
+    assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, Judged::Expired);
+    assert!(!is_let_in(&ledger, "telegram", "5").await);
+    assert_eq!(ledger.pairings().await.unwrap(), []);
+    let next = introduced(&ledger, "telegram", "5").await;
+    assert!(!next.code.is(&pairing.code));
+    assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, Judged::Expired, "also beside the new one");
+}
+
+/// Catches: tries that are counted for all together, or a sixth that counts. The attack: to guess a code.
+pub async fn whoever_says_too_many_wrong_codes_is_locked_out(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let pairing = introduced(&ledger, "telegram", "5").await;
+    for number in 0..5 {
+        let judged = approve(&ledger, wrong(number), None, "telegram:1").await;
+        assert_eq!(judged, Judged::Unknown { tries_left: 4 - u32::try_from(number).unwrap() });
+    }
+    drop(ledger);
+    let ledger = fixture.open().await;
+    for code in [pairing.code, wrong(5)] {
+        let judged = approve(&ledger, code, None, "telegram:1").await;
+        let Judged::Locked { until } = judged else { panic!("not locked: {judged:?}") };
+        let left = until.since(ledger.now());
+        let hour = Duration::from_secs(3_600);
+        assert!(left > hour - Duration::from_secs(60) && left <= hour, "{left:?}");
+    }
+    assert!(!is_let_in(&ledger, "telegram", "5").await, "not even the right one counts");
+    assert!(matches!(approve(&ledger, pairing.code, None, "telegram:2").await, Judged::LetIn(_)), "others may decide");
+
+    let rules = PairingRules { lives: Duration::from_millis(50), tries: 1, ..PairingRules::default() };
+    let guess = verdict(wrong(1), true, None, "telegram:3");
+    assert_eq!(ledger.judge_pairing(&guess, &rules).await.unwrap(), Judged::Unknown { tries_left: 0 });
+    let Judged::Locked { until } = ledger.judge_pairing(&guess, &rules).await.unwrap() else { panic!("not locked") };
+    tokio::time::sleep(until.since(ledger.now()) + Duration::from_millis(1)).await;
+    let judged = ledger.judge_pairing(&guess, &rules).await.unwrap();
+    assert_eq!(judged, Judged::Unknown { tries_left: 0 }, "the lock ends");
+}
+
+/// Catches: a table that strangers can fill, and one that is full for those who are in it. The attack: many accounts.
+pub async fn a_flood_of_strangers_gets_few_codes(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let rules = PairingRules { open: 3, ..PairingRules::default() };
+    let mut codes = Vec::new();
+    for id in 0..50 {
+        codes.extend(ledger.introduce(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
+    }
+    assert_eq!(codes.len(), 3);
+    assert_eq!(ledger.pairings().await.unwrap(), codes);
+    let again = ledger.introduce(&stranger("telegram", "1"), &rules).await.unwrap();
+    assert_eq!(again.as_ref(), Some(&codes[1]), "the same code while it lives");
+    let elsewhere = ledger.introduce(&stranger("discord", "1"), &rules).await.unwrap();
+    assert!(elsewhere.is_some_and(|pairing| !pairing.code.is(&codes[1].code)), "each channel has its own");
+    approve(&ledger, codes[0].code, None, "telegram:1").await;
+    assert!(ledger.introduce(&stranger("telegram", "49"), &rules).await.unwrap().is_some(), "one has become free");
+}
+
+/// Catches: a refusal that is asked about again and again, and one that is never forgotten.
+pub async fn whoever_was_refused_gets_no_code_for_a_while(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let rules = PairingRules { refused_for: Duration::from_millis(200), ..PairingRules::default() };
+    let pairing = ledger.introduce(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
+    ledger.judge_pairing(&verdict(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
+    let again = ledger.introduce(&stranger("telegram", "5"), &PairingRules::default()).await.unwrap();
+    assert_eq!(again, None);
+    tokio::time::sleep(pairing.issued_at.plus(rules.refused_for).since(ledger.now()) + Duration::from_millis(1)).await;
+    assert!(ledger.introduce(&stranger("telegram", "5"), &rules).await.unwrap().is_some());
+}
+
+/// Catches: the album of one person into which another's photo is put. The attack: a key that somebody else chose.
+pub async fn an_album_holds_one_persons_messages(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let of = |key: &str, id: &str| satchel_domain::InboundMessage {
+        album: Some("a".into()),
+        group: true,
+        sender: Sender::new(id, "Ada"),
+        ..message(key, "")
+    };
+    let turn = async |key: &str, id: &str| ledger.receive(&of(key, id), Claim::Leave).await.unwrap().turn;
+    let (ada, eve) = (turn("1", "7").await, turn("2", "8").await);
+    assert_ne!(ada, eve);
+    assert_eq!((turn("3", "7").await, turn("4", "8").await), (ada, eve), "each goes on in their own");
+}
