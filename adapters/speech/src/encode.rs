@@ -31,10 +31,12 @@ pub(crate) struct VoiceEncoder {
     loudness: Loudness,
     pre_skip: u64,
     came: u64,
+    longest: u64,
 }
 
 impl VoiceEncoder {
-    pub(crate) fn new() -> Result<Self, opus_pure::Error> {
+    /// An encoder of at most so many samples.
+    pub(crate) fn new(longest: u64) -> Result<Self, opus_pure::Error> {
         let rate = i32::try_from(RATE).expect("48000 is small");
         let mut encoder = OpusEncoder::new(rate, 1, Application::Voip)?;
         encoder.bitrate_bps = BITRATE;
@@ -50,13 +52,14 @@ impl VoiceEncoder {
             loudness: Loudness::default(),
             pre_skip,
             came: 0,
+            longest,
         })
     }
 
     /// Encodes the next samples, from -1 to 1, at 48 kHz.
     pub(crate) fn push(&mut self, samples: &[f32]) -> Result<(), EncodeError> {
         self.came += samples.len() as u64;
-        if self.came > LONGEST {
+        if self.came > self.longest {
             return Err(EncodeError::Unusable(Unusable("more than an hour of sound")));
         }
         self.loudness.push(samples);
@@ -112,5 +115,50 @@ pub(crate) enum EncodeError {
 impl From<opus_pure::Error> for EncodeError {
     fn from(error: opus_pure::Error) -> Self {
         Self::Encoder(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::decode::decode;
+
+    fn decoded(ogg: &[u8]) -> Vec<f32> {
+        let mut samples = Vec::new();
+        decode(ogg, 48_000, |decoded| {
+            samples.extend_from_slice(decoded);
+            Ok(())
+        })
+        .unwrap();
+        samples
+    }
+
+    #[rstest]
+    fn what_comes_out_is_as_long_as_what_went_in(
+        #[values(1, 311, 312, 648, 649, 959, 960, 961, 1_920, 48_001)] samples: usize,
+    ) {
+        let mut encoder = VoiceEncoder::new(LONGEST).unwrap();
+        for piece in vec![0.25; samples].chunks(700) {
+            encoder.push(piece).unwrap();
+        }
+        let voiced = encoder.finish().unwrap();
+        assert_eq!(decoded(&voiced.ogg).len(), samples);
+        assert_eq!(voiced.duration_ms, samples as u64 / 48);
+        assert_eq!(voiced.waveform.len(), samples.div_ceil(960));
+    }
+
+    #[test]
+    fn nothing_and_too_much_are_told() {
+        let unusable = |result: Result<Voiced, EncodeError>| match result {
+            Err(EncodeError::Unusable(unusable)) => unusable.0,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(unusable(VoiceEncoder::new(LONGEST).unwrap().finish()), "no sound");
+        let mut encoder = VoiceEncoder::new(2_000).unwrap();
+        encoder.push(&[0.0; 2_000]).unwrap();
+        let voiced = encoder.push(&[0.0]).and_then(|()| VoiceEncoder::new(LONGEST)?.finish());
+        assert_eq!(unusable(voiced), "more than an hour of sound");
     }
 }

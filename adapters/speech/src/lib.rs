@@ -138,17 +138,19 @@ impl Voice {
         let (made, mixed) = tokio::join!(making, mixing);
         made?;
         let who = speaker.name();
-        mixed.map_err(|_| SpeechError { reason: format!("what {who} makes can't be encoded"), retryable: false })?.map_err(
-            |error| match error {
+        mixed
+            .map_err(|_| SpeechError { reason: format!("what {who} makes can't be encoded"), retryable: false })?
+            .map_err(|error| match error {
                 MixError::Unusable(unusable) => {
                     SpeechError { reason: format!("{who} makes {}", unusable.0), retryable: false }
                 }
-                MixError::BrokenOff => SpeechError { reason: format!("{who} broke off in the middle"), retryable: true },
+                MixError::BrokenOff => {
+                    SpeechError { reason: format!("{who} broke off in the middle"), retryable: true }
+                }
                 MixError::Encoder(error) => {
                     SpeechError { reason: format!("what {who} makes can't be encoded: {error}"), retryable: false }
                 }
-            },
-        )
+            })
     }
 
     async fn heard(&self, listener: &Voicing, recording: Recording) -> Result<String, SpeechError> {

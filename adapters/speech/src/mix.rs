@@ -64,7 +64,7 @@ enum Piece {
 
 /// Makes one OGG/Opus of `pieces` pieces. Blocks the thread; ends when the sender does.
 pub(crate) fn mix(mut incoming: mpsc::Receiver<Sound>, pieces: usize) -> Result<Voiced, MixError> {
-    let mut encoder = VoiceEncoder::new()?;
+    let mut encoder = VoiceEncoder::new(LONGEST)?;
     let mut piece = Piece::Unknown(Vec::new());
     let mut ended = 0;
     while let Some(sound) = incoming.blocking_recv() {
@@ -162,8 +162,6 @@ fn as_it_is(ogg: &[u8]) -> Result<Voiced, MixError> {
         _ if samples > LONGEST => Err(Unusable("more than an hour of sound").into()),
         Err(_) => Err(Unusable("OGG that isn't Opus, or is damaged").into()),
         Ok(()) if samples == 0 => Err(Unusable("no sound").into()),
-        Ok(()) => {
-            Ok(Voiced { ogg: ogg.to_vec(), duration_ms: milliseconds(samples), waveform: loudness.waveform() })
-        }
+        Ok(()) => Ok(Voiced { ogg: ogg.to_vec(), duration_ms: milliseconds(samples), waveform: loudness.waveform() }),
     }
 }

@@ -73,7 +73,8 @@ pub(crate) async fn run(
     let stdout = child.stdout.take().expect("standard output is a pipe");
     let stderr = child.stderr.take().expect("standard error is a pipe");
     let mut running = Running { child, group };
-    let broken = |error: std::io::Error| SpeechError { reason: format!("`{name}` can't be read: {error}"), retryable: true };
+    let broken =
+        |error: std::io::Error| SpeechError { reason: format!("`{name}` can't be read: {error}"), retryable: true };
     let ((), taken, complaint) = tokio::join!(tell(stdin, words), pour(stdout, out), first_line(stderr));
     if !taken.map_err(broken)? {
         return Ok(());
@@ -85,7 +86,8 @@ pub(crate) async fn run(
         return Ok(());
     }
     let ended = status.code().map_or_else(|| "was killed".to_owned(), |code| format!("ended with {code}"));
-    let reason = if complaint.is_empty() { format!("`{name}` {ended}") } else { format!("`{name}` {ended}: {complaint}") };
+    let reason =
+        if complaint.is_empty() { format!("`{name}` {ended}") } else { format!("`{name}` {ended}: {complaint}") };
     // One that was killed may have been in the way of something bigger.
     Err(SpeechError { reason, retryable: status.code().is_none() })
 }

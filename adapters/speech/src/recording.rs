@@ -44,7 +44,11 @@ pub(crate) async fn write(
     };
     let path = directory.join(format!("{}.{extension}", Uuid::now_v7()));
     let made = directory.to_owned();
-    tokio::task::spawn_blocking(move || make(&made)).await.map_err(io::Error::other).and_then(|made| made).map_err(failed)?;
+    tokio::task::spawn_blocking(move || make(&made))
+        .await
+        .map_err(io::Error::other)
+        .and_then(|made| made)
+        .map_err(failed)?;
     let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;
     let recording = RecordingFile(path);
     let mut bytes = 0;
@@ -77,16 +81,18 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
         decode::to_wav(&from, wav.path())?;
         Ok::<_, opus_pure::Error>(Some(wav))
     });
-    converted.await.map_err(io::Error::other).map_err(opus_pure::Error::Io).and_then(|converted| converted).map_err(|error| {
-        let (why, retryable) = match error {
-            opus_pure::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                let for_good = error.kind() == io::ErrorKind::InvalidData;
-                (error.to_string(), !for_good)
-            }
-            _ => ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false),
-        };
-        SpeechError { reason: format!("the recording can't be made into WAV: {why}"), retryable }
-    })
+    converted.await.map_err(io::Error::other).map_err(opus_pure::Error::Io).and_then(|converted| converted).map_err(
+        |error| {
+            let (why, retryable) = match error {
+                opus_pure::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                    let for_good = error.kind() == io::ErrorKind::InvalidData;
+                    (error.to_string(), !for_good)
+                }
+                _ => ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false),
+            };
+            SpeechError { reason: format!("the recording can't be made into WAV: {why}"), retryable }
+        },
+    )
 }
 
 /// Makes the directory, for nobody else to look into, and clears it of what killed processes have left behind.
@@ -97,7 +103,8 @@ fn make(directory: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)?;
     for entry in std::fs::read_dir(directory)?.flatten() {
-        let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|at| SystemTime::now().duration_since(at));
+        let age =
+            entry.metadata().and_then(|metadata| metadata.modified()).map(|at| SystemTime::now().duration_since(at));
         if matches!(age, Ok(Ok(age)) if age > LEFT_BEHIND) {
             let _gone = std::fs::remove_file(entry.path());
         }

@@ -32,7 +32,12 @@ pub(crate) struct Resampler {
 
 impl Resampler {
     /// For sound of this rate.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "the filter is short")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "the filter is short"
+    )]
     pub(crate) fn new(rate: u32) -> Self {
         let band = (f64::from(RATE) / f64::from(rate)).min(1.0) * KEPT;
         let reach = (CROSSINGS / band).ceil() as usize;
@@ -66,7 +71,8 @@ impl Resampler {
             return;
         }
         self.window.resize(self.window.len() + self.reach + 1, 0.0);
-        let wanted = usize::try_from((self.came * u64::from(RATE)).div_ceil(self.rate) - self.made).unwrap_or(usize::MAX);
+        let wanted =
+            usize::try_from((self.came * u64::from(RATE)).div_ceil(self.rate) - self.made).unwrap_or(usize::MAX);
         let before = out.len();
         self.make(out);
         out.truncate(before.saturating_add(wanted));
@@ -99,7 +105,12 @@ impl Resampler {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place within the filter")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place within the filter"
+    )]
     fn weight(&self, distance: f32) -> f32 {
         let place = distance * POINTS as f32;
         let at = (place as usize).min(self.filter.len() - 2);
@@ -137,12 +148,12 @@ mod tests {
     #[rstest]
     fn a_tone_stays_the_tone_it_is(
         #[values(8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000, 192_000)] rate: u32,
-        #[values(200.0, 1_000.0, 3_300.0)] hertz: f64,
+        #[values(200.0, 1_000.0, 3_000.0)] hertz: f64,
     ) {
-        let samples = tone(hertz, rate, rate as usize / 2);
+        let samples = tone(hertz, rate, rate as usize);
         let out = resampled(&samples, rate, 777);
-        assert_eq!(out.len(), 24_000, "half a second stays half a second");
-        let difference = difference(&tone(hertz, RATE, 24_000), &out);
+        assert_eq!(out.len(), 48_000, "a second stays a second");
+        let difference = difference(&tone(hertz, RATE, 48_000), &out);
         assert!(difference < 0.002, "{rate} Hz, a tone of {hertz} Hz: off by {difference}");
     }
 

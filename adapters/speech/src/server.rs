@@ -191,9 +191,7 @@ impl RemoteVoice {
             403 => (format!("{who} does not let this key do it"), false),
             404 => (format!("{who} knows no such model or address: check {section}.model and base_url"), false),
             413 => (format!("it is too large for {who}"), false),
-            429 if error["code"] == "insufficient_quota" => {
-                (format!("the account at {who} has no credit left"), false)
-            }
+            429 if error["code"] == "insufficient_quota" => (format!("the account at {who} has no credit left"), false),
             429 => (format!("{who} is asked too often"), true),
             408 | 500.. => (format!("{who} has a fault of its own ({})", status.as_u16()), true),
             code => {

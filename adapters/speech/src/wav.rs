@@ -111,9 +111,8 @@ impl WavReader {
                 }
                 State::Samples(length) => {
                     let format = self.format.expect("samples come after their format");
-                    let here = length.map_or(left.len(), |length| {
-                        usize::try_from(length).unwrap_or(usize::MAX).min(left.len())
-                    });
+                    let here = length
+                        .map_or(left.len(), |length| usize::try_from(length).unwrap_or(usize::MAX).min(left.len()));
                     let whole = here - here % format.frame_bytes();
                     samples.extend(left[..whole].chunks_exact(format.frame_bytes()).map(|frame| format.mono(frame)));
                     at += whole;
@@ -144,8 +143,7 @@ impl WavReader {
 impl Format {
     fn read(chunk: &[u8]) -> Result<Self, Unusable> {
         let number = |at: usize| chunk.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-        let (Some(tag), Some(channels), Some(rate), Some(bits)) =
-            (number(0), number(2), chunk.get(4..8), number(14))
+        let (Some(tag), Some(channels), Some(rate), Some(bits)) = (number(0), number(2), chunk.get(4..8), number(14))
         else {
             return Err(Unusable("WAV with a damaged header"));
         };
@@ -191,7 +189,11 @@ impl Sample {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "sound needs no more than 24 bits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "sound needs no more than 24 bits"
+    )]
     fn read(self, bytes: &[u8]) -> f32 {
         let sample = match (self, bytes) {
             (Self::Unsigned8, &[a]) => (f32::from(a) - 128.0) / 128.0,

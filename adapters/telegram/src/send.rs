@@ -47,3 +47,6 @@ async fn show_now_and_then(show: impl Fn()) -> Infallible {
         tokio::time::sleep(SHOWN_AGAIN).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -484,13 +484,8 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
 
     /// Records what became of the words of a voice note, the `index`th file of a message; a later record counts.
-    async fn record_heard(
-        &self,
-        lease: &Lease,
-        message: InboxId,
-        index: u32,
-        heard: &Heard,
-    ) -> Result<(), LedgerError>;
+    async fn record_heard(&self, lease: &Lease, message: InboxId, index: u32, heard: &Heard)
+    -> Result<(), LedgerError>;
 
     /// Sets whether the replies of a conversation are spoken too; a conversation that isn't known is an error.
     async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;

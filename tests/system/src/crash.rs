@@ -3,6 +3,7 @@
 //! A test starts it as a process of its own (`src/bin/crash.rs`) against a fake platform that lives in the test.
 //! What it does is decided by [`CrashOptions`] alone.
 
+mod front;
 pub mod points;
 pub mod tools;
 pub mod voice;
@@ -13,9 +14,8 @@ use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Durat
 use anyhow::Context;
 use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, Ending, Message, Part, TurnId, delivery::DeliveryRules,
+    ChannelCapabilities, ConversationId, Ending, Message, Part, TurnId, delivery::DeliveryRules,
 };
-use satchel_fakes::{FakeChannel, FakeMode, Timeouts};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, Script, ScriptedModel};
@@ -27,7 +27,9 @@ use satchel_tools::path_fields::PathFields;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+pub use self::front::Front;
 use crate::crash::{
+    front::Open,
     points::{Point, Points},
     tools::{RequestVoice, Tally},
     voice::FakeVoice,
@@ -48,8 +50,8 @@ pub struct CrashOptions {
     pub tally: PathBuf,
     /// Where the platform is.
     pub platform: String,
-    /// Which platform is imitated.
-    pub mode: FakeMode,
+    /// Through which adapter it is reached.
+    pub front: Front,
     /// What the platform takes.
     pub capabilities: ChannelCapabilities,
     /// The conversation, on the channel of which the process works.
@@ -95,15 +97,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let blobs = Arc::new(Wrapped::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
     let workspaces = options.data.join("workspaces");
     let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
-    let name: ChannelName = options.conversation.channel().clone();
-    let channel = Arc::new(FakeChannel::new(
-        name,
-        options.platform.clone(),
-        options.mode,
-        options.capabilities.clone(),
-        Arc::clone(&blobs) as _,
-        Timeouts { answer: Duration::from_secs(2), ..Timeouts::short() },
-    ));
+    let front = Open::front(&options, Arc::clone(&blobs) as _)?;
     let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
     let voice = Wrapped::new(RequestVoice, &points);
     let extra = |tool| ExtraTool { tool, paths: PathFields::None };
@@ -114,7 +108,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
         bus: Arc::new(Wrapped::new(LocalBus::new(), &points)),
         model: Arc::new(Wrapped::new(ScriptedModel::new(options.script.clone()), &points)),
         speech: Some(Arc::new(Wrapped::new(FakeVoice, &points))),
-        channels: vec![Arc::new(Wrapped::new(Arc::clone(&channel), &points))],
+        channels: vec![Arc::new(Wrapped::new(front.channel(), &points))],
         tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice))],
     };
     let behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
@@ -124,12 +118,12 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let inbound = Arc::new(WrappedInbound::new(inbound, &points));
     let listening = {
         let stop = stop.clone();
-        tokio::spawn(async move { channel.listen(inbound, stop).await })
+        tokio::spawn(async move { front.listen(inbound, stop).await })
     };
     end_of_input().await?;
     let (turns, parts) = settled(&*ledger, &options).await?;
     stop.cancel();
-    listening.await.context("the channel broke down")?;
+    listening.await.context("the channel broke down")??;
     lanes.await.context("the lanes broke down")?;
     let history = ledger.history(&options.conversation, 1_000).await?;
     let answers = history.into_iter().filter_map(|message| match message {

@@ -1,1 +1,159 @@
-//! What the answers that Telegram gives mean.
+//! What each answer means: every line of the table of answers, in Telegram's own words.
+
+use rstest::rstest;
+
+use super::*;
+
+fn no(code: u16, description: &str) -> CallError {
+    CallError::Refused(Refused { code, description: description.to_owned(), retry_after: None, migrated_to: None })
+}
+
+/// The name of what follows, which is what routing branches on.
+fn meaning(error: CallError, tried: Tried) -> String {
+    match judge(error, tried) {
+        Verdict::AlreadySo => "already so".to_owned(),
+        Verdict::Moved { to } => format!("moved to {to}"),
+        Verdict::Failed(SendError::NotSent { retry_after_ms: None, .. }) => "not sent".to_owned(),
+        Verdict::Failed(SendError::NotSent { retry_after_ms: Some(wait), .. }) => format!("not sent for {wait}"),
+        Verdict::Failed(SendError::Refused { refusal: Refusal::Item { index }, .. }) => format!("item {index}"),
+        Verdict::Failed(SendError::Refused { refusal, .. }) => format!("{refusal:?}"),
+        Verdict::Failed(SendError::Forbidden { .. }) => "forbidden".to_owned(),
+        Verdict::Failed(SendError::Unreadable { .. }) => "unreadable".to_owned(),
+        Verdict::Failed(SendError::InDoubt { .. }) => "in doubt".to_owned(),
+    }
+}
+
+#[rstest]
+#[case(500, "Internal Server Error", "not sent")]
+#[case(502, "Bad Gateway", "not sent")]
+#[case(401, "Unauthorized", "forbidden")]
+#[case(404, "Not Found", "forbidden")]
+#[case(403, "Forbidden: bot was blocked by the user", "forbidden")]
+#[case(403, "Forbidden: user is deactivated", "forbidden")]
+#[case(403, "Forbidden: bot was kicked from the supergroup chat", "forbidden")]
+#[case(403, "Forbidden: bot is not a member of the channel chat", "forbidden")]
+#[case(403, "Forbidden: the group chat was deleted", "forbidden")]
+#[case(403, "Forbidden: bot can't initiate conversation with a user", "forbidden")]
+#[case(403, "Forbidden: something new", "forbidden")]
+#[case(400, "Bad Request: chat not found", "forbidden")]
+#[case(400, "Bad Request: PEER_ID_INVALID", "forbidden")]
+#[case(400, "Bad Request: message thread not found", "forbidden")]
+#[case(400, "Bad Request: TOPIC_CLOSED", "forbidden")]
+#[case(400, "Bad Request: group chat was upgraded to a supergroup chat", "forbidden")]
+#[case(400, "Bad Request: not enough rights to send text messages to the chat", "forbidden")]
+#[case(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0", "BadMarkup")]
+#[case(400, "Bad Request: message text is empty", "BadMarkup")]
+#[case(400, "Bad Request: message is too long", "TooLarge { limit: None }")]
+#[case(413, "Request Entity Too Large", "TooLarge { limit: None }")]
+#[case(400, "Bad Request: something new", "Other")]
+#[case(409, "Conflict: something new", "Other")]
+fn answers_to_a_text(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(code, description), Tried::Text), expected, "{description}");
+}
+
+#[rstest]
+#[case(413, "Request Entity Too Large", "TooLarge { limit: None }")]
+#[case(400, "Bad Request: file is too big", "TooLarge { limit: None }")]
+#[case(400, "Bad Request: file of size 60000000 bytes is too big; the maximum size is 52428800 bytes", "TooLarge { limit: None }")]
+#[case(400, "Bad Request: file of size 12000000 bytes is too big for a photo; the maximum size is 10485760 bytes", "WrongKind")]
+#[case(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", "WrongKind")]
+#[case(400, "Bad Request: PHOTO_EXT_INVALID", "WrongKind")]
+#[case(400, "Bad Request: PHOTO_SAVE_FILE_INVALID", "WrongKind")]
+#[case(400, "Bad Request: IMAGE_PROCESS_FAILED", "WrongKind")]
+#[case(400, "Bad Request: can't use file of type Document as Photo", "WrongKind")]
+#[case(400, "Bad Request: not enough rights to send photos to the chat", "WrongKind")]
+#[case(400, "Bad Request: message caption is too long", "BadMarkup")]
+#[case(400, "Bad Request: failed to send message #2 with the error message \"PHOTO_INVALID_DIMENSIONS\"", "item 1")]
+#[case(400, "Bad Request: Failed to send message #10 with the error message \"WEBPAGE_MEDIA_EMPTY\"", "item 9")]
+#[case(400, "Bad Request: failed to send message #0 with the error message \"MEDIA_EMPTY\"", "WrongKind")]
+#[case(400, "Bad Request: document can't be mixed with other media types", "WrongKind")]
+#[case(400, "Bad Request: file must be non-empty", "Other")]
+#[case(400, "Bad Request: not enough rights to send documents to the chat", "Other")]
+#[case(400, "Bad Request: CHAT_WRITE_FORBIDDEN", "forbidden")]
+fn answers_to_files(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(code, description), Tried::Files), expected, "{description}");
+}
+
+#[rstest]
+#[case(400, "Bad Request: VOICE_MESSAGES_FORBIDDEN", "VoiceForbidden")]
+#[case(403, "Forbidden: VOICE_MESSAGES_FORBIDDEN", "VoiceForbidden")]
+#[case(400, "Bad Request: user restricted receiving of voice messages", "VoiceForbidden")]
+#[case(400, "Bad Request: not enough rights to send voice notes to the chat", "VoiceForbidden")]
+#[case(400, "Bad Request: CHAT_SEND_VOICES_FORBIDDEN", "VoiceForbidden")]
+#[case(403, "Forbidden: bot was blocked by the user", "forbidden")]
+fn answers_to_a_voice(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(code, description), Tried::Voice), expected, "{description}");
+}
+
+#[rstest]
+#[case(Tried::Edit, "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message", "already so")]
+#[case(Tried::Edit, "Bad Request: message to edit not found", "TargetGone")]
+#[case(Tried::Edit, "Bad Request: MESSAGE_ID_INVALID", "TargetGone")]
+#[case(Tried::Edit, "Bad Request: message can't be edited", "TargetGone")]
+#[case(Tried::Edit, "Bad Request: there is no text in the message to edit", "TargetGone")]
+#[case(Tried::Edit, "Bad Request: can't parse entities: x", "BadMarkup")]
+#[case(Tried::Edit, "Bad Request: chat not found", "forbidden")]
+#[case(Tried::Delete, "Bad Request: message to delete not found", "already so")]
+#[case(Tried::Delete, "Bad Request: MESSAGE_ID_INVALID", "already so")]
+#[case(Tried::Delete, "Bad Request: message can't be deleted", "Other")]
+fn answers_to_edits_and_deletions(#[case] tried: Tried, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(400, description), tried), expected, "{description}");
+}
+
+#[test]
+fn the_platforms_own_wait_is_told_in_milliseconds() {
+    let told = Refused {
+        code: 429,
+        description: "Too Many Requests: retry after 7".to_owned(),
+        retry_after: Some(7),
+        migrated_to: None,
+    };
+    assert_eq!(meaning(CallError::Refused(told), Tried::Text), "not sent for 7000");
+    assert_eq!(meaning(no(429, "Too Many Requests"), Tried::Text), "not sent");
+}
+
+#[test]
+fn a_chat_that_moved_says_where() {
+    let moved = Refused {
+        code: 400,
+        description: "Bad Request: group chat was upgraded to a supergroup chat".to_owned(),
+        retry_after: None,
+        migrated_to: Some(-100_123),
+    };
+    assert_eq!(meaning(CallError::Refused(moved), Tried::Files), "moved to -100123");
+}
+
+#[test]
+fn what_is_no_answer_leaves_doubt_unless_nothing_was_written() {
+    let reason = || "words".to_owned();
+    for (error, expected) in [
+        (CallError::NotConnected { reason: reason() }, "not sent"),
+        (CallError::Lost { reason: reason() }, "in doubt"),
+        (CallError::NotAnAnswer { status: 200, reason: reason() }, "in doubt"),
+        (CallError::NotAnAnswer { status: 502, reason: reason() }, "in doubt"),
+        (CallError::NotAnAnswer { status: 413, reason: reason() }, "TooLarge { limit: None }"),
+        (CallError::Unreadable { reason: reason() }, "unreadable"),
+    ] {
+        assert_eq!(meaning(error.clone(), Tried::Files), expected, "{error:?}");
+    }
+}
+
+#[test]
+fn a_person_is_told_in_words_of_their_own() {
+    let words = |code, description| match judge(no(code, description), Tried::Text) {
+        Verdict::Failed(SendError::Forbidden { reason } | SendError::Refused { reason, .. }) => reason,
+        other => format!("{other:?}"),
+    };
+    for (code, description, expected) in [
+        (403, "Forbidden: bot was blocked by the user", "the person has blocked the bot"),
+        (403, "Forbidden: bot was kicked from the group chat", "the bot was removed from the chat"),
+        (401, "Unauthorized", "Telegram doesn't know the bot's token any more"),
+        (404, "Not Found", "Telegram doesn't know the bot's token"),
+        (400, "Bad Request: chat not found", "Telegram knows no such chat, or the person has never written to the bot"),
+        (403, "Forbidden: something new", "something new"),
+        (400, "Bad Request: something: new", "something: new"),
+        (400, "something: new", "something: new"),
+    ] {
+        assert_eq!(words(code, description), expected, "{description}");
+    }
+}

@@ -1,9 +1,10 @@
-//! The fake platform and its channel: the channel's contract in both modes, what is refused, and what goes wrong.
+//! The fakes: the chat platform with its channel, whose contract is run in both modes, and the Bot API.
 
 mod bench;
 mod faults;
 mod inbound;
 mod refusals;
+mod telegram;
 
 use std::sync::Arc;
 

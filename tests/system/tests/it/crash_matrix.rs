@@ -4,6 +4,7 @@
 //! request that the platform sees (SIGKILL from without). It is then started again on the same data, and what stands
 //! on the platform in the end is looked at.
 
+mod place;
 mod run;
 mod scene;
 mod table;
@@ -37,6 +38,11 @@ const HOW_MANY: &str = "SATCHEL_CRASH_MATRIX";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_survives_its_process_where_only_one_message_may_be_doubtful() {
     matrix(Platform::WithoutKeys).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_on_telegram_survives_its_process() {
+    matrix(Platform::Telegram).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,6 +121,10 @@ fn is_telling(platform: Platform, index: usize, death: &Death) -> bool {
     let is_kill = matches!(death, Death::During { .. });
     match platform {
         Platform::WithoutKeys => true,
+        // What the port's promises make of any platform is tried above; here what the adapter makes of them.
+        Platform::Telegram => {
+            is_kill || is_around("channel.") || is_around("inbound.") || is_around("ledger.settle_part")
+        }
         Platform::WithKeys => is_kill || is_around("ledger.") || is_around("channel.") || index.is_multiple_of(3),
         Platform::WithKeysForgotten => is_kill || is_around("channel.") || is_around("ledger.settle_part"),
     }

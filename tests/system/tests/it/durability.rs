@@ -12,7 +12,10 @@ use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
-use satchel_system::{crash::CrashOptions, real_binary::Household};
+use satchel_system::{
+    crash::{CrashOptions, Front},
+    real_binary::Household,
+};
 use serde_json::json;
 
 use self::system_calls::{SystemCall, position, strace_is_missing, traced};
@@ -109,7 +112,7 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
         shared: directory.path().join("shared"),
         tally: directory.path().join("tally"),
         platform: platform.base_url(),
-        mode,
+        front: Front::Imitated(mode),
         capabilities: setup.capabilities,
         conversation: "fake:5".parse().expect("a conversation"),
         script: Script { pick: Pick::ByProgress, answers: vec![text(REPLIED)] },

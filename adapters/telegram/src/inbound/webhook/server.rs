@@ -1,6 +1,15 @@
 //! The webhook's door: who may knock, what may be brought, and when it is answered.
 
-use std::{convert::Infallible, future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use hyper::{
     Method, Request, Response, StatusCode,

@@ -7,14 +7,13 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId, UnreadableUpdate,
     delivery::SendError,
 };
-use satchel_fakes::FakeChannel;
 use satchel_ports::{Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
 
 use super::{Wrapped, between};
 use crate::crash::points::Points;
 
 #[async_trait]
-impl Channel for Wrapped<Arc<FakeChannel>> {
+impl Channel for Wrapped<Arc<dyn Channel>> {
     fn name(&self) -> ChannelName {
         self.inner.name()
     }

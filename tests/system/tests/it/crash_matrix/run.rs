@@ -8,11 +8,14 @@ use std::{
 };
 
 use satchel_domain::ConversationId;
-use satchel_fakes::{FakeFile, FakePlatform, Moment, Operation, Transcript};
+use satchel_fakes::{FakeFile, Moment, Operation, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
 use tokio::process::Command;
 
-use super::scene::{REQUEST, SECOND, Scene};
+use super::{
+    place::Place,
+    scene::{REQUEST, SECOND, Scene},
+};
 
 /// The longest that one process may take; what takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -81,7 +84,7 @@ impl Outcome {
 
 pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
     let began = Instant::now();
-    let platform = FakePlatform::start(scene.rules.clone()).await.expect("a loopback port");
+    let platform = Place::start(scene).await;
     let directory = memory_or_disk();
     let path = |name: &str| directory.path().join(name);
     let list = path("points");
@@ -89,8 +92,8 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
         data: path("data"),
         shared: scene.shared.path().to_owned(),
         tally: path("tally"),
-        platform: platform.base_url(),
-        mode: scene.platform.mode(),
+        platform: platform.address(),
+        front: scene.platform.front(),
         capabilities: scene.capabilities.clone(),
         conversation: scene.conversation.clone(),
         turns: 2,
@@ -101,9 +104,9 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
             Death::Never | Death::During { .. } => None,
         },
     };
-    platform.person_says(&scene.conversation, REQUEST, vec![scene.sent.clone()]);
+    platform.person_sends(&scene.conversation, REQUEST, scene.sent.clone());
     // With a file it is a turn of its own, in whatever state the first one is.
-    platform.person_says(&scene.conversation, SECOND, vec![FakeFile::of("b.txt", "text/plain", "b")]);
+    platform.person_sends(&scene.conversation, SECOND, FakeFile::of("b.txt", "text/plain", "b"));
     let mut report = process(&options, &platform, &death).await;
     let died = report.is_err();
     if died && matches!(death, Death::AtTwice(_)) {
@@ -134,7 +137,7 @@ fn memory_or_disk() -> tempfile::TempDir {
 }
 
 /// Runs one process to its end. The error says how it died.
-async fn process(options: &CrashOptions, platform: &FakePlatform, death: &Death) -> Result<CrashReport, String> {
+async fn process(options: &CrashOptions, platform: &Place, death: &Death) -> Result<CrashReport, String> {
     let killed_at = match death {
         Death::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
         Death::Never | Death::At(_) | Death::AtTwice(_) => None,

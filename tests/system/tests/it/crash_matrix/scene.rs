@@ -7,6 +7,7 @@ use satchel_domain::{ChannelCapabilities, ConversationId, OutgoingResponse, Part
 use satchel_fakes::{FakeFile, FakeMode, PlatformRules, Shown};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use serde_json::{Value, json};
+use satchel_system::crash::Front;
 use tempfile::TempDir;
 
 /// The name of the file that no rule lets through.
@@ -28,14 +29,29 @@ pub(crate) enum Platform {
     WithKeys,
     /// It has forgotten them by the time that the process is back; its history can be read.
     WithKeysForgotten,
+    /// Telegram through its real adapter, which has no keys either.
+    Telegram,
 }
 
 impl Platform {
-    pub(crate) fn mode(self) -> FakeMode {
+    /// The rules that it has, or that the imitated one has.
+    fn mode(self) -> FakeMode {
         match self {
-            Self::WithoutKeys => FakeMode::TelegramLike,
+            Self::WithoutKeys | Self::Telegram => FakeMode::TelegramLike,
             Self::WithKeys | Self::WithKeysForgotten => FakeMode::DiscordLike,
         }
+    }
+
+    pub(crate) fn front(self) -> Front {
+        match self {
+            Self::Telegram => Front::Telegram,
+            imitated => Front::Imitated(imitated.mode()),
+        }
+    }
+
+    /// Whether what is sent again arrives again.
+    pub(crate) fn repeats(self) -> bool {
+        matches!(self, Self::WithoutKeys | Self::Telegram)
     }
 }
 

@@ -121,7 +121,7 @@ impl Verdict {
         problems.extend(self.lost.iter().map(|lost| format!("lost: {lost}")));
         let in_doubt = usize::from(platform != Platform::WithKeys);
         // What stands in the history is found there, but for the streamed message, which was not yet itself.
-        let repeats = usize::from(platform == Platform::WithoutKeys);
+        let repeats = usize::from(platform.repeats());
         for (wrong, what) in [
             (self.out_of_order > 0, "out of order"),
             (self.duplicates > repeats, "more duplicates than the one in doubt"),

@@ -1,0 +1,137 @@
+//! What parts become on the wire, as Telegram's manual has it.
+
+use satchel_domain::{
+    Attachment, AttachmentId, Button, Filename, Media, MessageRef, PartContent, Sha256, Source, Timestamp, Visibility,
+    part::{FileForm, FileItem, Markup, PreparedVoice},
+};
+use serde_json::json;
+use teloxide::types::{ChatId, MessageId, ThreadId};
+use uuid::Uuid;
+
+use super::{compose, *};
+use crate::place::Place;
+
+const CHAT: Place = Place { chat: ChatId(4711), topic: None };
+const TOPIC: Place = Place { chat: ChatId(-100_123), topic: Some(ThreadId(MessageId(42))) };
+
+fn limit() -> satchel_domain::capabilities::TextLimit {
+    satchel_routing::tables::telegram().text
+}
+
+fn item(filename: &str, mime: &str, form: FileForm, media: Media, caption: &str) -> FileItem {
+    let attachment = Attachment {
+        id: AttachmentId(Uuid::from_u128(1)),
+        number: 1,
+        conversation: CHAT.conversation(),
+        source: Source::Tool,
+        filename: Filename::from_untrusted(filename),
+        mime: mime.to_owned(),
+        bytes: 1_000,
+        sha256: Sha256([1; 32]),
+        media,
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    };
+    FileItem { attachment, form, caption: caption.to_owned() }
+}
+
+/// The call as one value, to be compared as a whole.
+fn shown(composed: &Composed) -> serde_json::Value {
+    let uploads: Vec<_> = composed
+        .uploads
+        .iter()
+        .map(|upload| json!([upload.name, upload.filename.as_str(), upload.mime, upload.bytes]))
+        .collect();
+    json!({ "method": composed.method, "fields": composed.fields, "uploads": uploads })
+}
+
+fn sent(content: &PartContent, place: Place) -> serde_json::Value {
+    let reply_to = MessageRef("7".to_owned());
+    shown(&new_message(content, place, Some(&reply_to), &limit()).unwrap())
+}
+
+#[test]
+fn every_part_is_a_call_of_the_manual() {
+    let sides = Media { width: Some(640), height: Some(480), ..Media::default() };
+    let film = Media { duration_ms: Some(61_500), ..sides };
+    let photo = item("a.jpg", "image/jpeg", FileForm::Photo, sides, "*not* <b>markup</b>");
+    let video = item("б.mp4", "video/mp4", FileForm::Video, film, "");
+    let song = Media { duration_ms: Some(1_000), ..Media::default() };
+    let spoken = |as_file| PartContent::Voice {
+        words: "hello".to_owned(),
+        in_text: true,
+        prepared: Some(PreparedVoice { sha256: Sha256([2; 32]), bytes: 99, duration_ms: 1_200, waveform: vec![0, 255] }),
+        as_file,
+        caption: String::new(),
+    };
+    let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
+    let question = PartContent::Question {
+        text: "Write **a.txt**? /allow 1234".to_owned(),
+        buttons: vec![
+            button("Allow", "/allow 1234"),
+            button("Refuse", "/refuse 1234"),
+            button("Allow everything for an hour", "/allow all 1234"),
+            button("Too long to be carried", &"x".repeat(65)),
+        ],
+    };
+    let plain = PartContent::Text { text: "*as* <is>".to_owned(), markup: Markup::Plain, files: Vec::new() };
+    let calls = [
+        ("text", sent(&PartContent::of_text("**Hi** <you>"), TOPIC)),
+        ("plain text", sent(&plain, CHAT)),
+        ("a text of which nothing would be seen", sent(&PartContent::of_text("```\n```"), CHAT)),
+        ("notice", sent(&PartContent::Notice { text: "3 of 4 sent".to_owned() }, CHAT)),
+        ("question", sent(&question, CHAT)),
+        ("photo", sent(&PartContent::File(photo.clone()), TOPIC)),
+        ("video", sent(&PartContent::File(video.clone()), CHAT)),
+        ("animation", sent(&PartContent::File(item("a.gif", "image/gif", FileForm::Animation, sides, "")), CHAT)),
+        ("audio", sent(&PartContent::File(item("a.mp3", "audio/mpeg", FileForm::Audio, song, "")), CHAT)),
+        ("document", sent(&PartContent::File(item("a\".pdf", "application/pdf", FileForm::Document, sides, "c")), CHAT)),
+        ("album", sent(&PartContent::Album { items: vec![photo.clone(), video] }, TOPIC)),
+        ("album of one", sent(&PartContent::Album { items: vec![photo.clone()] }, CHAT)),
+        ("voice", sent(&spoken(false), CHAT)),
+        ("voice as a file", sent(&spoken(true), CHAT)),
+    ];
+    for (name, call) in calls {
+        insta::assert_json_snapshot!(name, call);
+    }
+}
+
+#[test]
+fn an_edit_shows_the_part_and_takes_old_buttons_away() {
+    let edited = |content: &PartContent| shown(&edit(content, CHAT, MessageId(9), &limit()).unwrap());
+    let text = edited(&PartContent::of_text("_done_"));
+    let expected = json!({
+        "chat_id": 4711, "message_id": 9, "text": "<i>done</i>", "parse_mode": "HTML",
+        "link_preview_options": { "is_disabled": true },
+    });
+    assert_eq!((&text["method"], &text["fields"]), (&json!("EditMessageText"), &expected));
+    let photo = item("a.jpg", "image/jpeg", FileForm::Photo, Media::default(), "seen");
+    let media = edited(&PartContent::File(photo));
+    let expected = json!({ "type": "photo", "media": "attach://file0", "caption": "seen" });
+    assert_eq!((&media["method"], &media["fields"]["media"]), (&json!("EditMessageMedia"), &expected));
+}
+
+#[test]
+fn what_has_no_call_says_why() {
+    let text_with_files = PartContent::Text {
+        text: "x".to_owned(),
+        markup: Markup::Rich,
+        files: vec![item("a.txt", "text/plain", FileForm::Document, Media::default(), "")],
+    };
+    let unspoken = PartContent::Voice {
+        words: "x".to_owned(),
+        in_text: false,
+        prepared: None,
+        as_file: false,
+        caption: String::new(),
+    };
+    for (content, sending, editing) in [
+        (&text_with_files, NoCall::FilesOnText, NoCall::FilesOnText),
+        (&unspoken, NoCall::Nothing, NoCall::NotByEditing),
+        (&PartContent::Withdraw, NoCall::Nothing, NoCall::Nothing),
+    ] {
+        assert_eq!(new_message(content, CHAT, None, &limit()), Err(sending));
+        assert_eq!(compose::edit(content, CHAT, MessageId(1), &limit()), Err(editing));
+    }
+}

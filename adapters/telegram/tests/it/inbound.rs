@@ -1,0 +1,8 @@
+//! The way in: nothing is forgotten before it is stored, and everything that people send arrives.
+
+mod bench;
+mod fetching;
+mod kinds;
+mod polling;
+mod starting;
+mod webhook;

@@ -1,0 +1,193 @@
+//! People's files: as they were sent, or refused by name and with what would help.
+
+use std::{path::Path, sync::Arc};
+
+use futures::TryStreamExt;
+use satchel_domain::{FileReference, Sha256};
+use satchel_fakes::{
+    FakeFile, Fault, MemoryBlobs, When,
+    telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules},
+};
+use satchel_ports::{BlobHint, Blobs, Channel, FetchError, IncomingFile};
+use satchel_telegram::TelegramChannel;
+
+use super::bench::{ANN, Bench, Log, Taker};
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// Lets Ann send a file, and returns how it came in.
+async fn sent(bench: &Bench, file: FakeFile) -> FileReference {
+    bench.fake.person_sends(ANN, ANN, Composed::file(FileKind::Document, file));
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    taker.taken().remove(0).files.remove(0)
+}
+
+/// Fetches a file as intake does.
+async fn fetched(channel: &TelegramChannel, reference: &FileReference) -> Result<(Option<u64>, Sha256), FetchError> {
+    let IncomingFile::Bytes { bytes, content } = channel.fetch(reference).await? else { panic!("it has no store") };
+    let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
+    let stored = stored.map_err(|error| FetchError::TryAgain { reason: format!("{error:?}") })?;
+    Ok((bytes, stored.sha256))
+}
+
+async fn refusal(channel: &TelegramChannel, reference: &FileReference) -> String {
+    match fetched(channel, reference).await {
+        Err(FetchError::Refused { reason }) => reason,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+async fn another_try(channel: &TelegramChannel, reference: &FileReference) -> String {
+    match fetched(channel, reference).await {
+        Err(FetchError::TryAgain { reason }) => reason,
+        other => panic!("not to be tried again: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_file_arrives_byte_for_byte() {
+    let bench = Bench::start().await;
+    let file = FakeFile::generated("скан.bin", "application/octet-stream", 3, 19 * MEGABYTE);
+    let reference = sent(&bench, file.clone()).await;
+    assert_eq!(fetched(&bench.channel(), &reference).await.unwrap(), (Some(19 * MEGABYTE), file.sha256()));
+}
+
+#[tokio::test]
+async fn a_file_that_telegram_does_not_hand_out_is_refused_with_size_and_limit_and_remedy() {
+    let bench = Bench::start().await;
+    let file = FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000);
+    let mut reference = sent(&bench, file).await;
+    let told = refusal(&bench.channel(), &reference).await;
+    assert_eq!(
+        told,
+        "it is 64 MB, and Telegram hands bots at most 20 MB; the Bot API server at `telegram.api_url` hands out larger \
+         ones when it runs with `--local`"
+    );
+    reference.bytes = None;
+    let told = refusal(&bench.channel(), &reference).await;
+    assert!(told.starts_with("it is larger, and Telegram hands bots at most 20 MB"), "{told}");
+}
+
+#[tokio::test]
+async fn telegrams_own_server_need_not_be_asked_for_what_is_too_large() {
+    let mut bench = Bench::start().await;
+    let reference = sent(&bench, FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000)).await;
+    bench.settings.api_url = None;
+    let told = refusal(&bench.channel(), &reference).await;
+    let remedy = "a Bot API server of one's own (`telegram.api_url`) has no such limit";
+    assert_eq!(told, format!("it is 64 MB, and Telegram hands bots at most 20 MB; {remedy}"));
+}
+
+#[tokio::test]
+async fn a_server_of_ones_own_hands_out_large_files_from_its_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
+    let file = FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000);
+    let reference = sent(&bench, file.clone()).await;
+    let told = refusal(&bench.channel(), &reference).await;
+    assert!(told.contains("set `telegram.local_files`"), "{told}");
+    bench.settings.local_files = Some(root.path().to_owned());
+    assert_eq!(fetched(&bench.channel(), &reference).await.unwrap(), (Some(64_000_000), file.sha256()));
+}
+
+#[tokio::test]
+async fn what_a_server_of_ones_own_keeps_elsewhere_is_not_opened() {
+    let root = tempfile::tempdir().unwrap();
+    let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
+    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    bench.settings.local_files = Some(elsewhere.path().to_owned());
+    let told = refusal(&bench.channel(), &reference).await;
+    assert!(told.contains("outside of `telegram.local_files`"), "{told}");
+    for path in ["/etc/passwd", "/proc/self/environ"] {
+        assert!(Path::new(path).exists());
+        let body = format!(r#"{{"ok":true,"result":{{"file_id":"x","file_unique_id":"y","file_path":"{path}"}}}}"#);
+        bench.fake.script_next("getFile", TelegramFault::Answer { status: 200, body });
+        let told = refusal(&bench.channel(), &reference).await;
+        assert!(told.contains("outside of `telegram.local_files`") && !told.contains(path), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_pass_is_to_be_tried_again() {
+    let bench = Bench::start().await;
+    let file = FakeFile::generated("a.bin", "application/octet-stream", 3, MEGABYTE);
+    let reference = sent(&bench, file.clone()).await;
+    let channel = bench.channel();
+    let temporary = Refusal::new(400, "Bad Request: wrong file_id or the file is temporarily unavailable");
+    for (method, fault) in [
+        ("getFile", TelegramFault::from(Fault::ServerError)),
+        ("getFile", Fault::BadGateway { performed: false }.into()),
+        ("getFile", Fault::ResetMidTransfer.into()),
+        ("getFile", temporary.into()),
+        ("getFile", Fault::RateLimit { retry_after_ms: 1_000 }.into()),
+        (DOWNLOAD, Fault::ServerError.into()),
+        (DOWNLOAD, Fault::BadGateway { performed: false }.into()),
+        (DOWNLOAD, Fault::ResetMidTransfer.into()),
+        (DOWNLOAD, Refusal::new(404, "Not Found").into()),
+    ] {
+        bench.fake.script_next(method, fault.clone());
+        let told = another_try(&channel, &reference).await;
+        assert!(!told.is_empty(), "{fault:?}");
+    }
+    assert_eq!(fetched(&channel, &reference).await.unwrap().1, file.sha256());
+}
+
+#[tokio::test]
+async fn the_wait_that_telegram_asks_for_is_kept_before_another_try() {
+    let bench = Bench::start().await;
+    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    bench.fake.script_next("getFile", Fault::RateLimit { retry_after_ms: 2_000 });
+    let begun = std::time::Instant::now();
+    another_try(&bench.channel(), &reference).await;
+    assert!(begun.elapsed().as_secs() >= 2, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn what_is_gone_for_good_is_refused() {
+    let bench = Bench::start().await;
+    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    bench.fake.script_next("getFile", Refusal::new(400, "Bad Request: invalid file_id"));
+    let told = refusal(&bench.channel(), &reference).await;
+    assert!(told.contains("invalid file_id"), "{told}");
+    let nonsense = FileReference { locator: "../../etc/passwd".into(), ..reference };
+    refusal(&bench.channel(), &nonsense).await;
+}
+
+#[tokio::test]
+async fn nothing_that_is_said_of_a_file_holds_the_token() {
+    let bench = Bench::start().await;
+    let reference = sent(&bench, FakeFile::generated("a.bin", "text/plain", 3, MEGABYTE)).await;
+    let (log, _guard) = Log::listen();
+    let channel = bench.channel();
+    let echoed = Refusal::new(400, format!("Bad Request: /file/bot{}/x", bench.fake.token()));
+    let mut told = format!("{channel:?} {reference:?}");
+    for (method, fault) in [
+        ("getFile", TelegramFault::from(echoed.clone())),
+        ("getFile", Fault::ResetMidTransfer.into()),
+        (DOWNLOAD, echoed.into()),
+        (DOWNLOAD, Fault::ResetMidTransfer.into()),
+        (DOWNLOAD, Fault::BadGateway { performed: false }.into()),
+        (DOWNLOAD, Fault::Hang { performed: false }.into()),
+    ] {
+        bench.fake.script_next(method, fault);
+        told += &format!("\n{:?}", fetched(&channel, &reference).await.unwrap_err());
+    }
+    bench.fake.refuse_connections(std::time::Duration::from_secs(30));
+    told += &format!("\n{:?}\n{}", fetched(&channel, &reference).await.unwrap_err(), log.text());
+    let (_, secret) = bench.fake.token().split_once(':').unwrap();
+    assert!(!told.contains(secret), "{told}");
+    assert_eq!(told.matches("<token>").count(), 2, "{told}");
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_dropped_stops_and_memory_does_not_hold_the_file() {
+    let bench = Bench::start().await;
+    let file = FakeFile::generated("a.bin", "application/octet-stream", 3, 19 * MEGABYTE);
+    let reference = sent(&bench, file).await;
+    let channel = Arc::new(bench.channel());
+    let IncomingFile::Bytes { mut content, .. } = channel.fetch(&reference).await.unwrap() else { panic!("bytes") };
+    let first = content.try_next().await.unwrap().unwrap();
+    assert!(!first.is_empty() && (first.len() as u64) < MEGABYTE, "it comes in pieces: {}", first.len());
+}

@@ -1,0 +1,198 @@
+//! Everything that people can send arrives as it was meant.
+
+use satchel_domain::InboundMessage;
+use satchel_fakes::{
+    FakeFile,
+    telegram::{Composed, FileKind},
+};
+use serde_json::json;
+
+use super::bench::{ANN, BOB, Bench, Log, Taker, until};
+
+fn file(name: &str, mime: &str) -> FakeFile {
+    FakeFile::generated(name, mime, 7, 3_000)
+}
+
+/// What comes of whatever people do.
+async fn taken(bench: &Bench) -> Vec<InboundMessage> {
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert!(taker.unreadable().is_empty(), "{:?}", taker.unreadable());
+    taker.taken()
+}
+
+#[tokio::test]
+async fn every_kind_of_file_has_a_name_a_type_and_a_size() {
+    let bench = Bench::start().await;
+    let mut expected = Vec::new();
+    for (kind, name, mime, shown, shown_mime) in [
+        (FileKind::Photo, "beach.jpg", "image/jpeg", "photo-N.jpg", "image/jpeg"),
+        (FileKind::Document, "скан №1.pdf", "application/pdf", "скан №1.pdf", "application/pdf"),
+        (FileKind::Document, "../x\u{202E}fdp.exe", "application/x-dosexec", "xfdp.exe", "application/x-dosexec"),
+        (FileKind::Voice, "note.ogg", "audio/ogg", "voice-N.ogg", "audio/ogg"),
+        (FileKind::Audio, "song.mp3", "audio/mpeg", "song.mp3", "audio/mpeg"),
+        (FileKind::Video, "clip.mp4", "video/mp4", "clip.mp4", "video/mp4"),
+        (FileKind::VideoNote, "round.mp4", "video/mp4", "video-note-N.mp4", "video/mp4"),
+        (FileKind::Animation, "cat.mp4", "video/mp4", "cat.mp4", "video/mp4"),
+        (FileKind::Sticker, "thumb.webp", "image/webp", "sticker-N.webp", "image/webp"),
+        (FileKind::Sticker, "thumb.webm", "video/webm", "sticker-N.webm", "video/webm"),
+    ] {
+        let sent = bench.fake.person_sends(ANN, ANN, Composed::file(kind, file(name, mime)));
+        let text = if kind == FileKind::Sticker { "[sticker: 👍]" } else { "" };
+        let name = shown.replace('N', &sent.to_string());
+        expected.push((format!("42:{sent}"), name, Some(shown_mime.to_owned()), kind == FileKind::Voice, text.to_owned()));
+    }
+    let came: Vec<_> = taken(&bench)
+        .await
+        .into_iter()
+        .map(|message| {
+            let [file] = message.files.as_slice() else { panic!("one file each: {message:?}") };
+            assert_eq!(file.bytes, Some(3_000));
+            (message.key.clone(), file.filename.to_string(), file.mime.clone(), file.voice_note, message.text.clone())
+        })
+        .collect();
+    assert_eq!(came, expected);
+}
+
+#[tokio::test]
+async fn words_places_people_and_captions_come_as_text() {
+    let bench = Bench::start().await;
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.fake.person_sends(ANN, ANN, Composed::location(52.520_008, -13.404_954));
+    bench.fake.person_sends(ANN, ANN, Composed::contact("Bob", "+49 30 1234"));
+    let photo = Composed::file(FileKind::Photo, FakeFile::photo("a.jpg", 640, 480, 1, 9_000));
+    bench.fake.person_sends(ANN, ANN, photo.caption("the beach"));
+    let texts: Vec<String> = taken(&bench).await.into_iter().map(|message| message.text).collect();
+    assert_eq!(texts, ["hello", "[location: 52.520008, -13.404954]", "[contact: Bob, +49 30 1234]", "the beach"]);
+}
+
+#[tokio::test]
+async fn an_edit_says_what_it_replaces() {
+    let bench = Bench::start().await;
+    let said = bench.fake.person_says(ANN, ANN, "helo");
+    bench.fake.person_edits(ANN, ANN, said, "hello");
+    bench.fake.person_edits(ANN, ANN, said, "hello!");
+    let came = taken(&bench).await;
+    assert_eq!(came.iter().map(|message| message.text.as_str()).collect::<Vec<_>>(), ["helo", "hello", "hello!"]);
+    assert!(came[1..].iter().all(|edit| edit.edit_of.as_deref() == Some(came[0].key.as_str())));
+    assert_ne!(came[1].key, came[2].key);
+    assert!(came[1].key.starts_with(&format!("{}:", came[0].key)));
+}
+
+#[tokio::test]
+async fn an_album_is_one_thing_in_its_order() {
+    let bench = Bench::start().await;
+    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    bench.fake.person_sends_album(ANN, ANN, vec![item("1.txt").caption("three"), item("2.txt"), item("3.txt")]);
+    bench.fake.person_sends_album(ANN, ANN, vec![item("4.txt"), item("5.txt")]);
+    let came = taken(&bench).await;
+    let names: Vec<&str> = came.iter().map(|message| message.files[0].filename.as_str()).collect();
+    assert_eq!(names, ["1.txt", "2.txt", "3.txt", "4.txt", "5.txt"]);
+    assert!(came[0].album.is_some() && came[..3].iter().all(|message| message.album == came[0].album));
+    assert!(came[3].album == came[4].album && came[3].album != came[0].album);
+}
+
+#[tokio::test]
+async fn what_is_answered_and_what_is_passed_on_comes_along() {
+    let bench = Bench::start().await;
+    let plan = Composed::file(FileKind::Document, file("plan.pdf", "application/pdf")).caption("my plan");
+    let sent = bench.fake.person_sends(ANN, ANN, plan);
+    bench.fake.person_sends(ANN, ANN, Composed::text("print it").replying_to(sent));
+    bench.fake.person_sends(ANN, ANN, Composed::text("buy milk").forwarded_from(BOB));
+    let came = taken(&bench).await;
+    assert_eq!(came[1].text, "[in reply to a message of Ann with plan.pdf:]\n> my plan\n\nprint it");
+    assert_eq!(came[1].files, came[0].files);
+    assert_eq!(came[2].text, "[forwarded from Bob:]\n> buy milk");
+    assert_eq!(came[2].sender.name, "Ann");
+}
+
+#[tokio::test]
+async fn topics_are_conversations_and_groups_are_answered_when_asked() {
+    let mut bench = Bench::start().await;
+    let forum = bench.fake.forum("Family", &[ANN, BOB]);
+    let trip = bench.fake.topic(forum, "Trip");
+    let open = bench.fake.group("Open", &[ANN, BOB]);
+    bench.settings.answers_in = vec![open.to_string()];
+    let (_, name) = bench.fake.bot();
+    bench.fake.person_says(forum, ANN, "hello all");
+    bench.fake.person_sends(forum, ANN, Composed::text(&format!("@{name} when?")).in_topic(trip));
+    bench.fake.person_says(forum, BOB, &format!("/files@{name}"));
+    bench.fake.person_says(forum, BOB, "/files@another_bot");
+    bench.fake.person_says(open, BOB, "just so");
+    let came: Vec<_> = taken(&bench)
+        .await
+        .into_iter()
+        .map(|message| (message.conversation.key().to_owned(), message.sender.id, message.group, message.text))
+        .collect();
+    let expected = [
+        (format!("{forum}/{trip}"), "42".to_owned(), true, "when?".to_owned()),
+        (forum.to_string(), "43".to_owned(), true, "/files".to_owned()),
+        (open.to_string(), "43".to_owned(), true, "just so".to_owned()),
+    ];
+    assert_eq!(came, expected);
+}
+
+#[tokio::test]
+async fn an_answer_to_the_bot_and_an_album_that_names_it_are_for_it() {
+    let bench = Bench::start().await;
+    let group = bench.fake.supergroup("Family", &[ANN, BOB]);
+    let (_, name) = bench.fake.bot();
+    let asked = bench.call("sendMessage", json!({ "chat_id": group, "text": "Which one?" })).await;
+    let asked = asked["result"]["message_id"].as_i64().unwrap();
+    bench.fake.person_sends(group, BOB, Composed::text("this one").replying_to(asked));
+    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let named = item("1.txt").caption(&format!("keep these @{name}"));
+    bench.fake.person_sends_album(group, ANN, vec![named, item("2.txt")]);
+    bench.fake.person_sends_album(group, ANN, vec![item("3.txt").caption("for all of you"), item("4.txt")]);
+    let came = taken(&bench).await;
+    assert_eq!(came[0].text, "[in reply to your own message:]\n> Which one?\n\nthis one");
+    let names: Vec<&str> = came[1..].iter().map(|message| message.files[0].filename.as_str()).collect();
+    assert_eq!((names.as_slice(), came[1].text.as_str()), (["1.txt", "2.txt"].as_slice(), "keep these"));
+}
+
+#[tokio::test]
+async fn a_pressed_button_stops_spinning_once_it_is_stored() {
+    let bench = Bench::start().await;
+    let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });
+    let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
+    let asked = asked["result"]["message_id"].as_i64().unwrap();
+    let query = bench.fake.person_presses(ANN, asked, "Allow");
+    let taker = Taker::shut();
+    let listening = bench.listen(&taker);
+    taker.tried(1).await;
+    assert_eq!(bench.fake.requests("answerCallbackQuery"), 0, "it goes on spinning until the press is stored");
+    taker.open();
+    let answered = || bench.fake.transcript().chats[&ANN].presses.iter().all(|press| press.answer.is_some());
+    until("it stops spinning", answered).await;
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    let came = taker.taken();
+    assert_eq!((came[0].key.as_str(), came[0].text.as_str()), (format!("callback:{query}").as_str(), "/allow A1"));
+    assert_eq!(came[0].sender.name, "Ann");
+}
+
+#[tokio::test]
+async fn a_press_that_cannot_be_answered_any_more_is_stored_all_the_same() {
+    let bench = Bench::start().await;
+    let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });
+    let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
+    bench.fake.person_presses(ANN, asked["result"]["message_id"].as_i64().unwrap(), "Allow");
+    bench.fake.expire_presses();
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["/allow A1"]);
+    assert_eq!((log.lines_with("WARN"), log.lines_with("ERROR")), (0, 0), "{}", log.text());
+}
+
+#[tokio::test]
+async fn what_happens_in_chats_is_no_message() {
+    let bench = Bench::start().await;
+    let group = bench.fake.group("Family", &[ANN, BOB]);
+    let (log, _guard) = Log::listen();
+    bench.fake.person_blocks(BOB);
+    let supergroup = bench.fake.migrate(group);
+    bench.fake.person_says(ANN, ANN, "hello");
+    assert_eq!(taken(&bench).await.len(), 1);
+    assert!(log.text().contains(&supergroup.to_string()), "{}", log.text());
+}

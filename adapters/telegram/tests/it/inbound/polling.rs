@@ -1,0 +1,203 @@
+//! Polling: the offset moves only past what is stored, whatever fails.
+
+use std::time::Duration;
+
+use satchel_fakes::{
+    Fault, When,
+    telegram::{Refusal, TelegramFault},
+};
+use serde_json::json;
+
+use super::bench::{ANN, BOB, Bench, Log, Taker, until};
+
+#[tokio::test]
+async fn telegram_keeps_everything_until_it_is_stored() {
+    let bench = Bench::start().await;
+    for words in ["one", "two", "three"] {
+        bench.fake.person_says(ANN, ANN, words);
+    }
+    let taker = Taker::watching(&bench.fake);
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["one", "two", "three"]);
+    assert_eq!(taker.kept_meanwhile(), [3, 3, 3], "nothing is confirmed before all that came with it is stored");
+}
+
+#[tokio::test]
+async fn what_was_being_stored_when_the_process_died_comes_again() {
+    let bench = Bench::start().await;
+    bench.fake.person_says(ANN, ANN, "hello");
+    let taker = Taker::shut();
+    let listening = bench.listen(&taker);
+    taker.tried(1).await;
+    listening.kill().await;
+    assert_eq!(bench.fake.unconfirmed_updates(), 1);
+    let survivor = Taker::new();
+    bench.listen_to_all(&survivor).await;
+    assert_eq!(survivor.texts(), ["hello"]);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_tried_again_and_nothing_is_confirmed_meanwhile() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    taker.refuse("telegram:42");
+    for words in ["one", "two"] {
+        bench.fake.person_says(ANN, ANN, words);
+        bench.fake.person_says(BOB, BOB, words);
+    }
+    let listening = bench.listen(&taker);
+    taker.tried(6).await;
+    assert_eq!(taker.texts(), ["one", "two"], "another conversation doesn't wait for it");
+    assert!(taker.taken().iter().all(|message| message.conversation.to_string() == "telegram:43"));
+    assert_eq!(bench.fake.unconfirmed_updates(), 4);
+    taker.refuse_nothing();
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["one", "two", "one", "two"], "in order, none twice, none lost");
+    assert_eq!((log.lines_with("can't be stored"), log.lines_with("is stored again")), (1, 1), "{}", log.text());
+    assert!(log.text().contains("the disk is full"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn only_what_is_stored_is_confirmed_when_we_stop() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    taker.refuse("telegram:43");
+    bench.fake.person_says(ANN, ANN, "before");
+    bench.fake.person_says(BOB, BOB, "can't be stored");
+    bench.fake.person_says(ANN, ANN, "after");
+    let listening = bench.listen(&taker);
+    until("all of Ann's is stored", || taker.texts().len() == 2).await;
+    listening.stop().await.unwrap();
+    assert_eq!(bench.fake.unconfirmed_updates(), 2, "the first is confirmed, and those from the failed one on are not");
+}
+
+#[tokio::test]
+async fn stopping_ends_the_long_poll_at_once_and_confirms_what_is_stored() {
+    let bench = Bench::start().await;
+    let idle = bench.listen(&Taker::new());
+    until("it polls", || bench.fake.requests("getUpdates") == 1).await;
+    idle.stop().await.unwrap();
+
+    bench.fake.person_says(ANN, ANN, "hello");
+    let taker = Taker::shut();
+    let listening = bench.listen(&taker);
+    taker.tried(1).await;
+    let stopping = tokio::spawn(listening.stop());
+    taker.open();
+    stopping.await.unwrap().unwrap();
+    assert_eq!((taker.texts().len(), bench.fake.unconfirmed_updates()), (1, 0));
+}
+
+#[tokio::test]
+async fn polls_ask_for_what_is_read_and_wait_long() {
+    let bench = Bench::start().await;
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.listen_to_all(&Taker::new()).await;
+    let polls: Vec<_> = bench.fake.calls().into_iter().filter(|call| call.method == "getupdates").collect();
+    let first = &polls[0].parameters;
+    assert_eq!(
+        first["allowed_updates"],
+        json!(["message", "edited_message", "channel_post", "edited_channel_post", "callback_query"])
+    );
+    assert_eq!((first["timeout"].as_i64(), first.get("offset")), (Some(30), None));
+    let strangers = polls.iter().flat_map(|poll| poll.parameters.keys().filter(|name| !poll.taken.contains(*name)));
+    assert_eq!(strangers.count(), 0, "it sends nothing that the method doesn't know");
+}
+
+#[tokio::test]
+async fn outages_are_waited_out_and_told_once() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    for (nth, fault) in [
+        (1, Fault::BadGateway { performed: false }),
+        (2, Fault::AcceptAndDrop),
+        (3, Fault::ResetMidTransfer),
+        (4, Fault::ServerError),
+        (5, Fault::RateLimit { retry_after_ms: 1_000 }),
+    ] {
+        bench.fake.script("getUpdates", When::Nth(nth), fault);
+    }
+    bench.fake.person_says(ANN, ANN, "hello");
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["hello"]);
+    assert_eq!(log.lines_with("can't be reached"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("has no time for us"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("Telegram answers again"), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn the_wait_that_telegram_asks_for_is_kept() {
+    let bench = Bench::start().await;
+    bench.fake.script("getUpdates", When::Nth(1), Fault::RateLimit { retry_after_ms: 2_000 });
+    bench.fake.person_says(ANN, ANN, "hello");
+    let begun = std::time::Instant::now();
+    bench.listen_to_all(&Taker::new()).await;
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn another_process_with_the_same_token_is_named_once() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
+    bench.fake.script("getUpdates", When::First(3), TelegramFault::Refuse(Refusal::new(409, words)));
+    bench.fake.person_says(ANN, ANN, "hello");
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["hello"]);
+    assert_eq!(log.lines_with("another process polls with this bot's token"), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn an_old_webhook_is_deleted_and_what_waits_is_kept() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    bench.fake.person_says(ANN, ANN, "hello");
+    let set = bench.call("setWebhook", json!({ "url": "https://bot.invalid/path-that-is-secret" })).await;
+    assert_eq!(set["ok"], true, "{set}");
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["hello"]);
+    assert_eq!(log.lines_with("the webhook at bot.invalid is deleted"), 1, "{}", log.text());
+    assert!(!log.text().contains("path-that-is-secret"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_webhook_that_somebody_sets_meanwhile_is_named_and_waited_for() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = bench.listen(&taker);
+    bench.fake.person_says(ANN, ANN, "one");
+    bench.all_confirmed().await;
+    bench.call("setWebhook", json!({ "url": "https://rival.invalid/path-that-is-secret" })).await;
+    until("it is told", || log.lines_with("set a webhook for this bot, at rival.invalid") == 1).await;
+    let info = bench.call("getWebhookInfo", json!({})).await;
+    assert_eq!(info["result"]["url"], "https://rival.invalid/path-that-is-secret", "it is left alone");
+    bench.fake.person_says(ANN, ANN, "two");
+    bench.call("deleteWebhook", json!({})).await;
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["one", "two"]);
+    assert!(!log.text().contains("path-that-is-secret"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_kept_as_it_came_and_stops_nothing() {
+    let bench = Bench::start().await;
+    bench.fake.person_says(ANN, ANN, "one");
+    let hologram = bench.fake.queue_update(json!({ "hologram": { "of": "Ann", "at": 52.5 } }));
+    let broken = bench.fake.queue_update(json!({ "message": { "message_id": "no number" } }));
+    bench.fake.person_says(ANN, ANN, "two");
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["one", "two"]);
+    let kept = taker.unreadable();
+    assert_eq!(kept.iter().map(|update| update.key.clone()).collect::<Vec<_>>(), [hologram.to_string(), broken.to_string()]);
+    assert_eq!(kept[0].raw, json!({ "update_id": hologram, "hologram": { "of": "Ann", "at": 52.5 } }));
+    assert_eq!(kept[0].channel.as_str(), "telegram");
+    assert!(kept.iter().all(|update| !update.reason.contains("Ann") && !update.reason.contains("no number")));
+}

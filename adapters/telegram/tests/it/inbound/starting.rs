@@ -1,0 +1,96 @@
+//! What happens before updates come: who we are, the commands, and a token that is nobody's.
+
+use satchel_fakes::{
+    Fault, When,
+    telegram::{Refusal, TelegramFault},
+};
+use serde_json::json;
+
+use super::bench::{ANN, Bench, Log, Taker, until};
+
+#[tokio::test]
+async fn who_we_are_is_asked_until_it_is_told() {
+    let bench = Bench::start().await;
+    bench.fake.script("getMe", When::First(2), Fault::BadGateway { performed: false });
+    bench.fake.person_says(ANN, ANN, "hello");
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["hello"]);
+    assert_eq!(bench.fake.requests("getMe"), 3);
+}
+
+#[tokio::test]
+async fn stopping_is_heard_while_telegram_is_not() {
+    let bench = Bench::start().await;
+    bench.fake.script("getMe", When::Every, Fault::Hang { performed: false });
+    let listening = bench.listen(&Taker::new());
+    until("it is asked", || bench.fake.requests("getMe") == 1).await;
+    listening.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_is_nobodys_ends_it_with_words() {
+    let mut bench = Bench::start().await;
+    bench.settings.token = "123456789:NobodysTokenCanary".into();
+    let (log, _guard) = Log::listen();
+    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    let told = format!("{failed}\n{failed:?}\n{}", log.text());
+    assert!(failed.to_string().contains("@BotFather"), "{failed}");
+    assert!(!told.contains("NobodysTokenCanary"), "{told}");
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_later_ends_it_too() {
+    let bench = Bench::start().await;
+    bench.fake.script("getUpdates", When::Nth(2), TelegramFault::Refuse(Refusal::new(401, "Unauthorized")));
+    bench.fake.person_says(ANN, ANN, "hello");
+    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    assert!(failed.to_string().contains("@BotFather"), "{failed}");
+}
+
+#[tokio::test]
+async fn people_are_offered_the_commands() {
+    let bench = Bench::start().await;
+    let listening = bench.listen(&Taker::new());
+    until("they are told", || !bench.fake.commands().is_empty()).await;
+    listening.stop().await.unwrap();
+    assert_eq!(bench.fake.commands(), [json!({ "command": "files", "description": "Lists your files" })]);
+}
+
+#[tokio::test]
+async fn commands_that_telegram_does_not_take_stop_nothing() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    bench.fake.script("setMyCommands", When::Every, TelegramFault::Refuse(Refusal::new(400, "Bad Request: no")));
+    let listening = bench.listen(&Taker::new());
+    until("it is told", || log.lines_with("doesn't offer the commands") == 1).await;
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_token_is_in_no_line_of_the_log() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = bench.listen(&taker);
+    for (nth, fault) in [
+        (2, Fault::ResetMidTransfer),
+        (3, Fault::AcceptAndDrop),
+        (4, Fault::BadGateway { performed: false }),
+        (5, Fault::RefuseConnection { for_ms: 300 }),
+        (6, Fault::ServerError),
+    ] {
+        bench.fake.script("getUpdates", When::Nth(nth), fault);
+    }
+    let words = format!("Bad Request: /bot{}/getUpdates is not for you", bench.fake.token());
+    bench.fake.script("getUpdates", When::Nth(7), TelegramFault::Refuse(Refusal::new(400, words)));
+    bench.fake.person_says(ANN, ANN, "hello");
+    until("it got over all of it", || bench.fake.requests("getUpdates") >= 8).await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["hello"]);
+    let (id, secret) = bench.fake.token().split_once(':').unwrap();
+    assert!(log.lines_with("can't be reached") >= 1 && log.lines_with("refuses us") >= 1, "{}", log.text());
+    assert!(!log.text().contains(secret) && !log.text().contains(&format!("bot{id}:")), "{}", log.text());
+}

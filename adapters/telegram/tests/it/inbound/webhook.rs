@@ -1,0 +1,173 @@
+//! The webhook: answered only once an update is stored, and only for those who know the secret.
+
+use std::net::SocketAddr;
+
+use reqwest::{Client, StatusCode};
+use satchel_fakes::{
+    Fault, When,
+    telegram::{Refusal, TelegramFault},
+};
+use satchel_telegram::{TelegramError, Webhook};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::bench::{ANN, BOB, Bench, Listening, Log, Taker, until};
+
+/// A bot that Telegram calls through a proxy, and where that proxy finds it.
+async fn bench() -> (Bench, SocketAddr) {
+    let mut bench = Bench::start().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    bench.settings.webhook = Some(Webhook { url: "https://bot.invalid/path/of-its-own?x=1".into(), listen: free });
+    bench.fake.webhook_behind_proxy(free);
+    (bench, free)
+}
+
+/// The secret that the webhook was set with.
+fn secret(bench: &Bench) -> Option<String> {
+    let set = bench.fake.calls().into_iter().rfind(|call| call.method == "setwebhook")?;
+    set.parameters["secret_token"].as_str().map(str::to_owned)
+}
+
+async fn listening(bench: &Bench, taker: &std::sync::Arc<Taker>) -> Listening {
+    let listening = bench.listen(taker);
+    until("the webhook is set", || secret(bench).is_some()).await;
+    listening
+}
+
+async fn knock(at: SocketAddr, path: &str, secret: Option<&str>, body: String) -> StatusCode {
+    let request = Client::new().post(format!("http://{at}{path}")).body(body);
+    let request = match secret {
+        Some(secret) => request.header("X-Telegram-Bot-Api-Secret-Token", secret),
+        None => request,
+    };
+    request.send().await.unwrap().status()
+}
+
+#[tokio::test]
+async fn updates_are_called_in_and_stored() {
+    let (bench, _) = bench().await;
+    bench.fake.person_says(ANN, ANN, "one");
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    bench.fake.person_says(BOB, BOB, "two");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["one", "two"]);
+    let set = bench.fake.calls().into_iter().find(|call| call.method == "setwebhook").unwrap();
+    assert_eq!(set.parameters["url"], "https://bot.invalid/path/of-its-own?x=1");
+    assert_eq!(set.parameters.get("drop_pending_updates"), None);
+    assert_eq!(bench.fake.requests("getUpdates"), 0);
+    let info = bench.call("getWebhookInfo", json!({})).await;
+    assert_ne!(info["result"]["url"], "", "Telegram keeps what comes until we are back");
+}
+
+#[tokio::test]
+async fn telegram_calls_again_until_it_is_stored() {
+    let (bench, _) = bench().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    taker.refuse("telegram:42");
+    let listening = listening(&bench, &taker).await;
+    bench.fake.person_says(ANN, ANN, "hello");
+    taker.tried(3).await;
+    assert_eq!((taker.texts().len(), bench.fake.unconfirmed_updates()), (0, 1));
+    taker.refuse_nothing();
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["hello"]);
+    assert_eq!((log.lines_with("can't be stored"), log.lines_with("is stored again")), (1, 1), "{}", log.text());
+}
+
+#[tokio::test]
+async fn it_is_not_answered_before_it_is_stored() {
+    let (bench, _) = bench().await;
+    let taker = Taker::shut();
+    let listening = listening(&bench, &taker).await;
+    bench.fake.person_says(ANN, ANN, "hello");
+    taker.tried(1).await;
+    assert_eq!(bench.fake.unconfirmed_updates(), 1);
+    // What is being stored is let finish, and its call is answered.
+    let stopping = tokio::spawn(listening.stop());
+    taker.open();
+    stopping.await.unwrap().unwrap();
+    bench.all_confirmed().await;
+    assert_eq!(taker.texts(), ["hello"]);
+}
+
+#[tokio::test]
+async fn strangers_and_nonsense_are_turned_away() {
+    let (bench, at) = bench().await;
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    let secret = secret(&bench).unwrap();
+    let path = "/path/of-its-own";
+    let update = json!({ "update_id": 1, "message": { "message_id": 1, "date": 1, "text": "forged",
+        "chat": { "id": ANN, "type": "private", "first_name": "Ann" }, "from": { "id": ANN, "is_bot": false, "first_name": "Ann" } } });
+    let mut wrong = secret.clone();
+    wrong.replace_range(..1, if secret.starts_with('0') { "1" } else { "0" });
+    for (path, shown, body, expected) in [
+        (path, None, update.to_string(), StatusCode::FORBIDDEN),
+        (path, Some(""), update.to_string(), StatusCode::FORBIDDEN),
+        (path, Some(wrong.as_str()), update.to_string(), StatusCode::FORBIDDEN),
+        (path, Some(&secret[..63]), update.to_string(), StatusCode::FORBIDDEN),
+        ("/", Some(secret.as_str()), update.to_string(), StatusCode::NOT_FOUND),
+        (path, Some(secret.as_str()), "no JSON".to_owned(), StatusCode::BAD_REQUEST),
+        (path, Some(secret.as_str()), " ".repeat(5 << 20), StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        assert_eq!(knock(at, path, shown, body).await, expected, "{path} {shown:?}");
+    }
+    let looked = Client::new().get(format!("http://{at}{path}")).header("X-Telegram-Bot-Api-Secret-Token", &secret);
+    assert_eq!(looked.send().await.unwrap().status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert!(taker.texts().is_empty() && taker.unreadable().is_empty());
+    assert_eq!(knock(at, path, Some(&secret), update.to_string()).await, StatusCode::OK);
+    assert_eq!(taker.texts(), ["forged"], "the secret is all that tells Telegram from others");
+    listening.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_kept_and_confirmed() {
+    let (bench, at) = bench().await;
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    let number = bench.fake.queue_update(json!({ "hologram": 1 }));
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.all_confirmed().await;
+    let secret = secret(&bench).unwrap();
+    for _ in 0..2 {
+        let unnumbered: Value = json!(["no", "update"]);
+        assert_eq!(knock(at, "/path/of-its-own", Some(&secret), unnumbered.to_string()).await, StatusCode::OK);
+    }
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["hello"]);
+    let kept = taker.unreadable();
+    assert_eq!((kept.len(), kept[0].key.as_str()), (2, number.to_string().as_str()));
+}
+
+#[tokio::test]
+async fn setting_it_is_tried_until_telegram_answers() {
+    let (bench, _) = bench().await;
+    let (log, _guard) = Log::listen();
+    bench.fake.script("setWebhook", When::First(2), Fault::BadGateway { performed: false });
+    bench.fake.person_says(ANN, ANN, "hello");
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.texts(), ["hello"]);
+    assert!(!log.text().contains("of-its-own") && !log.text().contains(&secret(&bench).unwrap()), "{}", log.text());
+}
+
+#[tokio::test]
+async fn an_address_that_telegram_refuses_ends_it_with_words() {
+    let (bench, _) = bench().await;
+    let words = "Bad Request: bad webhook: An HTTPS URL must be provided for webhook";
+    bench.fake.script("setWebhook", When::Every, TelegramFault::Refuse(Refusal::new(400, words)));
+    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    assert!(failed.to_string().contains("HTTPS URL must be provided"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_place_that_is_taken_ends_it_with_words() {
+    let (bench, at) = bench().await;
+    let _taken = TcpListener::bind(at).await.unwrap();
+    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    assert!(matches!(failed, TelegramError::Listen { address, .. } if address == at), "{failed:?}");
+}

@@ -1,0 +1,3 @@
+//! The adapter over the real wire, against a strict Bot API.
+
+mod inbound;

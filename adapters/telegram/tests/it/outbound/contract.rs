@@ -1,0 +1,66 @@
+//! The contract suite of the port, against the fake.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_domain::{ConversationId, FileReference, Filename, MessageRef};
+use satchel_fakes::{
+    Fault,
+    telegram::{Composed, FileKind, TelegramMessage},
+};
+use satchel_ports::Channel;
+
+use super::*;
+
+#[async_trait]
+impl ChannelFixture for Stage {
+    fn channel(&self) -> Arc<dyn Channel> {
+        Arc::clone(&self.channel) as _
+    }
+
+    fn conversation(&self) -> ConversationId {
+        conversation(&self.chat.to_string())
+    }
+
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::clone(&self.blobs) as _
+    }
+
+    async fn arrived(&self) -> Vec<Arrived> {
+        let arrived = |message: &TelegramMessage| Arrived {
+            message: MessageRef(message.id.to_string()),
+            text: message.words.text.clone(),
+            files: message.file().map(|file| (file.filename.clone(), file.sha256)).into_iter().collect(),
+        };
+        self.telegram.transcript().visible(self.chat).map(arrived).collect()
+    }
+
+    async fn trouble(&self, trouble: Trouble) -> bool {
+        let fault = match trouble {
+            Trouble::ConnectionRefused => {
+                self.telegram.refuse_connections(Duration::from_secs(2));
+                return true;
+            }
+            Trouble::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
+            Trouble::ServerError => Fault::ServerError,
+            Trouble::Reset => Fault::ResetMidTransfer,
+            Trouble::AnswerLost => Fault::AcceptAndDrop,
+            Trouble::NotAnAnswer => Fault::BadGateway { performed: true },
+            Trouble::Hang => Fault::Hang { performed: false },
+            Trouble::Forbidden => Fault::Forbidden,
+        };
+        self.telegram.script_next("send*", fault);
+        true
+    }
+
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
+        let file = FakeFile::of(filename, "application/octet-stream", content);
+        let message = self.telegram.person_sends(self.chat, self.chat, Composed::file(FileKind::Document, file));
+        let transcript = self.telegram.transcript();
+        let sent = transcript.messages(self.chat).iter().find(|sent| sent.id == message).unwrap();
+        let locator = serde_json::json!({ "file_id": sent.file().unwrap().file_id }).to_string();
+        Some(FileReference::new(locator, Filename::from_untrusted(filename)))
+    }
+}
+
+satchel_contracts::channel_contract!(Stage::new().await);
