@@ -16,6 +16,7 @@ mod process;
 mod queries;
 mod receive;
 mod records;
+mod rename;
 mod rows;
 mod session;
 mod settle;
@@ -33,8 +34,8 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
-    TurnsQuery, Unreadable,
+    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement,
+    TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
@@ -114,6 +115,13 @@ impl Ledger for SqliteLedger {
 
     async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
         read!(self, "counting the updates that can't be read", unreadable::counts)
+    }
+
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError> {
+        let (from, to) = (from.clone(), to.clone());
+        self.writer
+            .write("renaming a conversation", move |s| Box::pin(async move { rename::rename(s, &from, &to).await }))
+            .await
     }
 
     async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {

@@ -135,7 +135,7 @@ pub(crate) async fn judge(
         return wrong(session, verdict, rules, tries + 1, now).await;
     };
     match row.state.as_str() {
-        "open" if row.expires_at <= 0 => return Ok(Judged::Expired),
+        "open" if row.expires_at <= now.0 => return Ok(Judged::Expired),
         "open" => {}
         state => return Ok(Judged::Used { let_in: state == "let_in", person: row.person.0 }),
     }

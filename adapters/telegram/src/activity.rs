@@ -7,10 +7,7 @@ use std::{
 };
 
 use serde::de::IgnoredAny;
-use teloxide::{
-    payloads::SendChatAction,
-    types::ChatAction,
-};
+use teloxide::{payloads::SendChatAction, types::ChatAction};
 use tokio::time::Instant;
 
 use crate::{

@@ -203,9 +203,9 @@ impl BotClient {
         let silence = self.patience.silence;
         if !response.status().is_success() {
             let (status, body) = exchange::read(response, silence).await?;
-            return Err(answer::decode::<serde::de::IgnoredAny>(status, &body, &self.token).err().unwrap_or_else(|| {
-                CallError::NotAnAnswer { status, reason: "a file was asked for and something else came".to_owned() }
-            }));
+            return Err(answer::decode::<serde::de::IgnoredAny>(status, &body, &self.token).err().unwrap_or_else(
+                || CallError::NotAnAnswer { status, reason: "a file was asked for and something else came".to_owned() },
+            ));
         }
         let bytes = response.content_length();
         let pieces = response.bytes_stream().boxed();

@@ -63,8 +63,14 @@ fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
     let refused = |refusal| SendError::Refused { refusal, reason: plain(&description) };
     let failed = match code {
         // "parameters": "retry_after", in seconds.
-        429 => SendError::NotSent { retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)), reason: plain(&description) },
-        500..=599 => SendError::NotSent { retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)), reason: plain(&description) },
+        429 => SendError::NotSent {
+            retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)),
+            reason: plain(&description),
+        },
+        500..=599 => SendError::NotSent {
+            retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)),
+            reason: plain(&description),
+        },
         413 => too_large(plain(&description)),
         _ if has(&["message is not modified", "message_not_modified"]) => return Verdict::AlreadySo,
         _ if tried == Tried::Delete && has(&["message to delete not found", "message_id_invalid"]) => {
@@ -118,12 +124,8 @@ const FORBIDDEN: &[&str] = &[
 ];
 
 /// `sendVoice` where a person, or a group, wants none.
-const VOICE_FORBIDDEN: &[&str] = &[
-    "voice_messages_forbidden",
-    "chat_send_voices_forbidden",
-    "receiving of voice messages",
-    "rights to send voice",
-];
+const VOICE_FORBIDDEN: &[&str] =
+    &["voice_messages_forbidden", "chat_send_voices_forbidden", "receiving of voice messages", "rights to send voice"];
 
 /// The text has to be said in another form. A caption that is too long is one: it goes before its file.
 const BAD_MARKUP: &[&str] = &[
@@ -139,7 +141,14 @@ const BAD_MARKUP: &[&str] = &[
 ];
 
 /// More than Telegram takes.
-const TOO_LARGE: &[&str] = &["file is too big", "is too big", "request entity too large", "message is too long", "text is too long", "message_too_long"];
+const TOO_LARGE: &[&str] = &[
+    "file is too big",
+    "is too big",
+    "request entity too large",
+    "message is too long",
+    "text is too long",
+    "message_too_long",
+];
 
 /// A file that isn't what it is sent as.
 const WRONG_KIND: &[&str] = &[
@@ -177,7 +186,8 @@ fn item(words: &str) -> Option<usize> {
 /// The description without the words that stand before all of them.
 fn plain(description: &str) -> String {
     let words = description.split_once(": ").filter(|(before, _)| {
-        ["Bad Request", "Forbidden", "Unauthorized", "Internal Server Error", "Too Many Requests", "Conflict"].contains(before)
+        ["Bad Request", "Forbidden", "Unauthorized", "Internal Server Error", "Too Many Requests", "Conflict"]
+            .contains(before)
     });
     words.map_or(description, |(_, words)| words).to_owned()
 }

@@ -50,16 +50,19 @@ impl TelegramListener {
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
         let reader = Reader::new(us, settings.answers_in.clone(), commands);
         let (desk, pressed) = Desk::new(inbound, reader);
+        let over = stop.child_token();
         let listening = async {
             // Owned here, so that the queue of presses ends with the listening.
             let desk = Arc::new(desk);
-            match &settings.webhook {
+            let listened = match &settings.webhook {
                 Some(webhook) => webhook::listen(client, webhook, desk, &stop).await,
                 None => polling::poll(client, &desk, &stop).await,
-            }
+            };
+            over.cancel();
+            listened
         };
-        let offering = setup::offer_commands(client, &settings.commands, &stop);
-        let (listened, (), ()) = tokio::join!(listening, presses::answer(client, pressed, &stop), offering);
+        let offering = setup::offer_commands(client, &settings.commands, &over);
+        let (listened, (), ()) = tokio::join!(listening, presses::answer(client, pressed, &over), offering);
         listened
     }
 }

@@ -5,8 +5,8 @@
 //! from how a call failed, and teloxide's client doesn't say.
 
 mod channel;
-mod inbound;
 mod fetch;
+mod inbound;
 
 mod activity;
 mod bot;

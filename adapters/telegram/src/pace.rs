@@ -124,7 +124,8 @@ impl Pacer {
             let now = Instant::now();
             chats.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.budget().is_fresh(now));
         }
-        let gate = chats.entry(place.chat).or_insert_with(|| Arc::new(Gate::new(Budget::of_chat(pace, place.is_group()))));
+        let gate =
+            chats.entry(place.chat).or_insert_with(|| Arc::new(Gate::new(Budget::of_chat(pace, place.is_group()))));
         Arc::clone(gate)
     }
 }

@@ -57,7 +57,9 @@ mod tests {
             assert_eq!(place.conversation(), conversation);
             assert_eq!(place.is_group(), group);
         }
-        for no_place in ["console:1", "telegram:main", "telegram:1/x", "telegram:1/2/3", "telegram:99999999999999999999"] {
+        for no_place in
+            ["console:1", "telegram:main", "telegram:1/x", "telegram:1/2/3", "telegram:99999999999999999999"]
+        {
             assert_eq!(Place::of(&no_place.parse().unwrap()), None, "{no_place}");
         }
     }

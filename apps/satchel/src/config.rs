@@ -16,6 +16,7 @@ pub mod origin;
 mod overlay;
 mod reader;
 pub mod schema;
+pub mod speech;
 pub mod storage;
 pub mod tools;
 mod tree;
@@ -69,6 +70,8 @@ pub struct Config {
     pub tools: tools::ToolSettings,
     /// How files come in.
     pub attachments: attachments::AttachmentSettings,
+    /// What speaks and what listens.
+    pub speech: speech::SpeechConfig,
     /// Telegram.
     pub telegram: channels::Telegram,
     /// Discord.
@@ -202,6 +205,7 @@ fn read(reader: &mut Reader<'_>, sources: &Sources<'_>) -> Config {
         turn: turn::read(reader),
         tools: tools::read(reader),
         attachments: attachments::read(reader),
+        speech: speech::read(reader, sources.environment),
         telegram: channels::read_telegram(reader),
         discord: channels::read_discord(reader),
         web: web::read(reader),

@@ -13,6 +13,7 @@ pub mod models;
 #[cfg(feature = "otel")]
 pub mod otel;
 pub mod platforms;
+pub mod speech;
 pub mod stores;
 pub mod upkeep;
 

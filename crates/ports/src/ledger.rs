@@ -355,6 +355,17 @@ pub struct Unreadable {
     pub updates: u64,
 }
 
+/// What came of giving a conversation another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renamed {
+    /// All that it had is now under the new name.
+    Done,
+    /// There was nothing under the old name.
+    Nothing,
+    /// Something was under the new name already; both stay as they are.
+    Taken,
+}
+
 /// Why the ledger did not do it. Whatever the error, nothing of the verb was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -396,6 +407,8 @@ pub enum LedgerError {
 /// - `judge_pairing` lets a code count once, only while it lives, only to those who decide about its channel, and to
 ///   nobody who said too many wrong ones. Letting somebody in also queues [`satchel_domain::Errand::Welcome`] for them.
 /// - Somebody who was let in may talk on that channel until they are revoked, and nobody else for having their name.
+/// - `rename_conversation` moves history, files, queue and outbox as one, or nothing; whoever worked on the conversation
+///   under its old name has lost the lease.
 /// - Messages of one sender's album that arrive before their turn begins are one turn; each pushes its `ready_at` out.
 /// - A lane has one owner at a time; tokens of one lane never repeat and only grow.
 /// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] when a newer one exists.
@@ -431,6 +444,9 @@ pub trait Ledger: Send + Sync {
 
     /// Counts the updates that can't be read, by channel.
     async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError>;
+
+    /// Lets a conversation go on under another name, unless that has something of its own.
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError>;
 
     /// Finds or makes the code of somebody unknown; `None` when they get none.
     async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError>;

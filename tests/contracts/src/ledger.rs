@@ -7,6 +7,7 @@ pub mod inbox;
 pub mod lanes;
 pub mod parts;
 pub mod people;
+pub mod renaming;
 pub mod streams;
 pub mod turns;
 pub mod voice;
@@ -78,6 +79,8 @@ macro_rules! ledger_contract {
             people::a_flood_of_strangers_gets_few_codes
             people::whoever_was_refused_gets_no_code_for_a_while
             people::an_album_holds_one_persons_messages
+            renaming::a_renamed_conversation_keeps_all_that_it_has
+            renaming::a_conversation_is_not_renamed_over_another
             voice::the_words_of_voice_notes_come_back_in_place
             voice::whether_replies_are_spoken_is_kept_for_each_conversation
             parts::the_first_part_is_begun_with_the_turn
@@ -216,6 +219,7 @@ mod tests {
             ("lanes", include_str!("ledger/lanes.rs")),
             ("parts", include_str!("ledger/parts.rs")),
             ("people", include_str!("ledger/people.rs")),
+            ("renaming", include_str!("ledger/renaming.rs")),
             ("streams", include_str!("ledger/streams.rs")),
             ("turns", include_str!("ledger/turns.rs")),
         ] {

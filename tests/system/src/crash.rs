@@ -3,7 +3,7 @@
 //! A test starts it as a process of its own (`src/bin/crash.rs`) against a fake platform that lives in the test.
 //! What it does is decided by [`CrashOptions`] alone.
 
-mod front;
+pub mod front;
 pub mod points;
 pub mod tools;
 pub mod voice;
@@ -13,9 +13,7 @@ use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Durat
 
 use anyhow::Context;
 use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
-use satchel_domain::{
-    ChannelCapabilities, ConversationId, Ending, Message, Part, TurnId, delivery::DeliveryRules,
-};
+use satchel_domain::{ChannelCapabilities, ConversationId, Ending, Message, Part, TurnId, delivery::DeliveryRules};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, Script, ScriptedModel};
@@ -29,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::front::Front;
 use crate::crash::{
-    front::Open,
+    front::{Open, Waits},
     points::{Point, Points},
     tools::{RequestVoice, Tally},
     voice::FakeVoice,
@@ -97,7 +95,9 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let blobs = Arc::new(Wrapped::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
     let workspaces = options.data.join("workspaces");
     let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
-    let front = Open::front(&options, Arc::clone(&blobs) as _)?;
+    let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(2) };
+    let (name, capabilities) = (options.conversation.channel().clone(), options.capabilities.clone());
+    let front = Open::front(options.front, name, &options.platform, capabilities, Arc::clone(&blobs) as _, waits)?;
     let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
     let voice = Wrapped::new(RequestVoice, &points);
     let extra = |tool| ExtraTool { tool, paths: PathFields::None };

@@ -54,8 +54,16 @@ fn answers_to_a_text(#[case] code: u16, #[case] description: &str, #[case] expec
 #[rstest]
 #[case(413, "Request Entity Too Large", "TooLarge { limit: None }")]
 #[case(400, "Bad Request: file is too big", "TooLarge { limit: None }")]
-#[case(400, "Bad Request: file of size 60000000 bytes is too big; the maximum size is 52428800 bytes", "TooLarge { limit: None }")]
-#[case(400, "Bad Request: file of size 12000000 bytes is too big for a photo; the maximum size is 10485760 bytes", "WrongKind")]
+#[case(
+    400,
+    "Bad Request: file of size 60000000 bytes is too big; the maximum size is 52428800 bytes",
+    "TooLarge { limit: None }"
+)]
+#[case(
+    400,
+    "Bad Request: file of size 12000000 bytes is too big for a photo; the maximum size is 10485760 bytes",
+    "WrongKind"
+)]
 #[case(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", "WrongKind")]
 #[case(400, "Bad Request: PHOTO_EXT_INVALID", "WrongKind")]
 #[case(400, "Bad Request: PHOTO_SAVE_FILE_INVALID", "WrongKind")]
@@ -86,7 +94,11 @@ fn answers_to_a_voice(#[case] code: u16, #[case] description: &str, #[case] expe
 }
 
 #[rstest]
-#[case(Tried::Edit, "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message", "already so")]
+#[case(
+    Tried::Edit,
+    "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
+    "already so"
+)]
 #[case(Tried::Edit, "Bad Request: message to edit not found", "TargetGone")]
 #[case(Tried::Edit, "Bad Request: MESSAGE_ID_INVALID", "TargetGone")]
 #[case(Tried::Edit, "Bad Request: message can't be edited", "TargetGone")]

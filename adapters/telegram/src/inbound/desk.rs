@@ -1,12 +1,10 @@
 //! Where updates are handed in: read, stored, and only then said to be taken.
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use satchel_domain::UnreadableUpdate;
@@ -19,6 +17,9 @@ use crate::place::channel_name;
 
 /// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
 const PRESSES: usize = 64;
+
+/// How many updates that could not be stored are remembered.
+const REMEMBERED: usize = 1_000;
 
 /// An update and what it means.
 #[derive(Debug)]
@@ -36,15 +37,15 @@ pub(super) struct Desk {
     inbound: Arc<dyn Inbound>,
     reader: Mutex<Reader>,
     presses: mpsc::Sender<String>,
-    /// Whether storing fails at the moment, so that it is told once.
-    failing: AtomicBool,
+    /// What could not be stored so far, so that it is told once and not with each try.
+    failing: Mutex<BTreeSet<String>>,
 }
 
 impl Desk {
     /// A desk, and the queries of the buttons that were pressed.
     pub(super) fn new(inbound: Arc<dyn Inbound>, reader: Reader) -> (Self, mpsc::Receiver<String>) {
         let (presses, pressed) = mpsc::channel(PRESSES);
-        (Self { inbound, reader: Mutex::new(reader), presses, failing: AtomicBool::new(false) }, pressed)
+        (Self { inbound, reader: Mutex::new(reader), presses, failing: Mutex::default() }, pressed)
     }
 
     /// Reads an update. Those of one chat must come in their order.
@@ -64,20 +65,25 @@ impl Desk {
 
     /// Stores an update, and tells whether it is stored: once it is, Telegram may forget it.
     pub(super) async fn take(&self, update: &Update) -> bool {
-        match self.store(update).await {
+        let stored = self.store(update).await;
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match stored {
             Ok(()) => {
-                if self.failing.swap(false, Ordering::Relaxed) {
+                if failing.remove(&update.key) && failing.is_empty() {
                     tracing::info!("what people write on Telegram is stored again");
                 }
                 true
             }
             Err(error) => {
-                if !self.failing.swap(true, Ordering::Relaxed) {
+                if failing.is_empty() {
                     let error: &(dyn Error + 'static) = &error;
                     tracing::error!(
                         error,
                         "what people write on Telegram can't be stored; Telegram keeps it until it can"
                     );
+                }
+                if failing.len() < REMEMBERED {
+                    failing.insert(update.key.clone());
                 }
                 false
             }

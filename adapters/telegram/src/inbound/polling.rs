@@ -1,12 +1,12 @@
 //! Asks for updates, again and again, and moves on only past what has been stored.
 
 use std::{
-    collections::BTreeMap,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use futures::{StreamExt, stream};
+use satchel_domain::ConversationId;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -104,16 +104,19 @@ async fn deleted_webhook(client: &BotClient) -> bool {
 async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
     let count = updates.len();
     let mut numbers = Vec::with_capacity(count);
-    let mut lanes: BTreeMap<String, Vec<(usize, Update)>> = BTreeMap::new();
+    let mut lanes: Vec<(Option<ConversationId>, Vec<(usize, Update)>)> = Vec::new();
     for (at, raw) in updates.into_iter().enumerate() {
         let number = raw.get("update_id").and_then(Value::as_i64);
         numbers.push(number);
         let update = desk.read(raw);
-        let lane = reading::conversation(&update.meaning).map(ToString::to_string).unwrap_or_default();
-        lanes.entry(lane).or_default().push((at, update));
+        let conversation = reading::conversation(&update.meaning).cloned();
+        match lanes.iter_mut().find(|(of, _)| *of == conversation) {
+            Some((_, lane)) => lane.push((at, update)),
+            None => lanes.push((conversation, vec![(at, update)])),
+        }
     }
     let stored = Mutex::new(vec![false; count]);
-    let store = |lane: Vec<(usize, Update)>| async {
+    let store = |(_, lane)| async {
         for (at, update) in lane {
             if !take(desk, &update, stop).await {
                 return;
@@ -121,7 +124,7 @@ async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &Cancella
             stored.lock().unwrap_or_else(PoisonError::into_inner)[at] = true;
         }
     };
-    stream::iter(lanes.into_values()).for_each_concurrent(AT_ONCE, store).await;
+    stream::iter(lanes).for_each_concurrent(AT_ONCE, store).await;
     let stored = stored.into_inner().unwrap_or_else(PoisonError::into_inner);
     let prefix = numbers.into_iter().zip(stored).take_while(|(_, stored)| *stored);
     prefix.filter_map(|(number, _)| number).max().map_or(offset, |last| last.saturating_add(1).max(offset))

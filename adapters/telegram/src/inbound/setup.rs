@@ -6,11 +6,14 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    trouble::{Next, Trouble},
+    trouble::{Next, Trouble, wrong_token},
     wire::User,
     words::Us,
 };
-use crate::{BotCommand, TelegramError, bot::BotClient};
+use crate::{
+    BotCommand, TelegramError,
+    bot::{BotClient, CallError, Refused},
+};
 
 /// The most commands that Telegram takes.
 const MOST_COMMANDS: usize = 100;
@@ -36,6 +39,8 @@ pub(super) async fn us(
                 }
                 return Ok(Some(Us { id: us.id, username: us.username.unwrap_or_default() }));
             }
+            // A token that was never given to a bot makes an address that isn't found.
+            Err(CallError::Refused(Refused { code: 404, .. })) => return Err(wrong_token()),
             Err(error) => error,
         };
         if trouble.wait(client, &error, stop).await? == Next::Stop {

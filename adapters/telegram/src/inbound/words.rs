@@ -117,6 +117,7 @@ fn byte_at(text: &str, units: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -199,9 +200,27 @@ mod tests {
         }
         let twice = json!([
             { "type": "text_link", "offset": 0, "length": 4, "url": "https://x.example" },
-            { "type": "mention", "offset": 0, "length": 4 },
-            { "type": "bold", "offset": 2, "length": 2 },
+            { "type": "text_link", "offset": 0, "length": 4, "url": "https://y.example" },
+            { "type": "text_link", "offset": 2, "length": 2, "url": "https://z.example" },
         ]);
         assert_eq!(words_of("this", twice).text, "[this](https://x.example)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_entities_can_be_read(text in "\\PC{0,30}", spans in prop::collection::vec((0..6_usize, 0..40_usize, 0..40_usize), 0..6)) {
+            let kinds = ["mention", "text_mention", "bot_command", "text_link", "bold", "new"];
+            let entity = |(kind, offset, length): (usize, usize, usize)| Entity {
+                kind: kinds[kind].into(),
+                offset,
+                length,
+                url: None,
+                user: None,
+            };
+            let entities: Vec<Entity> = spans.into_iter().map(entity).collect();
+            prop_assert_eq!(passed_on(&text, &entities), text.clone());
+            let read = words(&text, &entities, &Us { id: 7, username: "satchel_bot".into() });
+            prop_assert!(read.mentions_us || read.text.to_lowercase().len() <= text.to_lowercase().len());
+        }
     }
 }

@@ -97,9 +97,10 @@ impl Budget {
     /// Whether it is as if nothing had been sent.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         let is_full = self.bucket.as_ref().and_then(|bucket| bucket.full_at).is_none_or(|full_at| full_at <= now);
-        let is_empty = self.window.as_ref().is_none_or(|window| {
-            window.sent.back().is_none_or(|last| *last + window.length <= now)
-        });
+        let is_empty = self
+            .window
+            .as_ref()
+            .is_none_or(|window| window.sent.back().is_none_or(|last| *last + window.length <= now));
         is_full && is_empty && !self.is_closed(now)
     }
 
@@ -207,7 +208,11 @@ mod tests {
         assert_eq!(budget.take(start, 10), Ok(()));
         assert_eq!(budget.take(start, 10), Ok(()));
         assert!(budget.take(start + Duration::from_secs(59), 1).is_err(), "twenty in a minute are enough");
-        assert_eq!(budget.take(start + Duration::from_secs(62), 25), Ok(()), "more than ever fit are let through alone");
+        assert_eq!(
+            budget.take(start + Duration::from_secs(62), 25),
+            Ok(()),
+            "more than ever fit are let through alone"
+        );
     }
 
     #[test]

@@ -12,10 +12,7 @@ use super::{
 
 /// What models write beyond CommonMark.
 fn options() -> Options {
-    Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TABLES
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_FOOTNOTES
+    Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_FOOTNOTES
 }
 
 /// What the marks of an item are, by how deep it lies.

@@ -63,7 +63,8 @@ impl<'text> Table<'text> {
             return None;
         }
         let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width())));
+            let cells =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width())));
             cells.collect::<Vec<_>>().join(BETWEEN).trim_end().to_owned()
         };
         let mut lines: Vec<String> = rows.iter().map(line).collect();

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use teloxide::{
     payloads::{
-        EditMessageMedia, EditMessageText, EditMessageTextSetters, SendAnimation, SendAudio,
-        SendAudioSetters, SendDocument, SendDocumentSetters, SendMediaGroup, SendMessage,
-        SendMessageSetters, SendPhoto, SendVideo, SendVideoSetters, SendVoice, SendVoiceSetters,
+        EditMessageMedia, EditMessageText, EditMessageTextSetters, SendAnimation, SendAudio, SendAudioSetters,
+        SendDocument, SendDocumentSetters, SendMediaGroup, SendMessage, SendMessageSetters, SendPhoto, SendVideo,
+        SendVideoSetters, SendVoice, SendVoiceSetters,
     },
     requests::Payload,
     types::{

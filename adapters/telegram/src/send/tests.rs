@@ -61,7 +61,12 @@ fn every_part_is_a_call_of_the_manual() {
     let spoken = |as_file| PartContent::Voice {
         words: "hello".to_owned(),
         in_text: true,
-        prepared: Some(PreparedVoice { sha256: Sha256([2; 32]), bytes: 99, duration_ms: 1_200, waveform: vec![0, 255] }),
+        prepared: Some(PreparedVoice {
+            sha256: Sha256([2; 32]),
+            bytes: 99,
+            duration_ms: 1_200,
+            waveform: vec![0, 255],
+        }),
         as_file,
         caption: String::new(),
     };
@@ -86,7 +91,10 @@ fn every_part_is_a_call_of_the_manual() {
         ("video", sent(&PartContent::File(video.clone()), CHAT)),
         ("animation", sent(&PartContent::File(item("a.gif", "image/gif", FileForm::Animation, sides, "")), CHAT)),
         ("audio", sent(&PartContent::File(item("a.mp3", "audio/mpeg", FileForm::Audio, song, "")), CHAT)),
-        ("document", sent(&PartContent::File(item("a\".pdf", "application/pdf", FileForm::Document, sides, "c")), CHAT)),
+        (
+            "document",
+            sent(&PartContent::File(item("a\".pdf", "application/pdf", FileForm::Document, sides, "c")), CHAT),
+        ),
         ("album", sent(&PartContent::Album { items: vec![photo.clone(), video] }, TOPIC)),
         ("album of one", sent(&PartContent::Album { items: vec![photo.clone()] }, CHAT)),
         ("voice", sent(&spoken(false), CHAT)),

@@ -1,3 +1,4 @@
 //! The adapter over the real wire, against a strict Bot API.
 
 mod inbound;
+mod outbound;

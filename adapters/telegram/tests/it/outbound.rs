@@ -1,8 +1,8 @@
 //! What Satchel sends, over the real wire against the strict fake.
 
 mod answers;
-mod contract;
 mod contents;
+mod contract;
 mod pace;
 mod secrets;
 mod streams;

@@ -5,6 +5,7 @@
 mod machine;
 mod model;
 mod people;
+mod speech;
 mod storage;
 mod surroundings;
 #[cfg(test)]
@@ -87,6 +88,7 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(web::figures(config));
     findings.extend(surroundings::unencrypted(config, &decision));
     findings.extend(people::people(config));
+    findings.extend(speech::speech(config).await);
     match &http {
         Ok(http) => {
             findings.extend(surroundings::platforms(config, http).await);

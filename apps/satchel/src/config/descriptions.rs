@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 84] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 101] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -91,6 +91,41 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 84] = [
     ("attachments.retention.items", "How many files."),
     ("attachments.retention.bytes", "How many bytes."),
     ("attachments.retention.days", "For how many days."),
+    ("speech", "What speaks and what listens. Without it nothing does."),
+    ("speech.speak", "What speaks replies: a program of your own or a server."),
+    (
+        "speech.speak.provider",
+        "`command` runs a program, `openai` asks OpenAI or whatever speaks its language. Without it, what else is given says which is meant.",
+    ),
+    (
+        "speech.speak.command",
+        "The program and its arguments. It reads the words from its standard input and writes WAV or OGG/Opus to its standard output.",
+    ),
+    ("speech.speak.base_url", "Another server than OpenAI's own, such as http://localhost:8880/v1."),
+    (
+        "speech.speak.api_key",
+        "The server's key. Without it and without `base_url`, OPENAI_API_KEY is taken from the environment.",
+    ),
+    ("speech.speak.model", "The server's name of the model; without it gpt-4o-mini-tts."),
+    ("speech.speak.voice", "The server's name of the voice; without it alloy."),
+    ("speech.speak.timeout", "How long it may take to speak one reply."),
+    ("speech.transcribe", "What listens to voice messages: a program of your own or a server."),
+    (
+        "speech.transcribe.provider",
+        "`command` runs a program, `openai` asks OpenAI or whatever speaks its language. Without it, what else is given says which is meant.",
+    ),
+    (
+        "speech.transcribe.command",
+        "The program and its arguments. It writes the words to its standard output. `{file}` is the recording as it came, `{wav}` the recording as WAV; with neither the recording is the last argument.",
+    ),
+    ("speech.transcribe.base_url", "Another server than OpenAI's own, such as http://localhost:8080/v1."),
+    (
+        "speech.transcribe.api_key",
+        "The server's key. Without it and without `base_url`, OPENAI_API_KEY is taken from the environment.",
+    ),
+    ("speech.transcribe.model", "The server's name of the model; without it whisper-1."),
+    ("speech.transcribe.language", "The language that is spoken, such as `en`; without it the server finds out."),
+    ("speech.transcribe.timeout", "How long it may take to listen to one voice message."),
     ("telegram", "Telegram."),
     ("telegram.token", "The bot's token, as @BotFather gave it; without one there is no Telegram."),
     ("telegram.api_url", "Another Bot API server than Telegram's own."),

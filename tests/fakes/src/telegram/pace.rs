@@ -55,11 +55,11 @@ impl Pace {
 
     /// Lets a request through, or says when to come again. An album counts as one.
     pub(crate) fn allow(&mut self, world: &World, call: &Call) -> Result<(), Refusal> {
-        let counts = call.method.starts_with("send") && call.method != "sendchataction";
-        let Some(chat) = call.words("chat_id").and_then(|id| id.parse().ok()) else { return Ok(()) };
-        if !counts && !call.method.starts_with("edit") {
+        let sends = call.method.starts_with("send") && call.method != "sendchataction";
+        if !sends && !call.method.starts_with("edit") {
             return Ok(());
         }
+        let Some(chat) = call.words("chat_id").and_then(|id| id.parse().ok()) else { return Ok(()) };
         let group = world.chats.get(&chat).is_some_and(|chat| chat.kind != ChatKind::Private);
         let now = Instant::now();
         while self.recent.front().is_some_and(|(at, _)| now.duration_since(*at) > Duration::from_secs(60)) {

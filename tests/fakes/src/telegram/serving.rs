@@ -162,7 +162,11 @@ async fn download(shared: &Shared, cut: &Cut, token: &str, path: &str) -> Respon
                 piece
             });
             let half = half.try_take_while(|piece| futures::future::ok(!piece.is_empty()));
-            let reset = stream::once(async { Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)) });
+            let reset = stream::once(async {
+                // What flows before a pause has left when the connection breaks.
+                tokio::task::yield_now().await;
+                Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
+            });
             after(shared, &arrival);
             sized(bytes, Body::from_stream(half.chain(reset)))
         }

@@ -1,11 +1,13 @@
 //! The fake Bot API: what it takes, what it refuses and in which words, what people do on it, and what goes wrong.
 
+mod aiogram;
 mod faults;
 mod markup;
 mod media;
 mod pace;
 mod people;
 mod refusals;
+mod schema;
 mod updates;
 mod webhook;
 

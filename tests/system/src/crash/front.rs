@@ -1,14 +1,13 @@
 //! The adapter between the product and the fake platform: the small one that imitates any platform, or the real one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use satchel_domain::{ChannelCapabilities, ChannelName};
 use satchel_fakes::{FakeChannel, FakeMode, Timeouts, telegram::FakeTelegram};
 use satchel_ports::{Blobs, Channel, Inbound};
-use satchel_telegram::{TelegramChannel, TelegramListener, TelegramSettings};
+use satchel_telegram::{Patience, TelegramChannel, TelegramListener, TelegramSettings};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-
-use super::CrashOptions;
 
 /// Through which adapter the platform is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,48 +18,82 @@ pub enum Front {
     Telegram,
 }
 
+/// How long an adapter waits for a platform that says nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Waits {
+    /// For a connection.
+    pub connect: Duration,
+    /// For an answer, and for progress.
+    pub answer: Duration,
+}
+
 /// An adapter, open in both directions.
-pub(crate) enum Open {
+pub enum Open {
+    /// The small one.
     Imitated(Arc<FakeChannel>),
-    Telegram { channel: Arc<TelegramChannel>, settings: TelegramSettings },
+    /// Telegram's.
+    Telegram {
+        /// Its way out.
+        channel: Arc<TelegramChannel>,
+        /// What its way in is made of.
+        settings: Box<TelegramSettings>,
+    },
 }
 
 impl Open {
-    pub(crate) fn front(options: &CrashOptions, blobs: Arc<dyn Blobs>) -> anyhow::Result<Self> {
-        match options.front {
+    /// Opens the adapter of a channel to a platform at this address.
+    ///
+    /// # Errors
+    /// When HTTP can't be spoken.
+    pub fn front(
+        front: Front,
+        channel: ChannelName,
+        address: &str,
+        capabilities: ChannelCapabilities,
+        blobs: Arc<dyn Blobs>,
+        Waits { connect, answer }: Waits,
+    ) -> anyhow::Result<Self> {
+        match front {
             Front::Imitated(mode) => {
-                let name = options.conversation.channel().clone();
-                let waits = Timeouts { answer: std::time::Duration::from_secs(2), ..Timeouts::short() };
-                let (platform, capabilities) = (options.platform.clone(), options.capabilities.clone());
-                Ok(Self::Imitated(Arc::new(FakeChannel::new(name, platform, mode, capabilities, blobs, waits))))
+                let waits = Timeouts { connect, answer, ..Timeouts::short() };
+                let channel = FakeChannel::new(channel, address.to_owned(), mode, capabilities, blobs, waits);
+                Ok(Self::Imitated(Arc::new(channel)))
             }
             Front::Telegram => {
                 let settings = TelegramSettings {
                     token: FakeTelegram::TOKEN.into(),
-                    api_url: Some(options.platform.as_str().into()),
-                    capabilities: options.capabilities.clone(),
+                    api_url: Some(address.into()),
+                    capabilities,
                     local_files: None,
                     answers_in: Vec::new(),
                     webhook: None,
                     commands: Vec::new(),
                 };
-                Ok(Self::Telegram { channel: Arc::new(TelegramChannel::new(&settings, blobs)?), settings })
+                let patience = Patience { connect, answer, silence: answer };
+                let channel = Arc::new(TelegramChannel::with_patience(&settings, blobs, patience)?);
+                Ok(Self::Telegram { channel, settings: Box::new(settings) })
             }
         }
     }
 
-    pub(crate) fn channel(&self) -> Arc<dyn Channel> {
+    /// Its way out.
+    #[must_use]
+    pub fn channel(&self) -> Arc<dyn Channel> {
         match self {
             Self::Imitated(channel) => Arc::clone(channel) as _,
             Self::Telegram { channel, .. } => Arc::clone(channel) as _,
         }
     }
 
-    pub(crate) async fn listen(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> anyhow::Result<()> {
+    /// Takes in what people write until `stop`.
+    ///
+    /// # Errors
+    /// When the platform does not know its bot.
+    pub async fn listen(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> anyhow::Result<()> {
         match self {
             Self::Imitated(channel) => channel.listen(inbound, stop).await,
             Self::Telegram { channel, settings } => {
-                TelegramListener::new(settings, channel).run(inbound, stop).await?;
+                TelegramListener::new(*settings, channel).run(inbound, stop).await?;
             }
         }
         Ok(())

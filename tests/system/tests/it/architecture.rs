@@ -78,7 +78,10 @@ const HOMES: [(&str, &[&str]); 49] = [
     ("prometheus-client", &["satchel"]),
     ("reqwest", &["satchel", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"]),
     ("rmcp", &["satchel-mcp"]),
-    ("rustix", &["satchel", "satchel-console", "satchel-files", "satchel-script", "satchel-speech", "satchel-telegram"]),
+    (
+        "rustix",
+        &["satchel", "satchel-console", "satchel-files", "satchel-script", "satchel-speech", "satchel-telegram"],
+    ),
     ("rustls", &["satchel", "satchel-models", "satchel-speech", "satchel-telegram"]),
     ("rustyline", &["satchel-console"]),
     ("schemars", &["satchel-tools"]),

@@ -4,7 +4,6 @@
 //! request that the platform sees (SIGKILL from without). It is then started again on the same data, and what stands
 //! on the platform in the end is looked at.
 
-mod place;
 mod run;
 mod scene;
 mod table;

@@ -9,4 +9,5 @@ mod durability;
 mod fault_matrix;
 mod kill_matrix;
 mod owner_commands;
+mod place;
 mod product;

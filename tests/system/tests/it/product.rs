@@ -9,7 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use satchel::build::{Behaviour, Ports, Satchel, build};
-use satchel_domain::{ChannelCapabilities, ConversationId, InboundMessage, TurnId, UnreadableUpdate, capabilities::StreamRule};
+use satchel_domain::{
+    ChannelCapabilities, ConversationId, InboundMessage, TurnId, UnreadableUpdate, capabilities::StreamRule,
+};
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, PlatformRules, Timeouts};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};

@@ -1,11 +1,11 @@
 //! People's files: as they were sent, or refused by name and with what would help.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use futures::TryStreamExt;
 use satchel_domain::{FileReference, Sha256};
 use satchel_fakes::{
-    FakeFile, Fault, MemoryBlobs, When,
+    FakeFile, Fault, MemoryBlobs,
     telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules},
 };
 use satchel_ports::{BlobHint, Blobs, Channel, FetchError, IncomingFile};
@@ -182,12 +182,13 @@ async fn nothing_that_is_said_of_a_file_holds_the_token() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_is_dropped_stops_and_memory_does_not_hold_the_file() {
+async fn a_file_comes_in_pieces() {
     let bench = Bench::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 3, 19 * MEGABYTE);
     let reference = sent(&bench, file).await;
-    let channel = Arc::new(bench.channel());
-    let IncomingFile::Bytes { mut content, .. } = channel.fetch(&reference).await.unwrap() else { panic!("bytes") };
-    let first = content.try_next().await.unwrap().unwrap();
-    assert!(!first.is_empty() && (first.len() as u64) < MEGABYTE, "it comes in pieces: {}", first.len());
+    let channel = bench.channel();
+    let IncomingFile::Bytes { content, .. } = channel.fetch(&reference).await.unwrap() else { panic!("bytes") };
+    let pieces = content.map_ok(|piece| piece.len() as u64).try_collect::<Vec<_>>().await.unwrap();
+    assert_eq!(pieces.iter().sum::<u64>(), 19 * MEGABYTE);
+    assert!(pieces.iter().all(|piece| *piece < MEGABYTE), "{:?}", pieces.iter().max());
 }

@@ -112,7 +112,7 @@ async fn outages_are_waited_out_and_told_once() {
     let (log, _guard) = Log::listen();
     for (nth, fault) in [
         (1, Fault::BadGateway { performed: false }),
-        (2, Fault::AcceptAndDrop),
+        (2, Fault::Outage { for_ms: 300 }),
         (3, Fault::ResetMidTransfer),
         (4, Fault::ServerError),
         (5, Fault::RateLimit { retry_after_ms: 1_000 }),
@@ -196,7 +196,10 @@ async fn what_cannot_be_read_is_kept_as_it_came_and_stops_nothing() {
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["one", "two"]);
     let kept = taker.unreadable();
-    assert_eq!(kept.iter().map(|update| update.key.clone()).collect::<Vec<_>>(), [hologram.to_string(), broken.to_string()]);
+    assert_eq!(
+        kept.iter().map(|update| update.key.clone()).collect::<Vec<_>>(),
+        [hologram.to_string(), broken.to_string()]
+    );
     assert_eq!(kept[0].raw, json!({ "update_id": hologram, "hologram": { "of": "Ann", "at": 52.5 } }));
     assert_eq!(kept[0].channel.as_str(), "telegram");
     assert!(kept.iter().all(|update| !update.reason.contains("Ann") && !update.reason.contains("no number")));

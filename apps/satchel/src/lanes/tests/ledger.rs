@@ -13,7 +13,7 @@ use satchel_domain::{
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement, TurnRecord,
     TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
@@ -90,6 +90,7 @@ troubled! {
     fn receive(message: &InboundMessage, claim: Claim) -> Received;
     fn keep_unreadable(update: &UnreadableUpdate) -> bool;
     fn unreadable() -> Vec<Unreadable>;
+    fn rename_conversation(from: &ConversationId, to: &ConversationId) -> Renamed;
     fn introduce(stranger: &Stranger, rules: &PairingRules) -> Option<Pairing>;
     fn judge_pairing(verdict: &Verdict, rules: &PairingRules) -> Judged;
     fn pairings() -> Vec<Pairing>;

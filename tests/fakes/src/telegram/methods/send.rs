@@ -15,7 +15,7 @@ use crate::telegram::{
 
 /// sendMessage.
 pub(crate) fn text(world: &mut World, rules: &TelegramRules, call: &Call) -> Result<Value, Refusal> {
-    let begun = begin(world, rules, call)?;
+    let begun = begin_with_buttons(world, rules, call)?;
     let words = words::read(call, "text")?;
     if words.text.is_empty() {
         return Err(bad("message text is empty"));
@@ -37,22 +37,27 @@ pub(crate) fn file(world: &mut World, rules: &TelegramRules, call: &Call) -> Res
         "sendanimation" => FileKind::Animation,
         _ => FileKind::Document,
     };
-    let begun = begin(world, rules, call)?;
-    let words = caption(rules, words::read(call, "caption")?)?;
+    let begun = begin_with_buttons(world, rules, call)?;
+    // sendVideoNote has no caption.
+    let words = match kind {
+        FileKind::VideoNote => Formatted::default(),
+        _ => caption(rules, words::read(call, "caption")?)?,
+    };
     if matches!(kind, FileKind::Voice | FileKind::VideoNote) && world.chat(begun.chat).forbids_voice {
         // A person's privacy settings; the words come from Telegram's own errors.
         return Err(bad("VOICE_MESSAGES_FORBIDDEN"));
     }
     let mut file = media::find(world, rules, call, kind.field(), kind)?;
-    if let Some(duration) = call.integer("duration").and_then(|duration| u32::try_from(duration).ok()) {
-        file.duration = duration;
+    if !matches!(kind, FileKind::Photo | FileKind::Document) {
+        let seconds = call.integer("duration").and_then(|seconds| u32::try_from(seconds).ok());
+        file.duration = seconds.unwrap_or(file.duration);
     }
     Ok(put(world, TelegramMessage { words, content: Content::File(file), ..begun }))
 }
 
 /// sendMediaGroup: all of it or nothing.
 pub(crate) fn album(world: &mut World, rules: &TelegramRules, call: &Call) -> Result<Value, Refusal> {
-    let begun = begin(world, rules, call)?;
+    let begun = begin(world, call)?;
     let Some(Value::Array(items)) = call.json("media")? else {
         return Err(bad("can't parse media JSON object"));
     };
@@ -112,8 +117,14 @@ pub(crate) fn action(world: &mut World, call: &Call) -> Result<Value, Refusal> {
     Ok(json!(true))
 }
 
-/// What all of them have: chat, topic, the message that is answered, buttons.
-fn begin(world: &World, rules: &TelegramRules, call: &Call) -> Result<TelegramMessage, Refusal> {
+/// What all but albums have: an album has no buttons.
+fn begin_with_buttons(world: &World, rules: &TelegramRules, call: &Call) -> Result<TelegramMessage, Refusal> {
+    let begun = begin(world, call)?;
+    Ok(TelegramMessage { buttons: keyboard::read(rules, call)?, ..begun })
+}
+
+/// What all of them have: chat, topic, the message that is answered.
+fn begin(world: &World, call: &Call) -> Result<TelegramMessage, Refusal> {
     let chat = world.chat_of(call)?;
     let thread = thread_of(world, call, chat)?;
     let mut reply_to = None;
@@ -126,8 +137,7 @@ fn begin(world: &World, rules: &TelegramRules, call: &Call) -> Result<TelegramMe
             return Err(bad("message to be replied not found"));
         }
     }
-    let buttons = keyboard::read(rules, call)?;
-    Ok(TelegramMessage { chat, thread, from: BOT, reply_to, buttons, ..TelegramMessage::default() })
+    Ok(TelegramMessage { chat, thread, from: BOT, reply_to, ..TelegramMessage::default() })
 }
 
 fn thread_of(world: &World, call: &Call, chat: i64) -> Result<Option<i64>, Refusal> {

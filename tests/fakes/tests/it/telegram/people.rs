@@ -138,7 +138,7 @@ async fn the_transcript_reads_as_a_person_reads_it_and_as_other_platforms_do() {
     let expected = "== private chat: Ada ==\n\
         [1] Ada (deleted):\n    May I?\n\
         [2] satchel to [1] (edited once):\n    You may\n\
-        [3] satchel:\n    + document a.txt (application/octet-stream, 1 byte, sha256 ca978112ca1b…)\n    here\n\
+        [3] satchel:\n    + document a.txt (application/octet-stream, 1 B, sha256 ca978112ca1b…)\n    here\n\
         (Ada pressed [Yes] of [2] and read: Noted)\n";
     assert_eq!(bot.reads(), expected);
 

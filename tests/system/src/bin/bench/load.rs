@@ -99,11 +99,7 @@ async fn talk(
         let key = format!("{}/{number}", conversation.key());
         let message = InboundMessage {
             text: "Hello.".to_owned(),
-            ..InboundMessage::new(
-                conversation.clone(),
-                key,
-                Sender::new("1001", "Person"),
-            )
+            ..InboundMessage::new(conversation.clone(), key, Sender::new("1001", "Person"))
         };
         inbound.accept(message).await?;
         replies.recv().await.context("the channel is gone")?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId, UnreadableUpdate,
-    delivery::SendError,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId,
+    UnreadableUpdate, delivery::SendError,
 };
 use satchel_ports::{Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
 

@@ -10,7 +10,7 @@ use satchel_domain::{
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Settled, Settlement, TurnRecord,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement, TurnRecord,
     TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
@@ -38,6 +38,10 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
 
     async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
         between!(self, "ledger.unreadable", self.inner.unreadable())
+    }
+
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError> {
+        between!(self, "ledger.rename_conversation", self.inner.rename_conversation(from, to))
     }
 
     async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {

@@ -12,10 +12,8 @@ use satchel_fakes::{FakeFile, Moment, Operation, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
 use tokio::process::Command;
 
-use super::{
-    place::Place,
-    scene::{REQUEST, SECOND, Scene},
-};
+use super::scene::{REQUEST, SECOND, Scene};
+use crate::place::Place;
 
 /// The longest that one process may take; what takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -84,7 +82,7 @@ impl Outcome {
 
 pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
     let began = Instant::now();
-    let platform = Place::start(scene).await;
+    let platform = Place::open(scene.platform.front(), scene.rules.clone()).await;
     let directory = memory_or_disk();
     let path = |name: &str| directory.path().join(name);
     let list = path("points");

@@ -6,9 +6,11 @@ use futures::TryStreamExt;
 use satchel_domain::{ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, capabilities::StreamRule};
 use satchel_fakes::{FakeFile, FakeMode, PlatformRules, Shown};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
-use serde_json::{Value, json};
 use satchel_system::crash::Front;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::place::Place;
 
 /// The name of the file that no rule lets through.
 pub(crate) const OVERSIZE: &str = "big.bin";
@@ -95,10 +97,7 @@ impl Scene {
             platform,
             rules,
             capabilities,
-            conversation: match mode {
-                FakeMode::TelegramLike => "telegram:5".parse().expect("a conversation"),
-                FakeMode::DiscordLike => "discord:5".parse().expect("a conversation"),
-            },
+            conversation: Place::conversation(platform.front()),
             script: script(&text, &photos, &documents),
             shared,
             sent: noise("note.bin", 9, 3_000),

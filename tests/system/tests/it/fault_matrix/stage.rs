@@ -7,9 +7,7 @@ use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
-use satchel_fakes::{
-    FakeChannel, FakeFile, FakeMode, FakePlatform, Fault, Operation, Shown, Timeouts, Transcript, When,
-};
+use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, Shown, Transcript};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
@@ -18,6 +16,8 @@ use satchel_local::{
 };
 use satchel_ports::{Ledger, ledger::OutboxQuery};
 use satchel_system::crash::{
+    Front,
+    front::{Open, Waits},
     quick_delivery,
     tools::{RequestVoice, SPOKEN},
     voice::FakeVoice,
@@ -26,12 +26,16 @@ use satchel_tools::path_fields::PathFields;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::place::Place;
+
 /// The longest that two turns may take, outages and all.
 const LIMIT: Duration = Duration::from_secs(15);
 
 const LOOK: Duration = Duration::from_millis(10);
 
 const TEXT: &str = "Here is *what* you asked for.";
+/// The same as Telegram shows it, where Markdown becomes entities.
+const TEXT_SHOWN: &str = "Here is what you asked for.";
 const SECOND: &str = "And here is the second reply.";
 
 /// The request that meets the fault.
@@ -57,6 +61,17 @@ impl Column {
         }
     }
 
+    /// The method of Telegram's that it is, the first call of which meets the fault.
+    fn method(self) -> &'static str {
+        match self {
+            Self::Text => "sendMessage",
+            Self::Voice => "sendVoice",
+            Self::File => "sendDocument",
+            Self::Album => "sendMediaGroup",
+            Self::Edit => "editMessageText",
+        }
+    }
+
     fn files(self) -> Vec<FakeFile> {
         let document = |n: u64| FakeFile::generated(format!("d{n}.bin"), "application/octet-stream", 40 + n, 1_500);
         let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
@@ -73,7 +88,7 @@ impl Column {
 
 /// What is played.
 pub(crate) struct Cell {
-    pub(crate) mode: FakeMode,
+    pub(crate) front: Front,
     pub(crate) column: Column,
     pub(crate) fault: Fault,
     pub(crate) max_age: Duration,
@@ -125,12 +140,12 @@ impl Played {
 }
 
 pub(crate) async fn play(cell: &Cell) -> Played {
-    let rules = cell.mode.rules();
-    let platform = FakePlatform::start(rules.clone()).await.expect("a loopback port");
-    let conversation: ConversationId = match cell.mode {
-        FakeMode::TelegramLike => "telegram:5".parse().expect("a conversation"),
-        FakeMode::DiscordLike => "discord:5".parse().expect("a conversation"),
+    let rules = match cell.front {
+        Front::Imitated(mode) => mode.rules(),
+        Front::Telegram => FakeMode::TelegramLike.rules(),
     };
+    let place = Place::open(cell.front, rules.clone()).await;
+    let conversation = Place::conversation(cell.front);
     // The streamed message grows once; its only edit is the last.
     let stream = match cell.column {
         Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
@@ -142,19 +157,19 @@ pub(crate) async fn play(cell: &Cell) -> Played {
     let ledger =
         Arc::new(SqliteLedger::open(&directory.path().join("data"), Settings::default()).await.expect("a ledger"));
     let stop = CancellationToken::new();
-    let playing = start(cell, capabilities, &platform, directory.path(), Arc::clone(&ledger), &stop).await;
+    let playing = start(cell, capabilities, &place, directory.path(), Arc::clone(&ledger), &stop).await;
 
-    let (operation, number) = cell.column.request();
-    platform.script(operation, When::Nth(number), cell.fault);
-    platform.person_says(&conversation, "first", Vec::new());
+    let (request, method) = (cell.column.request(), cell.column.method());
+    place.script(request, method, cell.fault);
+    place.person_says(&conversation, "first");
     // With a file it is a turn of its own, whatever the first is doing.
-    platform.person_says(&conversation, "second", vec![FakeFile::of("a.txt", "text/plain", "a")]);
+    place.person_sends(&conversation, "second", FakeFile::of("a.txt", "text/plain", "a"));
     let settled = tokio::time::timeout(LIMIT, all_settled(&*ledger, &conversation)).await;
     let parts = parts(&*ledger, &conversation).await;
-    let transcript = platform.transcript();
-    let met = platform.requests(operation) >= number;
+    let transcript = place.transcript();
+    let met = place.was_asked(request, method);
     stop.cancel();
-    drop(platform);
+    drop(place);
     tokio::time::timeout(LIMIT, playing).await.expect("everything stops").expect("nothing panics");
     Played { met, settled: settled.is_ok(), ..judge(cell, &conversation, &files, parts, transcript) }
 }
@@ -163,7 +178,7 @@ pub(crate) async fn play(cell: &Cell) -> Played {
 async fn start(
     cell: &Cell,
     capabilities: ChannelCapabilities,
-    platform: &FakePlatform,
+    place: &Place,
     directory: &Path,
     ledger: Arc<SqliteLedger>,
     stop: &CancellationToken,
@@ -176,25 +191,10 @@ async fn start(
     }
     let blobs = Arc::new(DirectoryBlobs::open(&directory.join("blobs")).expect("blobs"));
     let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
-    let timeouts = Timeouts {
-        connect: Duration::from_millis(500),
-        answer: Duration::from_secs(1),
-        poll: Duration::from_millis(500),
-        backoff: Duration::from_millis(5),
-    };
-    let name = match cell.mode {
-        FakeMode::TelegramLike => "telegram",
-        FakeMode::DiscordLike => "discord",
-    };
-    let name = satchel_domain::ChannelName::new(name).expect("a name");
-    let channel = Arc::new(FakeChannel::new(
-        name,
-        platform.base_url(),
-        cell.mode,
-        capabilities,
-        Arc::clone(&blobs) as _,
-        timeouts,
-    ));
+    let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(1) };
+    let channel = Place::conversation(cell.front).channel().clone();
+    let front = Open::front(cell.front, channel, &place.address(), capabilities, Arc::clone(&blobs) as _, waits);
+    let front = front.expect("HTTP is spoken");
     let ports = Ports {
         ledger,
         blobs,
@@ -202,14 +202,15 @@ async fn start(
         bus: Arc::new(LocalBus::new()),
         model: Arc::new(ScriptedModel::new(script(cell.column))),
         speech: Some(Arc::new(FakeVoice)),
-        channels: vec![Arc::clone(&channel) as _],
+        channels: vec![front.channel()],
         tools: vec![ExtraTool { tool: Arc::new(RequestVoice), paths: PathFields::None }],
     };
     let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
     let Satchel { inbound, lanes } = build(ports, Behaviour { delivery, ..Behaviour::default() });
     let stop = stop.clone();
     tokio::spawn(async move {
-        tokio::join!(lanes.run(stop.clone()), channel.listen(inbound, stop.clone()));
+        let ((), listened) = tokio::join!(lanes.run(stop.clone()), front.listen(inbound, stop.clone()));
+        listened.expect("the platform knows its bot");
     })
 }
 
@@ -271,7 +272,13 @@ fn judge(
     let texts = transcript.visible_texts(conversation);
     // What could not be spoken may be written; both are the voice.
     let voice = spoken.unwrap_or_else(|| Shown::Text(SPOKEN.to_owned()));
-    let mut expected = vec![(Shown::Text(TEXT.to_owned()), "text".to_owned())];
+    let text = match cell.front {
+        Front::Imitated(_) => TEXT,
+        // Without its markup a text is shown as it was written.
+        Front::Telegram if texts.contains(&TEXT) => TEXT,
+        Front::Telegram => TEXT_SHOWN,
+    };
+    let mut expected = vec![(Shown::Text(text.to_owned()), "text".to_owned())];
     if cell.column.is_spoken() {
         expected.push((voice, "voice".to_owned()));
     }
@@ -311,5 +318,5 @@ fn judge(
 
 /// Whether a text is none of the replies, and so tells of what did not arrive.
 fn is_notice(text: &str) -> bool {
-    ![TEXT, SECOND, SPOKEN].iter().any(|reply| text.contains(reply))
+    ![TEXT, TEXT_SHOWN, SECOND, SPOKEN].iter().any(|reply| text.contains(reply))
 }

@@ -2,12 +2,11 @@
 
 use satchel_domain::ConversationId;
 use satchel_fakes::{
-    FakeFile, FakePlatform, Moment, Operation, Transcript,
+    FakeFile, FakeMode, FakePlatform, Fault, Moment, Operation, PlatformRules, Transcript, When,
     telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules},
 };
+use satchel_system::crash::Front;
 use tokio::sync::oneshot;
-
-use super::scene::{Platform, Scene};
 
 /// The person's id on Telegram, and so the id of their chat with the bot.
 const PERSON: i64 = 5;
@@ -18,16 +17,27 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    pub(crate) async fn start(scene: &Scene) -> Self {
-        if scene.platform != Platform::Telegram {
-            return Self::Imitated(FakePlatform::start(scene.rules.clone()).await.expect("a loopback port"));
+    /// Opens the place that is reached through this front, with the limits of these rules.
+    pub(crate) async fn open(front: Front, rules: PlatformRules) -> Self {
+        match front {
+            Front::Imitated(_) => Self::Imitated(FakePlatform::start(rules).await.expect("a loopback port")),
+            Front::Telegram => {
+                let PlatformRules { text_units, file_bytes, .. } = rules;
+                let rules = TelegramRules { text_units, upload_bytes: file_bytes, ..TelegramRules::default() };
+                let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
+                telegram.private_chat(telegram.person(PERSON, "Ann"));
+                Self::Telegram(telegram)
+            }
         }
-        let text_units = scene.rules.text_units;
-        let rules = TelegramRules { text_units, upload_bytes: scene.rules.file_bytes, ..TelegramRules::default() };
-        let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
-        let chat = telegram.private_chat(telegram.person(PERSON, "Ann"));
-        assert_eq!(scene.conversation.key(), chat.to_string(), "a private chat has its person's id");
-        Self::Telegram(telegram)
+    }
+
+    /// The person's own conversation.
+    pub(crate) fn conversation(front: Front) -> ConversationId {
+        let channel = match front {
+            Front::Imitated(FakeMode::DiscordLike) => "discord",
+            Front::Imitated(FakeMode::TelegramLike) | Front::Telegram => "telegram",
+        };
+        format!("{channel}:{PERSON}").parse().expect("a conversation")
     }
 
     pub(crate) fn address(&self) -> String {
@@ -45,6 +55,33 @@ impl Place {
             Self::Telegram(telegram) => {
                 telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Document, file).caption(text));
             }
+        }
+    }
+
+    pub(crate) fn person_says(&self, conversation: &ConversationId, text: &str) {
+        match self {
+            Self::Imitated(platform) => {
+                platform.person_says(conversation, text, Vec::new());
+            }
+            Self::Telegram(telegram) => {
+                telegram.person_says(PERSON, PERSON, text);
+            }
+        }
+    }
+
+    /// Lets the request of an operation with this number go wrong; on Telegram the first call of a method.
+    pub(crate) fn script(&self, operation: (Operation, u64), method: &str, fault: Fault) {
+        match self {
+            Self::Imitated(platform) => platform.script(operation.0, When::Nth(operation.1), fault),
+            Self::Telegram(telegram) => telegram.script(method, When::Nth(1), fault),
+        }
+    }
+
+    /// Whether that request was made.
+    pub(crate) fn was_asked(&self, operation: (Operation, u64), method: &str) -> bool {
+        match self {
+            Self::Imitated(platform) => platform.requests(operation.0) >= operation.1,
+            Self::Telegram(telegram) => telegram.requests(method) >= 1,
         }
     }
 

@@ -1,0 +1,74 @@
+//! A conversation that goes on under another name, as a Telegram group does that becomes a supergroup.
+
+use satchel_domain::ConversationId;
+use satchel_ports::ledger::Renamed;
+
+use crate::{batch::Batch, error::Result, session::Session};
+
+/// Moves all that a conversation has, unless the new name has something already.
+pub(crate) async fn rename(session: &mut Session<'_>, from: &ConversationId, to: &ConversationId) -> Result<Renamed> {
+    let mut batch = Batch::default();
+    let mut has_turns = |conversation: &ConversationId| {
+        batch.add("SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1)").bind(conversation.to_string()).id()
+    };
+    let (old, new) = (has_turns(from), has_turns(to));
+    let answers = session.run(batch).await?;
+    let is_so =
+        |statement| Ok::<_, crate::error::Error>(answers.first::<(bool,)>(statement)?.is_some_and(|(is_so,)| is_so));
+    if !is_so(old)? {
+        return Ok(Renamed::Nothing);
+    }
+    if from == to || is_so(new)? {
+        return Ok(Renamed::Taken);
+    }
+    let mut batch = Batch::default();
+    move_lane(&mut batch, from, to);
+    move_rows(&mut batch, from, to);
+    session.finish(batch);
+    Ok(Renamed::Done)
+}
+
+/// The old lane stays, empty and with a higher token, so that nobody's lease of it can ever be good again.
+fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
+    let names = (from.to_string(), to.to_string());
+    batch
+        .add(
+            "INSERT INTO lanes (conversation, channel, token, last_number, history_after, voice) \
+             SELECT $2, $3, token + 1, last_number, history_after, voice FROM lanes WHERE conversation = $1 \
+             ON CONFLICT (conversation) DO UPDATE SET owner = NULL, expires_at = 0, \
+                 token = MAX(token, excluded.token) + 1, last_number = MAX(last_number, excluded.last_number), \
+                 history_after = excluded.history_after, voice = excluded.voice",
+        )
+        .bind(&names.0)
+        .bind(&names.1)
+        .bind(to.channel().as_str());
+    batch
+        .add("UPDATE lanes SET owner = NULL, expires_at = 0, token = token + 1 WHERE conversation = $1")
+        .bind(&names.0);
+}
+
+/// Records name the conversation besides their rows. What people wrote can't look like such a name: within a text of JSON
+/// every quotation mark has a backslash before it.
+fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
+    let names = (from.to_string(), to.to_string());
+    let field = |conversation: &str| format!("\"conversation\":\"{conversation}\"");
+    let fields = (field(&names.0), field(&names.1));
+    for sql in [
+        "UPDATE turns SET conversation = $2, response = replace(response, $3, $4) WHERE conversation = $1",
+        "UPDATE inbox SET conversation = $2, message = replace(message, $3, $4) WHERE conversation = $1",
+        "UPDATE attachments SET conversation = $2, record = replace(record, $3, $4) WHERE conversation = $1",
+        "UPDATE history SET conversation = $2, message = replace(message, $3, $4) WHERE conversation = $1",
+        "UPDATE parts SET conversation = $2, content = replace(content, $3, $4) WHERE conversation = $1",
+    ] {
+        batch.add(sql).bind(&names.0).bind(&names.1).bind(&fields.0).bind(&fields.1);
+    }
+    batch
+        .add(
+            "UPDATE journal SET entry = replace(entry, $2, $3) \
+             WHERE turn IN (SELECT id FROM turns WHERE conversation = $1 AND state = 'queued')",
+        )
+        .bind(&names.1)
+        .bind(&fields.0)
+        .bind(&fields.1);
+    batch.add("UPDATE pairings SET conversation = $2 WHERE conversation = $1").bind(&names.0).bind(&names.1);
+}

@@ -1,0 +1,84 @@
+//! The pace over the wire: a platform that enforces it never has to.
+
+use std::time::Instant;
+
+use futures::future::join_all;
+use satchel_fakes::{
+    Fault,
+    telegram::{TelegramPace, TelegramRules},
+};
+
+use super::*;
+
+async fn paced() -> Stage {
+    Stage::with(TelegramRules::default().paced(), tables::telegram()).await
+}
+
+#[tokio::test]
+async fn one_chat_is_written_to_as_fast_as_it_allows_and_never_faster() {
+    let stage = paced().await;
+    for number in 0..9 {
+        stage.send(text(&format!("text {number}"))).await.unwrap();
+    }
+    let report = stage.telegram.pace();
+    assert_eq!((report.accepted, report.refused), (9, 0));
+    let share = report.chats[&stage.chat].share(TelegramPace::default());
+    assert!(share >= 0.95, "{share}");
+    println!("one chat: {share:.3} of what is allowed, no 429");
+}
+
+#[tokio::test]
+async fn many_chats_together_are_written_to_as_fast_as_they_allow_and_never_faster() {
+    let stage = paced().await;
+    let chats: Vec<i64> = (1..=90)
+        .map(|number| stage.telegram.private_chat(stage.telegram.person(number, &format!("person {number}"))))
+        .collect();
+    let sends = chats.iter().map(|chat| async {
+        for number in 0..2 {
+            stage.channel.send(&stage.part_in(*chat, text(&format!("text {number}")))).await.unwrap();
+        }
+    });
+    join_all(sends).await;
+    let report = stage.telegram.pace();
+    assert_eq!((report.accepted, report.refused), (180, 0));
+    let share = report.share(TelegramPace::default());
+    assert!(share >= 0.95, "{share}");
+    println!("ninety chats: {share:.3} of what is allowed, no 429");
+}
+
+#[tokio::test]
+async fn edits_of_a_growing_reply_give_way_to_what_lasts() {
+    let stage = paced().await;
+    let other = stage.telegram.private_chat(stage.telegram.person(5, "Boris"));
+    let sent = stage.send(text("grows")).await.unwrap();
+    stage.send(text("x")).await.unwrap();
+    stage.send(text("y")).await.unwrap();
+    let (part, message) = (stage.part(text("grows and grows")), sent[0].clone());
+    let edit = async {
+        stage.channel.edit(&message, &part).await.unwrap();
+        Instant::now()
+    };
+    let send = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        stage.send(text("lasts")).await.unwrap();
+        Instant::now()
+    };
+    let elsewhere = async {
+        stage.channel.send(&stage.part_in(other, text("not held up"))).await.unwrap();
+        Instant::now()
+    };
+    let (edited, sent, elsewhere) = tokio::join!(edit, send, elsewhere);
+    assert!(elsewhere < sent && sent < edited);
+    assert_eq!(stage.telegram.pace().refused, 0);
+}
+
+#[tokio::test]
+async fn a_429_is_heeded_by_everything_else_that_waits_for_the_chat() {
+    let stage = paced().await;
+    stage.telegram.script_next("sendMessage", Fault::RateLimit { retry_after_ms: 2_000 });
+    let began = Instant::now();
+    assert!(matches!(stage.send(text("too soon")).await, Err(SendError::NotSent { .. })));
+    stage.send(text("later")).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(stage.telegram.requests("sendMessage"), 2, "nobody asked in between");
+}

@@ -1,0 +1,27 @@
+//! Opens what speaks and listens, as it is configured.
+
+use std::sync::Arc;
+
+use satchel_ports::Speech;
+use satchel_speech::{SpeechSettings, Voice};
+
+use crate::{commands::WrongUsage, config::Config};
+
+/// What speaks and listens; `None` when neither is configured. Nothing is started or asked yet.
+///
+/// # Errors
+/// When it can't work as it is configured.
+pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, WrongUsage> {
+    let speech = &config.speech;
+    if speech.speak.is_none() && speech.transcribe.is_none() {
+        return Ok(None);
+    }
+    let settings = SpeechSettings {
+        speak: speech.speak.clone(),
+        transcribe: speech.transcribe.clone(),
+        environment: speech.environment.clone(),
+        recordings: config.storage.data_dir.join("recordings"),
+    };
+    let voice = Voice::new(settings).map_err(|error| WrongUsage(error.to_string()))?;
+    Ok(Some(Arc::new(voice)))
+}

@@ -1,0 +1,100 @@
+//! Promises about a conversation that goes on under another name.
+
+use satchel_domain::{ConversationId, InboundMessage, MessageRef, ToolOutcome};
+use satchel_ports::ledger::{
+    AttachmentKey, Claim, HistoryChange, JournalEntry, LedgerError, OutboxQuery, Release, Renamed,
+};
+
+use super::{LedgerFixture, assert_lost, attachment, completed, conversation, file_part, message, texts};
+
+fn at(conversation: &ConversationId, message: InboundMessage) -> InboundMessage {
+    InboundMessage { conversation: conversation.clone(), ..message }
+}
+
+/// Catches: files, words or replies that are out of sight under the new name, files that can't be delivered since their
+/// records name the old one, a number that is given twice, and an old worker who goes on.
+pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
+    let quoting = "it said \"conversation\":\"telegram:-5\", and that stays";
+    let received = ledger.receive(&at(&old, message("1", quoting)), Claim::IfFree).await.unwrap();
+    let (lease, first) = (received.lease.unwrap(), received.turn);
+    let mut done = completed(first, texts(&["reply"]));
+    let outcome = ToolOutcome { attachments: vec![attachment(&ledger, &old, "a.txt")], ..ToolOutcome::default() };
+    let entry = JournalEntry::Model { steered: Vec::new(), text: "saving".into(), calls: Vec::new() };
+    ledger.journal_message(&lease, first, &entry).await.unwrap();
+    let file = ledger.journal_outcome(&lease, first, 0, &outcome).await.unwrap().attachments.remove(0);
+    done.plan.parts.push(file_part(&file));
+    done.response.attachments.push(file.clone());
+    let said =
+        satchel_domain::Message::Person { text: quoting.into(), attachments: vec![file.clone()], refused: Vec::new() };
+    done.history = HistoryChange::Append(vec![said]);
+    ledger.complete_turn(&lease, &done).await.unwrap();
+    let second = ledger.receive(&at(&old, message("2", "and then")), Claim::Leave).await.unwrap().turn;
+    ledger.journal_message(&lease, second, &entry).await.unwrap();
+    let journalled = ledger.journal_outcome(&lease, second, 0, &outcome).await.unwrap().attachments.remove(0);
+
+    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), Renamed::Done);
+    assert_lost(ledger.next_turn(&lease).await, "next_turn");
+    assert_lost(ledger.release(&lease, Release::Always).await, "release");
+    assert_eq!(ledger.renew(std::slice::from_ref(&lease)).await.unwrap(), [lease]);
+    drop(ledger);
+
+    let ledger = fixture.open().await;
+    let channel = old.channel().clone();
+    let lease = ledger.take_lane(std::slice::from_ref(&channel)).await.unwrap().expect("its work waits");
+    assert_eq!(lease.conversation, new);
+    assert_eq!(ledger.take_lane(&[channel]).await.unwrap(), None, "none is left under the old name");
+    let moved =
+        |file: &satchel_domain::Attachment| satchel_domain::Attachment { conversation: new.clone(), ..file.clone() };
+    let history = ledger.history(&new, 10).await.unwrap();
+    let [satchel_domain::Message::Person { text, attachments, .. }] = history.as_slice() else { panic!("{history:?}") };
+    assert_eq!((text.as_str(), attachments.as_slice()), (quoting, [moved(&file)].as_slice()));
+    assert_eq!(ledger.history(&old, 10).await.unwrap(), []);
+    let found = ledger.attachment(&new, AttachmentKey::Number(1)).await.unwrap();
+    assert_eq!(found, Some(moved(&file)));
+    assert_eq!(ledger.attachment(&old, AttachmentKey::Number(1)).await.unwrap(), None);
+    let parts =
+        ledger.outbox(&OutboxQuery { conversation: Some(new.clone()), ..OutboxQuery::default() }).await.unwrap();
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts[0].content.files()[0].attachment, moved(&file));
+    let record = ledger.turn(first).await.unwrap().unwrap();
+    assert_eq!((record.conversation, record.response.unwrap().attachments), (new.clone(), vec![moved(&file)]));
+    assert_eq!(record.messages[0].message.text, quoting);
+
+    let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!((turn.id, &turn.messages[0].message.conversation), (second, &new));
+    let Some(JournalEntry::Outcome { outcome, .. }) = turn.journal.last() else { panic!("{:?}", turn.journal) };
+    assert_eq!(outcome.attachments, [moved(&journalled)]);
+    let mut done = completed(second, vec![file_part(&outcome.attachments[0])]);
+    done.reply_to = Some(MessageRef("m-2".into()));
+    ledger.complete_turn(&lease, &done).await.expect("a file of the journal can be delivered");
+    let again = ledger.receive(&at(&new, message("1", quoting)), Claim::Leave).await.unwrap();
+    assert!(again.duplicate && again.turn == first, "what is known stays known");
+}
+
+/// Catches: two conversations that are thrown together, and work under a name that nobody has.
+pub async fn a_conversation_is_not_renamed_over_another(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
+    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), Renamed::Nothing);
+    let received = ledger.receive(&at(&old, message("1", "old")), Claim::IfFree).await.unwrap();
+    ledger.receive(&at(&new, message("2", "new")), Claim::Leave).await.unwrap();
+    for to in [&new, &old] {
+        assert_eq!(ledger.rename_conversation(&old, to).await.unwrap(), Renamed::Taken);
+    }
+    let lease = received.lease.unwrap();
+    let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!((turn.id, turn.messages.len()), (received.turn, 1), "both stay as they are");
+
+    // There and back again: no lease of the name that it had before is good.
+    let third = conversation("telegram:-3");
+    assert_eq!(ledger.rename_conversation(&old, &third).await.unwrap(), Renamed::Done);
+    assert_eq!(ledger.rename_conversation(&third, &old).await.unwrap(), Renamed::Done);
+    assert_lost(ledger.next_turn(&lease).await, "next_turn");
+    let taken = ledger.receive(&at(&old, message("3", "more")), Claim::IfFree).await.unwrap().lease.unwrap();
+    assert!(taken.token > lease.token, "tokens only grow");
+    assert_lost::<Option<_>>(ledger.next_turn(&lease).await.map(|turn| turn.map(|turn| turn.id)), "next_turn");
+    let unknown = ledger.attachment(&old, AttachmentKey::Number(1)).await;
+    assert!(matches!(unknown, Ok(None) | Err(LedgerError::Unknown { .. })), "{unknown:?}");
+}
