@@ -1,6 +1,7 @@
 //! Reads WAV as it comes: any chunking, any usual sample format, mixed down to one channel.
 //!
 //! Programs that write to a pipe don't know the length when they write the header, so an absurd one is taken for none.
+//! Some, such as piper, write one WAV for each line that they read: those that follow one another are one sound.
 
 /// A length from here on is a program's way of saying that it doesn't know: espeak-ng writes 2 GB, others 4 GB.
 const UNKNOWN_LENGTH: u32 = 0x7FF0_0000;
@@ -19,6 +20,8 @@ pub(crate) struct WavReader {
     rest: Vec<u8>,
     state: State,
     format: Option<Format>,
+    /// Whether the WAV that is being read has come to the end of its samples.
+    heard: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +35,7 @@ enum State {
     Skipping(u64),
     /// Within the samples; `None` where they go on to the end.
     Samples(Option<u64>),
-    /// Behind the samples.
+    /// Behind the samples, where another WAV may begin.
     End,
 }
 
@@ -87,7 +90,11 @@ impl WavReader {
                         b"fmt " => {
                             let end = 8 + length as usize + length as usize % 2;
                             let Some(chunk) = left.get(..end) else { break };
-                            self.format = Some(Format::read(&chunk[8..8 + length as usize])?);
+                            let format = Format::read(&chunk[8..8 + length as usize])?;
+                            if self.format.is_some_and(|known| known.rate != format.rate) {
+                                return Err(Unusable("WAV whose rate changes in the middle"));
+                            }
+                            self.format = Some(format);
                             at += end;
                         }
                         b"data" if self.format.is_none() => return Err(Unusable("WAV without a format")),
@@ -102,7 +109,7 @@ impl WavReader {
                         }
                     }
                 }
-                State::Skipping(0) => self.state = State::Chunk,
+                State::Skipping(0) => self.state = if self.heard { State::End } else { State::Chunk },
                 State::Skipping(_) if left.is_empty() => break,
                 State::Skipping(length) => {
                     let skipped = length.min(left.len() as u64);
@@ -118,15 +125,21 @@ impl WavReader {
                     at += whole;
                     let remaining = length.map(|length| length - whole as u64);
                     if remaining.is_some_and(|remaining| remaining < format.frame_bytes() as u64) {
-                        self.state = State::End;
+                        (self.state, self.heard) = (State::End, true);
                         continue;
                     }
                     self.state = State::Samples(remaining);
                     break;
                 }
                 State::End => {
-                    at = self.rest.len();
-                    break;
+                    let Some(head) = left.first_chunk::<8>() else { break };
+                    if Self::is_wav(head) {
+                        (self.state, self.heard) = (State::Start, false);
+                        continue;
+                    }
+                    let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+                    self.state = State::Skipping(u64::from(length) + u64::from(length % 2));
+                    at += 8;
                 }
             }
         }
@@ -136,7 +149,7 @@ impl WavReader {
 
     /// Whether the sound has come to its end.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.state, State::End | State::Samples(None))
+        self.heard || self.state == State::Samples(None)
     }
 }
 

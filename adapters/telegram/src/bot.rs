@@ -144,11 +144,6 @@ impl BotClient {
         self.own_server
     }
 
-    /// How long it waits.
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
-    }
-
     /// Calls a method and reads what is needed of the result: `T` decides.
     pub(crate) async fn ask<P, T>(&self, payload: &P) -> Result<T, CallError>
     where

@@ -105,8 +105,8 @@ impl TelegramChannel {
                 Err(Verdict::AlreadySo) => return Ok(None),
                 Err(Verdict::Moved { to }) if at == place && to != place.chat.0 => {
                     tracing::info!(chat.id = %place.chat, to, "a group has become a supergroup");
-                    self.known.has_moved(place.chat, ChatId(to));
-                    at = self.known.now_at(place);
+                    at = Place { chat: ChatId(to), topic: None };
+                    self.known.has_moved(place.chat, at.chat);
                 }
                 Err(Verdict::Moved { .. }) => {
                     return Err(SendError::Forbidden { reason: "the chat has become another one".to_owned() });

@@ -83,7 +83,7 @@ mod tests {
     fn a_chat_that_moved_is_found_where_it_is() {
         let (known, place) = (Known::default(), Place { chat: ChatId(-5), topic: None });
         assert_eq!(known.now_at(place), place);
-        known.has_moved(ChatId(-5), ChatId(-100_5));
-        assert_eq!(known.now_at(place).chat, ChatId(-100_5));
+        known.has_moved(ChatId(-5), ChatId(-1_005));
+        assert_eq!(known.now_at(place).chat, ChatId(-1_005));
     }
 }

@@ -118,7 +118,11 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::Filename;
+    use satchel_domain::{
+        Attachment, AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility,
+        part::{FileForm, FileItem},
+    };
+    use uuid::Uuid;
 
     use super::*;
 
@@ -152,7 +156,27 @@ mod tests {
             asking(of(&["a", "b"]), buttons.clone()).parts,
             [of(&["a"]).parts.remove(0), PlannedPart::of(question)]
         );
-        assert_eq!(asking(Plan::default(), buttons), Plan::default());
+        assert_eq!(asking(Plan::default(), buttons.clone()), Plan::default());
+        let mut riding = of(&["a"]);
+        let attachment = Attachment {
+            id: AttachmentId(Uuid::nil()),
+            number: 1,
+            conversation: "console:main".parse().unwrap(),
+            source: Source::Tool,
+            filename: Filename::from_untrusted("a.txt"),
+            mime: "text/plain".into(),
+            bytes: 1,
+            sha256: Sha256([0; 32]),
+            media: Media::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+        };
+        let item = FileItem { attachment, form: FileForm::Document, caption: String::new() };
+        if let PartContent::Text { files, .. } = &mut riding.parts[0].content {
+            files.push(item);
+        }
+        assert_eq!(asking(riding.clone(), buttons), riding, "no file is lost for a button");
     }
 
     #[test]

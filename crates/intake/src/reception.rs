@@ -3,8 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use satchel_domain::{FileReference, Filename, InboundMessage, TurnId, UnreadableUpdate};
-use satchel_ports::{Event, EventBus, Inbound, InboundError, Lease, Ledger, LedgerError, ledger::Claim};
+use satchel_domain::{ConversationId, FileReference, Filename, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_ports::{
+    Event, EventBus, Inbound, InboundError, Lease, Ledger, LedgerError,
+    ledger::{Claim, Renamed},
+};
 use tokio::sync::mpsc;
 use unicode_normalization::UnicodeNormalization;
 
@@ -60,6 +63,19 @@ impl Inbound for Reception {
             Ok(received) => received.map_err(|error| InboundError(Box::new(error))),
             Err(broken) => Err(InboundError(Box::new(broken))),
         }
+    }
+
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        let renamed = self.desk.ledger.rename_conversation(&from, &to).await;
+        match renamed.map_err(|error| InboundError(Box::new(error)))? {
+            Renamed::Done => tracing::info!(chat.id = %from, %to, "a conversation goes on under another name"),
+            Renamed::Nothing => {}
+            Renamed::Taken => tracing::warn!(
+                chat.id = %from, %to,
+                "a conversation has moved to where there is one already; what was said and sent before stays apart"
+            ),
+        }
+        Ok(())
     }
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
@@ -193,6 +209,28 @@ mod tests {
         let (lanes, _claimed) = mpsc::channel(1);
         let reception = door(ledger, MockEventBus::new(), lanes);
         assert!(reception.accept(message("a")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_conversation_that_moved_is_renamed_and_offered_again_when_it_could_not_be() {
+        for (renamed, taken) in [
+            (Ok(Renamed::Done), true),
+            (Ok(Renamed::Nothing), true),
+            (Ok(Renamed::Taken), true),
+            (Err(LedgerError::Full), false),
+        ] {
+            let mut ledger = MockLedger::new();
+            let mut renamed = Some(renamed);
+            ledger
+                .expect_rename_conversation()
+                .withf(|from, to| (from.key(), to.key()) == ("-5", "-1005"))
+                .once()
+                .returning(move |_, _| renamed.take().expect("it is called once"));
+            let (lanes, _claimed) = mpsc::channel(1);
+            let door = door(ledger, MockEventBus::new(), lanes);
+            let (from, to) = ("telegram:-5".parse().unwrap(), "telegram:-1005".parse().unwrap());
+            assert_eq!(door.conversation_moved(from, to).await.is_ok(), taken);
+        }
     }
 
     #[tokio::test]

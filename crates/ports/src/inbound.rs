@@ -1,7 +1,7 @@
 //! The way in: what channel adapters hand their messages to.
 
 use async_trait::async_trait;
-use satchel_domain::{InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ConversationId, InboundMessage, TurnId, UnreadableUpdate};
 
 /// Why a message was not taken. The adapter must not tell its platform that it was.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,8 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// - `accept` returns `Ok` only after the message is durable; only then may the platform hear of it.
 /// - A message whose key is known already is taken as the one that it repeats.
 /// - Of a message whose sender may not talk nothing is kept; `Ok(None)` says so, and the platform may hear that it came.
+/// - `conversation_moved` returns `Ok` only after all that the conversation has is under its new name. Where something is
+///   there already both stay as they are: that is told to the operator, and no error.
 /// - `keep_unreadable` returns `Ok` only after the update is durable; one whose key is known already is kept once.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
@@ -21,6 +23,9 @@ pub trait Inbound: Send + Sync {
     /// Stores a message and wakes whoever works on its conversation. Returns the turn that it became part of; `None`
     /// when its sender may not talk.
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError>;
+
+    /// Lets a conversation go on under another name that the platform has given it.
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError>;
 
     /// Keeps an update that the adapter can't read, so that nothing is skipped silently.
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError>;

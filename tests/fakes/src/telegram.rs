@@ -24,7 +24,7 @@ mod words;
 mod world;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -32,7 +32,10 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, oneshot};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::error::Elapsed,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -83,7 +86,10 @@ pub(crate) struct Shared {
     pub(crate) rules: TelegramRules,
     pub(crate) door: Arc<Door>,
     pub(crate) stopped: CancellationToken,
+    /// Told when something is there for the bot.
     pub(crate) arrived: Notify,
+    /// Told when the bot has done something.
+    pub(crate) changed: Notify,
     state: Mutex<State>,
 }
 
@@ -93,7 +99,7 @@ pub(crate) struct State {
     pub(crate) inbox: Inbox,
     pub(crate) pace: Pace,
     pub(crate) script: Script,
-    calls: Vec<TelegramCall>,
+    calls: VecDeque<TelegramCall>,
 }
 
 impl FakeTelegram {
@@ -114,6 +120,7 @@ impl FakeTelegram {
             door: Arc::clone(&door),
             stopped: stopped.clone(),
             arrived: Notify::new(),
+            changed: Notify::new(),
             state: Mutex::new(State { pace, ..State::default() }),
         });
         let service = serving::router(Arc::clone(&shared)).into_make_service_with_connect_info::<Cut>();
@@ -173,7 +180,7 @@ impl FakeTelegram {
     /// The requests that were read, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<TelegramCall> {
-        self.state().calls.clone()
+        self.state().calls.iter().cloned().collect()
     }
 
     /// Tells when the `number`th request of a method, counted from 1 since the start, reaches a moment.
@@ -190,6 +197,23 @@ impl FakeTelegram {
     #[must_use]
     pub fn transcript(&self) -> TelegramTranscript {
         TelegramTranscript::of(&self.state().world)
+    }
+
+    /// Waits until the chats read as wanted.
+    ///
+    /// # Errors
+    /// When they don't within ten seconds.
+    pub async fn wait_until(&self, wanted: impl Fn(&TelegramTranscript) -> bool) -> Result<(), Elapsed> {
+        let waiting = async {
+            loop {
+                let changed = self.shared.changed.notified();
+                if wanted(&self.transcript()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), waiting).await
     }
 
     /// How fast the bot has been.
@@ -239,9 +263,9 @@ impl Shared {
     pub(crate) fn note(&self, call: &Call) {
         let mut state = self.state();
         if state.calls.len() == REMEMBERED {
-            state.calls.remove(0);
+            state.calls.pop_front();
         }
-        state.calls.push(TelegramCall {
+        state.calls.push_back(TelegramCall {
             method: call.method.clone(),
             parameters: call.parameters.clone(),
             taken: call.taken(),

@@ -84,6 +84,21 @@ fn a_length_that_nobody_knew_is_none(#[case] length: u32) {
 }
 
 #[test]
+fn wavs_that_follow_one_another_are_one_sound() {
+    let one = riff(&[format(1, 1, 8_000, 8), data(&[255; 4]), chunk(b"LIST", 2, b"ab")]);
+    let two = riff(&[format(1, 1, 8_000, 8), data(&[0; 6])]);
+    let both = [one.clone(), two].concat();
+    for piece in [1, 7, 1000] {
+        let (samples, reader) = read(&both, piece).unwrap();
+        assert_eq!((samples.len(), samples[3] > 0.9, samples[4], reader.is_whole()), (10, true, -1.0, true));
+    }
+    let broken = read(&both[..both.len() - 1], 9).unwrap().1;
+    assert!(!broken.is_whole(), "the second one broke off");
+    let faster = [one, riff(&[format(1, 1, 16_000, 8), data(&[0; 6])])].concat();
+    assert_eq!(read(&faster, 9).err(), Some(Unusable("WAV whose rate changes in the middle")));
+}
+
+#[test]
 fn sound_that_breaks_off_is_not_whole() {
     let wav = riff(&[format(1, 1, 8_000, 8), data(&[255; 10])]);
     for length in 0..wav.len() {

@@ -28,15 +28,15 @@ fn probed(path: &Path) -> (String, u32, u32, f64) {
         .args(["-of", "default=noprint_wrappers=1"])
         .arg(path)
         .output()
-        .unwrap();
+        .expect("it was there a moment ago");
     assert!(asked.status.success() && asked.stderr.is_empty(), "{}", String::from_utf8_lossy(&asked.stderr));
-    let answer = String::from_utf8(asked.stdout).unwrap();
+    let answer = String::from_utf8(asked.stdout).expect("ffprobe writes text");
     let value = |key: &str| {
-        let line = answer.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        let line = answer.lines().find_map(|line| line.strip_prefix(key)).expect("ffprobe names it");
         line.trim_start_matches('=').to_owned()
     };
-    let number = |key: &str| value(key).parse().unwrap();
-    (value("codec_name"), number("sample_rate"), number("channels"), value("duration").parse().unwrap())
+    let number = |key: &str| value(key).parse().expect("a number");
+    (value("codec_name"), number("sample_rate"), number("channels"), value("duration").parse().expect("a number"))
 }
 
 /// The loudness of each tenth of a second, as ffmpeg decodes a file.
@@ -46,7 +46,7 @@ fn energies(path: &Path) -> Vec<f64> {
         .arg(path)
         .args(["-f", "s16le", "-ac", "1", "-ar", "48000", "-"])
         .output()
-        .unwrap();
+        .expect("it was there a moment ago");
     assert!(decoded.status.success(), "{}", String::from_utf8_lossy(&decoded.stderr));
     let samples: Vec<f64> =
         decoded.stdout.chunks_exact(2).map(|bytes| f64::from(i16::from_le_bytes([bytes[0], bytes[1]]))).collect();
@@ -71,7 +71,7 @@ fn likeness(one: &[f64], two: &[f64]) -> f64 {
 
 fn written(heard: &Heard, directory: &Path) -> std::path::PathBuf {
     let path = directory.join("voice.ogg");
-    std::fs::write(&path, &heard.ogg).unwrap();
+    std::fs::write(&path, &heard.ogg).expect("a temporary directory takes files");
     path
 }
 

@@ -191,3 +191,30 @@ fn an_address_that_is_none_is_found_out_at_the_start(#[case] base_url: &str) {
     let settings = SpeechSettings { speak: None, transcribe, environment: environment(), recordings: "unused".into() };
     assert_eq!(Voice::new(settings).err(), Some(SetupError::Address { section: "speech.transcribe" }));
 }
+
+#[tokio::test]
+async fn what_a_server_refuses_by_its_own_rules_is_told_and_for_good() {
+    let fake = FakeSpeechServer::start().await.unwrap();
+    let wrong = |model: Option<&str>, voice: Option<&str>, language: Option<&str>| {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let server = server(&fake.base_url(), Some(FakeSpeechServer::KEY));
+        let engine =
+            Engine::Server(Server { model: owned(model), voice: owned(voice), language: owned(language), ..server });
+        crate::stage::voice(Some(engine.clone()), Some(engine), std::path::Path::new("unused"))
+    };
+    let sound = tone(8_000, 100);
+    let spoken = |voice: Voice| async move { speak(&voice, "Good night.").await.unwrap_err() };
+    let heard = |voice: Voice, sound: Vec<u8>| async move {
+        voice.transcribe(recording(&sound, "audio/wav")).await.unwrap_err()
+    };
+    for (error, says) in [
+        (spoken(wrong(Some("gpt-9"), None, None)).await, "check speech.speak.model"),
+        (spoken(wrong(None, Some("grandma"), None)).await, "refused it (400)"),
+        (heard(wrong(Some("gpt-9"), None, None), sound.clone()).await, "check speech.transcribe.model"),
+        (heard(wrong(None, None, Some("German")), sound).await, "ISO-639-1"),
+        (heard(wrong(None, None, None), Vec::new()).await, "Unrecognized file format"),
+    ] {
+        assert!(error.reason.contains(says) && !error.retryable, "`{says}` is not in `{error}`");
+    }
+    assert_eq!((fake.refused().len(), fake.asked().len()), (5, 0));
+}

@@ -27,7 +27,8 @@ pub(crate) fn script(script: &str) -> Engine {
 
 pub(crate) fn voice(speak: Option<Engine>, transcribe: Option<Engine>, directory: &Path) -> Voice {
     let recordings = directory.join("recordings");
-    Voice::new(SpeechSettings { speak, transcribe, environment: environment(), recordings }).unwrap()
+    Voice::new(SpeechSettings { speak, transcribe, environment: environment(), recordings })
+        .expect("it can work as it is set up")
 }
 
 /// What was spoken, whole.
@@ -40,7 +41,7 @@ pub(crate) struct Heard {
 
 pub(crate) async fn speak(voice: &Voice, words: &str) -> Result<Heard, SpeechError> {
     let Spoken { content, duration_ms, waveform } = voice.speak(words).await?;
-    let ogg = content.map_ok(|piece| piece.to_vec()).try_concat().await.unwrap();
+    let ogg = content.map_ok(|piece| piece.to_vec()).try_concat().await.expect("it was made already");
     Ok(Heard { ogg, duration_ms, waveform })
 }
 

@@ -10,10 +10,11 @@ use std::{
 use satchel_domain::UnreadableUpdate;
 use satchel_ports::{Inbound, InboundError};
 use serde_json::Value;
+use teloxide::types::ChatId;
 use tokio::sync::mpsc;
 
 use super::reading::{Meaning, Reader};
-use crate::place::channel_name;
+use crate::place::{Place, channel_name};
 
 /// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
 const PRESSES: usize = 64;
@@ -102,11 +103,8 @@ impl Desk {
                 let _spins_on = self.presses.try_send(query.clone());
             }
             Meaning::Moved { from, to } => {
-                tracing::info!(
-                    chat.id = from,
-                    to,
-                    "a group has become a supergroup; what is sent to it finds it there"
-                );
+                let at = |chat: &i64| Place { chat: ChatId(*chat), topic: None }.conversation();
+                self.inbound.conversation_moved(at(from), at(to)).await?;
             }
             Meaning::Nothing(reason) => tracing::debug!(update.key, reason, "an update was passed over"),
             Meaning::Unreadable(reason) => {

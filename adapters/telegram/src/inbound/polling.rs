@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     desk::{Desk, Update},
-    reading::{self, kinds::ASKED_FOR},
+    reading::{self, Meaning, kinds::ASKED_FOR},
     trouble::{Next, Trouble, backoff, host, stopped_within, webhook},
 };
 use crate::{
@@ -99,25 +99,50 @@ async fn deleted_webhook(client: &BotClient) -> bool {
     deleted.is_ok()
 }
 
-/// Stores updates, each conversation's in order and the conversations side by side; what fails is tried until `stop`.
-/// Returns the number from which the next poll goes on: everything before it is stored.
+/// What came for one conversation, or for none, each with its place among all that came.
+struct Lane {
+    conversation: Option<ConversationId>,
+    updates: Vec<(usize, Update)>,
+}
+
+/// Stores updates; what fails is tried until `stop`. Returns the number from which the next poll goes on: everything
+/// before it is stored.
 async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
-    let count = updates.len();
-    let mut numbers = Vec::with_capacity(count);
-    let mut lanes: Vec<(Option<ConversationId>, Vec<(usize, Update)>)> = Vec::new();
+    let numbers: Vec<Option<i64>> =
+        updates.iter().map(|update| update.get("update_id").and_then(Value::as_i64)).collect();
+    let stored = Mutex::new(vec![false; updates.len()]);
+    let mut lanes: Vec<Lane> = Vec::new();
     for (at, raw) in updates.into_iter().enumerate() {
-        let number = raw.get("update_id").and_then(Value::as_i64);
-        numbers.push(number);
         let update = desk.read(raw);
+        if matches!(update.meaning, Meaning::Moved { .. }) {
+            // What was said in the group stays before the move, and what is said in the supergroup comes after it.
+            take_side_by_side(desk, std::mem::take(&mut lanes), &stored, stop).await;
+            if stop.is_cancelled() {
+                break;
+            }
+            let alone = Lane { conversation: None, updates: vec![(at, update)] };
+            take_side_by_side(desk, vec![alone], &stored, stop).await;
+            if stop.is_cancelled() {
+                break;
+            }
+            continue;
+        }
         let conversation = reading::conversation(&update.meaning).cloned();
-        match lanes.iter_mut().find(|(of, _)| *of == conversation) {
-            Some((_, lane)) => lane.push((at, update)),
-            None => lanes.push((conversation, vec![(at, update)])),
+        match lanes.iter_mut().find(|lane| lane.conversation == conversation) {
+            Some(lane) => lane.updates.push((at, update)),
+            None => lanes.push(Lane { conversation, updates: vec![(at, update)] }),
         }
     }
-    let stored = Mutex::new(vec![false; count]);
-    let store = |(_, lane)| async {
-        for (at, update) in lane {
+    take_side_by_side(desk, lanes, &stored, stop).await;
+    let stored = stored.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let prefix = numbers.into_iter().zip(stored).take_while(|(_, stored)| *stored);
+    prefix.filter_map(|(number, _)| number).max().map_or(offset, |last| last.saturating_add(1).max(offset))
+}
+
+/// Stores each conversation's updates in their order, and the conversations side by side.
+async fn take_side_by_side(desk: &Desk, lanes: Vec<Lane>, stored: &Mutex<Vec<bool>>, stop: &CancellationToken) {
+    let store = |lane: Lane| async {
+        for (at, update) in lane.updates {
             if !take(desk, &update, stop).await {
                 return;
             }
@@ -125,9 +150,6 @@ async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &Cancella
         }
     };
     stream::iter(lanes).for_each_concurrent(AT_ONCE, store).await;
-    let stored = stored.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let prefix = numbers.into_iter().zip(stored).take_while(|(_, stored)| *stored);
-    prefix.filter_map(|(number, _)| number).max().map_or(offset, |last| last.saturating_add(1).max(offset))
 }
 
 /// Stores one update, however often it must be tried. A store that has begun is let finish, for what is durable should

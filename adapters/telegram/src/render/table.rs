@@ -54,7 +54,7 @@ impl<'text> Table<'text> {
         if self.rows.iter().flatten().flatten().any(links) {
             return None;
         }
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(plain).collect()).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
         let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();

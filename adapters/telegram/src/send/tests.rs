@@ -8,7 +8,7 @@ use serde_json::json;
 use teloxide::types::{ChatId, MessageId, ThreadId};
 use uuid::Uuid;
 
-use super::{compose, *};
+use super::*;
 use crate::place::Place;
 
 const CHAT: Place = Place { chat: ChatId(4711), topic: None };
@@ -140,6 +140,6 @@ fn what_has_no_call_says_why() {
         (&PartContent::Withdraw, NoCall::Nothing, NoCall::Nothing),
     ] {
         assert_eq!(new_message(content, CHAT, None, &limit()), Err(sending));
-        assert_eq!(compose::edit(content, CHAT, MessageId(1), &limit()), Err(editing));
+        assert_eq!(edit(content, CHAT, MessageId(1), &limit()), Err(editing));
     }
 }

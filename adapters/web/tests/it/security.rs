@@ -308,6 +308,14 @@ impl satchel_ports::Inbound for Closed {
         Err(InboundError(Box::new(satchel_ports::LedgerError::Full)))
     }
 
+    async fn conversation_moved(
+        &self,
+        _: satchel_domain::ConversationId,
+        _: satchel_domain::ConversationId,
+    ) -> Result<(), InboundError> {
+        unreachable!("conversations of the page stay where they are")
+    }
+
     async fn keep_unreadable(&self, _: satchel_domain::UnreadableUpdate) -> Result<(), InboundError> {
         unreachable!("the page reads what it wrote")
     }

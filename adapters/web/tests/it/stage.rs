@@ -62,6 +62,10 @@ impl Inbound for Door {
         Ok(Some(received.turn))
     }
 
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        panic!("conversations of the page stay where they are: {from} to {to}");
+    }
+
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         panic!("the page reads everything that it gets: {update:?}");
     }

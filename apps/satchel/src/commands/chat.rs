@@ -26,6 +26,7 @@ use crate::{
     commands::record::Record,
     config::Config,
     models::{self, Decision},
+    speech,
     stores::Stores,
     upkeep,
 };
@@ -93,7 +94,7 @@ pub async fn run(
         workspace: Arc::new(stores.workspace),
         bus: Arc::clone(&bus) as _,
         model,
-        speech: None,
+        speech: speech::open(config)?,
         channels: vec![Arc::new(channel)],
         tools: Vec::new(),
     };

@@ -24,6 +24,7 @@ use crate::{
     config::Config,
     metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
     models::{self, Decision},
+    speech,
     stores::Stores,
     upkeep,
 };
@@ -130,7 +131,7 @@ async fn serve(
         workspace: Arc::new(stores.workspace.clone()),
         bus: Arc::clone(&bus),
         model,
-        speech: None,
+        speech: speech::open(config)?,
         channels: channels.collect(),
         tools: Vec::new(),
     };

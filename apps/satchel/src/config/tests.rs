@@ -132,11 +132,9 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
 #[test]
 fn what_is_not_built_yet_is_named_with_its_place() {
     let cases = [
-        "telegram:\n  token: a\n",
         "discord:\n  token: a\n",
         "storage:\n  database_url: postgres://u:p@h/d\n  blobs_url: s3://bucket\n",
         "bus:\n  url: nats://h\n",
-        "tools:\n  confirm: [side_effecting]\n",
         "schedules:\n  - every: 1h\n",
         "agents:\n  a: {}\ntasks:\n  b: {}\nmcp:\n  c: {}\n",
     ];
@@ -152,7 +150,9 @@ fn what_is_not_built_yet_is_named_with_its_place() {
         "model: [a, offline]\nmodels:\n  a:\n    provider: gemini\n",
         "agents: {}\n",
         "tools:\n  confirm: []\n",
+        "tools:\n  confirm: [side_effecting, read_only]\n",
         "telegram:\n",
+        "telegram:\n  token: a\n",
     ] {
         assert_eq!(Place::with(harmless).complaint(), "accepted", "{harmless}");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ConversationId, InboundMessage, TurnId, UnreadableUpdate};
 use satchel_ports::{Inbound, InboundError};
 
 use super::{Figures, OfChannel};
@@ -32,6 +32,10 @@ impl Inbound for MeasuredInbound {
             self.figures.turned_away.get_or_create(&OfChannel { channel }).inc();
         }
         Ok(taken)
+    }
+
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        self.inner.conversation_moved(from, to).await
     }
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {

@@ -19,9 +19,9 @@ pub async fn the_words_of_voice_notes_come_back_in_place(fixture: &impl LedgerFi
         ledger.store_file(&lease, queued.id, index, &file).await.unwrap();
     }
     let (words, unheard) = (Heard::Words("Ёж, \"/stop\"".into()), Heard::Unheard("too noisy".into()));
+    ledger.record_heard(&lease, queued.id, 2, &unheard).await.unwrap();
     ledger.record_heard(&lease, queued.id, 1, &unheard).await.unwrap();
     ledger.record_heard(&lease, queued.id, 1, &words).await.unwrap();
-    ledger.record_heard(&lease, queued.id, 2, &unheard).await.unwrap();
     for (message, index) in [(queued.id, 3), (InboxId(Uuid::nil()), 1)] {
         let answer = ledger.record_heard(&lease, message, index, &words).await;
         assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");

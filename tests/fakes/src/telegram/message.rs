@@ -170,7 +170,12 @@ pub struct Composed {
 pub(crate) enum ComposedContent {
     #[default]
     Words,
-    File(FileKind, FakeFile, u32),
+    File {
+        kind: FileKind,
+        file: FakeFile,
+        /// Its playing time in seconds, if its kind has one.
+        seconds: u32,
+    },
     Other(Content),
 }
 
@@ -181,10 +186,10 @@ impl Composed {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
-    /// A file in the form in which it was sent.
+    /// A file in the form in which it was sent; one that plays does so for three seconds.
     #[must_use]
     pub fn file(kind: FileKind, file: FakeFile) -> Self {
-        Self { content: ComposedContent::File(kind, file, 3), ..Self::default() }
+        Self { content: ComposedContent::File { kind, file, seconds: 3 }, ..Self::default() }
     }
 
     /// A place, in degrees.

@@ -42,8 +42,20 @@ pub(crate) fn message(world: &World, message: &TelegramMessage) -> Value {
     if let Some(answered) = message.reply_to.and_then(|id| world.message(message.chat, id)) {
         // Message, reply_to_message: "will not contain further reply_to_message fields even if it itself is a reply".
         object.insert("reply_to_message".to_owned(), Value::Object(alone(world, answered)));
+    } else if let Some(topic) = message.thread {
+        // A message of a topic that answers nothing else answers the message that opened the topic.
+        object.insert("reply_to_message".to_owned(), topic_opening(world, message, topic));
     }
     Value::Object(object)
+}
+
+fn topic_opening(world: &World, message: &TelegramMessage, topic: i64) -> Value {
+    let name = world.chat(message.chat).topics.get(&topic).map_or("", String::as_str);
+    json!({
+        "message_id": topic, "message_thread_id": topic, "is_topic_message": true, "date": message.date,
+        "from": user(world, BOT), "chat": chat(world, message.chat),
+        "forum_topic_created": { "name": name, "icon_color": 7_322_096 },
+    })
 }
 
 fn alone(world: &World, message: &TelegramMessage) -> Map<String, Value> {
@@ -58,6 +70,9 @@ fn alone(world: &World, message: &TelegramMessage) -> Map<String, Value> {
     if let Some(thread) = message.thread {
         put("message_thread_id", json!(thread));
         put("is_topic_message", json!(true));
+    } else if let Some(answered) = message.reply_to.filter(|_| world.chat(message.chat).kind == ChatKind::Supergroup) {
+        // Replies in a large group form threads too; only is_topic_message tells a topic from such a thread.
+        put("message_thread_id", json!(answered));
     }
     if let Some(origin) = message.forwarded_from {
         let origin = json!({ "type": "user", "date": message.date - 60, "sender_user": user(world, origin) });

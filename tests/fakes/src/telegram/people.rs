@@ -229,7 +229,7 @@ impl State {
         let content = match composed.content {
             ComposedContent::Words => Content::Words,
             ComposedContent::Other(content) => content,
-            ComposedContent::File(kind, file, duration) => {
+            ComposedContent::File { kind, file, seconds } => {
                 let head = file.blocks().next().unwrap_or_default();
                 let sides = match imagesize::blob_size(&head) {
                     Ok(size) => (u32::try_from(size.width).unwrap_or(0), u32::try_from(size.height).unwrap_or(0)),
@@ -249,7 +249,7 @@ impl State {
                     bytes: file.bytes(),
                     sha256: file.sha256(),
                     sides,
-                    duration: if timed { duration } else { 0 },
+                    duration: if timed { seconds } else { 0 },
                     content: Some(file),
                 }))
             }

@@ -88,7 +88,10 @@ fn fits(fault: &TelegramFault, call: &Call) -> bool {
             let has_mode = |value: &Value| value.to_string().contains("parse_mode");
             call.parameters.contains_key("parse_mode") || call.parameters.get("media").is_some_and(has_mode)
         }
-        Fault::BadItem { .. } => call.method == "sendmediagroup",
+        Fault::BadItem { index } => {
+            let items = call.json("media").ok().flatten();
+            items.as_ref().and_then(Value::as_array).is_some_and(|items| *index < items.len())
+        }
         Fault::VoiceForbidden => matches!(call.method.as_str(), "sendvoice" | "sendvideonote"),
         _ => true,
     }
@@ -269,9 +272,13 @@ fn refused(refusal: &Refusal) -> Response {
 impl Shared {
     /// Performs a request, unless the bot has been too fast.
     fn perform(&self, call: &Call) -> Result<Value, Refusal> {
-        let mut state = self.state();
-        let state = &mut *state;
-        state.pace.allow(&state.world, call)?;
-        methods::perform(state, &self.rules, call)
+        let performed = {
+            let mut state = self.state();
+            let state = &mut *state;
+            state.pace.allow(&state.world, call)?;
+            methods::perform(state, &self.rules, call)
+        };
+        self.changed.notify_waiters();
+        performed
     }
 }

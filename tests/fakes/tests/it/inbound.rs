@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_domain::{InboundMessage, PartContent, TurnId, UnreadableUpdate};
+use satchel_domain::{ConversationId, InboundMessage, PartContent, TurnId, UnreadableUpdate};
 use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, When};
 use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,10 @@ impl Inbound for Taker {
         }
         self.taken.lock().expect("no panic").push(message);
         Ok(Some(TurnId(Uuid::from_u128(1))))
+    }
+
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        panic!("nothing moves on this platform: {from} to {to}");
     }
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {

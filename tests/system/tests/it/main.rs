@@ -9,5 +9,7 @@ mod durability;
 mod fault_matrix;
 mod kill_matrix;
 mod owner_commands;
+mod pairing;
 mod place;
 mod product;
+mod telegram_day;

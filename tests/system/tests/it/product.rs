@@ -61,6 +61,10 @@ impl Inbound for Taken {
         Ok(turn)
     }
 
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        self.inner.conversation_moved(from, to).await
+    }
+
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         self.inner.keep_unreadable(update).await
     }

@@ -41,7 +41,7 @@ impl Bench {
 
     /// A bot whose people are Ann and Bob, who both have a private chat with it.
     pub(crate) async fn with(rules: TelegramRules) -> Self {
-        let fake = FakeTelegram::start(rules).await.unwrap();
+        let fake = FakeTelegram::start(rules).await.expect("a loopback port is free");
         for (id, name) in [(ANN, "Ann"), (BOB, "Bob")] {
             fake.private_chat(fake.person(id, name));
         }
@@ -63,7 +63,8 @@ impl Bench {
             answer: Duration::from_secs(5),
             silence: Duration::from_millis(300),
         };
-        TelegramChannel::with_patience(&self.settings, Arc::new(MemoryBlobs::default()), patience).unwrap()
+        TelegramChannel::with_patience(&self.settings, Arc::new(MemoryBlobs::default()), patience)
+            .expect("the settings are good")
     }
 
     pub(crate) fn listen(&self, taker: &Arc<Taker>) -> Listening {
@@ -77,7 +78,7 @@ impl Bench {
     pub(crate) async fn listen_to_all(&self, taker: &Arc<Taker>) {
         let listening = self.listen(taker);
         self.all_confirmed().await;
-        listening.stop().await.unwrap();
+        listening.stop().await.expect("it listens until it is told to stop");
     }
 
     pub(crate) async fn all_confirmed(&self) {
@@ -88,8 +89,8 @@ impl Bench {
     pub(crate) async fn call(&self, method: &str, body: Value) -> Value {
         let url = format!("{}/bot{}/{method}", self.fake.api_url(), self.fake.token());
         let answer = reqwest::Client::new().post(url).body(body.to_string());
-        let answer = answer.header("content-type", "application/json").send().await.unwrap();
-        serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+        let answer = answer.header("content-type", "application/json").send().await.expect("the fake answers");
+        serde_json::from_slice(&answer.bytes().await.expect("the whole answer comes")).expect("it is JSON")
     }
 }
 
@@ -113,7 +114,7 @@ impl Listening {
     /// Ends it as a killed process ends.
     pub(crate) async fn kill(self) {
         self.task.abort();
-        assert!(self.task.await.unwrap_err().is_cancelled());
+        assert!(self.task.await.is_err_and(|error| error.is_cancelled()), "it was still at work");
     }
 }
 
@@ -121,6 +122,7 @@ impl Listening {
 pub(crate) struct Taker {
     taken: Mutex<Vec<InboundMessage>>,
     unreadable: Mutex<Vec<UnreadableUpdate>>,
+    moved: Mutex<Vec<(ConversationId, ConversationId)>>,
     refused: Mutex<BTreeSet<String>>,
     tries: watch::Sender<u32>,
     gate: Semaphore,
@@ -134,6 +136,7 @@ impl Default for Taker {
         Self {
             taken: Mutex::default(),
             unreadable: Mutex::default(),
+            moved: Mutex::default(),
             refused: Mutex::default(),
             tries: watch::channel(0).0,
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
@@ -162,6 +165,16 @@ impl Taker {
         self.gate.add_permits(1_000);
     }
 
+    /// Lets it store one thing more.
+    pub(crate) fn let_one(&self) {
+        self.gate.add_permits(1);
+    }
+
+    /// How many attempts to store something were begun.
+    pub(crate) fn tries(&self) -> u32 {
+        *self.tries.borrow()
+    }
+
     /// Fails to store what comes in a conversation, from now on.
     pub(crate) fn refuse(&self, conversation: &str) {
         locked(&self.refused).insert(conversation.to_owned());
@@ -183,6 +196,11 @@ impl Taker {
         locked(&self.unreadable).clone()
     }
 
+    /// The conversations that moved, as from and to.
+    pub(crate) fn moved(&self) -> Vec<(String, String)> {
+        locked(&self.moved).iter().map(|(from, to)| (from.to_string(), to.to_string())).collect()
+    }
+
     pub(crate) fn kept_meanwhile(&self) -> Vec<usize> {
         locked(&self.kept_meanwhile).clone()
     }
@@ -191,12 +209,12 @@ impl Taker {
     pub(crate) async fn tried(&self, times: u32) {
         let mut tries = self.tries.subscribe();
         let waiting = tries.wait_for(|tries| *tries >= times);
-        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it is tried").unwrap();
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it is tried").expect("the taker lives");
     }
 
     async fn begin(&self) {
         self.tries.send_modify(|tries| *tries += 1);
-        self.gate.acquire().await.unwrap().forget();
+        self.gate.acquire().await.expect("the gate is never closed").forget();
         if let Some(fake) = &self.fake {
             locked(&self.kept_meanwhile).push(fake.unconfirmed_updates());
         }
@@ -219,6 +237,12 @@ impl Inbound for Taker {
             taken.push(message);
         }
         Ok(Some(TurnId(Uuid::from_u128(1))))
+    }
+
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        self.begin().await;
+        locked(&self.moved).push((from, to));
+        Ok(())
     }
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {

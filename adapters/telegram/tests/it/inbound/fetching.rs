@@ -25,7 +25,9 @@ async fn sent(bench: &Bench, file: FakeFile) -> FileReference {
 
 /// Fetches a file as intake does.
 async fn fetched(channel: &TelegramChannel, reference: &FileReference) -> Result<(Option<u64>, Sha256), FetchError> {
-    let IncomingFile::Bytes { bytes, content } = channel.fetch(reference).await? else { panic!("it has no store") };
+    let IncomingFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
+        unreachable!("it has no store")
+    };
     let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
     let stored = stored.map_err(|error| FetchError::TryAgain { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
@@ -34,14 +36,14 @@ async fn fetched(channel: &TelegramChannel, reference: &FileReference) -> Result
 async fn refusal(channel: &TelegramChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
         Err(FetchError::Refused { reason }) => reason,
-        other => panic!("not refused: {other:?}"),
+        other => unreachable!("not refused: {other:?}"),
     }
 }
 
 async fn another_try(channel: &TelegramChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
         Err(FetchError::TryAgain { reason }) => reason,
-        other => panic!("not to be tried again: {other:?}"),
+        other => unreachable!("not to be tried again: {other:?}"),
     }
 }
 

@@ -198,10 +198,11 @@ async fn a_press_that_cannot_be_answered_any_more_is_stored_all_the_same() {
 async fn what_happens_in_chats_is_no_message() {
     let bench = Bench::start().await;
     let group = bench.fake.group("Family", &[ANN, BOB]);
-    let (log, _guard) = Log::listen();
     bench.fake.person_blocks(BOB);
     let supergroup = bench.fake.migrate(group);
     bench.fake.person_says(ANN, ANN, "hello");
-    assert_eq!(taken(&bench).await.len(), 1);
-    assert!(log.text().contains(&supergroup.to_string()), "{}", log.text());
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!((taker.texts(), taker.unreadable()), (vec!["hello".to_owned()], Vec::new()));
+    assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
 }

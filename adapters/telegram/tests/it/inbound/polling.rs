@@ -91,6 +91,31 @@ async fn stopping_ends_the_long_poll_at_once_and_confirms_what_is_stored() {
 }
 
 #[tokio::test]
+async fn a_group_that_moves_is_overtaken_by_nothing_and_overtakes_nothing() {
+    let mut bench = Bench::start().await;
+    bench.settings.answers_in = vec!["*".into()];
+    let group = bench.fake.group("Family", &[ANN]);
+    bench.fake.person_says(group, ANN, "before");
+    let supergroup = bench.fake.migrate(group);
+    bench.fake.person_says(supergroup, ANN, "after");
+    let taker = Taker::shut();
+    let listening = bench.listen(&taker);
+    for (nth, stored, moved) in [(1, vec![], 0), (2, vec!["before"], 0), (3, vec!["before"], 1)] {
+        taker.tried(nth).await;
+        assert_eq!((taker.tries(), taker.texts(), taker.moved().len()), (nth, texts(&stored), moved));
+        taker.let_one();
+    }
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.texts(), ["before", "after"]);
+    assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[tokio::test]
 async fn polls_ask_for_what_is_read_and_wait_long() {
     let bench = Bench::start().await;
     bench.fake.person_says(ANN, ANN, "hello");

@@ -16,7 +16,7 @@ use super::bench::{ANN, BOB, Bench, Listening, Log, Taker, until};
 /// A bot that Telegram calls through a proxy, and where that proxy finds it.
 async fn bench() -> (Bench, SocketAddr) {
     let mut bench = Bench::start().await;
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").await.and_then(|bound| bound.local_addr()).expect("a port is free");
     bench.settings.webhook = Some(Webhook { url: "https://bot.invalid/path/of-its-own?x=1".into(), listen: free });
     bench.fake.webhook_behind_proxy(free);
     (bench, free)
@@ -40,7 +40,7 @@ async fn knock(at: SocketAddr, path: &str, secret: Option<&str>, body: String) -
         Some(secret) => request.header("X-Telegram-Bot-Api-Secret-Token", secret),
         None => request,
     };
-    request.send().await.unwrap().status()
+    request.send().await.expect("it is answered").status()
 }
 
 #[tokio::test]

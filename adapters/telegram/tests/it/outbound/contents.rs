@@ -1,5 +1,10 @@
 //! What arrives is what was sent: texts, files, albums, voices, questions, in chats and topics.
 
+use proptest::{
+    prelude::*,
+    strategy::{Strategy, ValueTree},
+    test_runner::TestRunner,
+};
 use satchel_domain::{
     Button, Media,
     part::{FileForm, Markup},
@@ -52,6 +57,71 @@ async fn every_chunk_of_a_long_text_is_taken() {
     assert!(messages.iter().all(|message| message.words.dropped_entities == 0), "no formatting is dropped");
     let points: usize = messages.iter().map(|message| message.words.text.matches("ein Punkt").count()).sum();
     assert_eq!(points, 400);
+}
+
+/// Pieces of which hostile texts are made.
+fn markdown() -> impl Strategy<Value = String> {
+    let marks = prop::sample::select(vec![
+        "**",
+        "*",
+        "_",
+        "`",
+        "~~",
+        "\n",
+        "\n\n",
+        "# ",
+        "- ",
+        "\t- ",
+        "1. ",
+        "> ",
+        "> > ",
+        "```\n",
+        "```rust\n",
+        "    ",
+        "| a | b |\n|---|---|\n| ",
+        " | ",
+        "[x](https://a.example?a=1&b=\"2\")",
+        "[",
+        "](",
+        ")",
+        "![x](y.png)",
+        "[^1]",
+        "- [x] ",
+        "---\n",
+        "<br>",
+        "<b>",
+        "</pre>",
+        "&amp;",
+        "&",
+        "&#x0;",
+        "\\",
+        "<tg-spoiler>",
+        "\u{202e}",
+        "\u{0}",
+    ]);
+    let piece = prop_oneof![2 => "[a-zа-я😀 ]{1,300}", 1 => "\\PC{0,9}", 3 => marks.prop_map(str::to_owned)];
+    prop::collection::vec(piece, 1..120).prop_map(|pieces| pieces.concat())
+}
+
+#[tokio::test]
+async fn whatever_a_model_writes_is_taken_as_it_was_rendered() {
+    let stage = Stage::new().await;
+    let mut runner = TestRunner::deterministic();
+    let mut sent = 0;
+    for _ in 0..60 {
+        let whole = markdown().new_tree(&mut runner).unwrap().current();
+        for chunk in satchel_routing::split::split(&whole, &tables::telegram().text) {
+            match stage.send(text(&chunk)).await {
+                Ok(_) => sent += 1,
+                // What is nothing but white space to Telegram is sent by its marks, and may still be nothing.
+                Err(SendError::Refused { reason, .. }) if reason == "message text is empty" => {}
+                other => panic!("{other:?}: {chunk:?}"),
+            }
+        }
+    }
+    assert!(sent > 60, "{sent}");
+    let transcript = stage.telegram.transcript();
+    assert!(transcript.visible(stage.chat).all(|message| message.words.dropped_entities == 0));
 }
 
 #[tokio::test]
@@ -228,7 +298,7 @@ async fn what_is_being_done_is_shown_and_nobody_waits_for_it() {
 #[tokio::test]
 async fn groups_are_streamed_to_more_slowly() {
     use satchel_domain::capabilities::StreamRule;
-    let stage = Stage::with(satchel_fakes::telegram::TelegramRules::default(), tables::telegram()).await;
+    let stage = Stage::with(TelegramRules::default(), tables::telegram()).await;
     let rule = |key: &str| stage.channel.capabilities(&conversation(key)).stream;
     assert_eq!(rule("4711"), StreamRule::Edits { interval_ms: 1_100 });
     assert_eq!(rule("-100123/42"), StreamRule::Edits { interval_ms: 3_200 });

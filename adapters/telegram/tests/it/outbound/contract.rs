@@ -49,6 +49,8 @@ impl ChannelFixture for Stage {
             Trouble::Hang => Fault::Hang { performed: false },
             Trouble::Forbidden => Fault::Forbidden,
         };
+        // A client's first call takes a while; one that is dropped soon should have reached the platform by then.
+        self.channel.probe().await.unwrap();
         self.telegram.script_next("send*", fault);
         true
     }

@@ -91,7 +91,11 @@ async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String
     note(format!("{:?}", channel.edit(&message, &part(text("x"))).await));
     note(format!("{:?}", channel.delete(&conversation("4711"), &message).await));
     let reference = FileReference::new(r#"{"file_id":"F"}"#.to_owned(), Filename::from_untrusted("a"));
-    match channel.fetch(&reference).await {
+    // A server of one's own may take long to answer for a file; here it never does.
+    match tokio::time::timeout(SHORT.answer, channel.fetch(&reference))
+        .await
+        .unwrap_or_else(|_| Err(satchel_ports::FetchError::TryAgain { reason: "not waited for".to_owned() }))
+    {
         Ok(IncomingFile::Bytes { mut content, .. }) => {
             while let Some(piece) = content.next().await {
                 if let Err(error) = piece {
@@ -114,7 +118,7 @@ async fn no_error_log_line_or_debug_holds_a_secret() {
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
     // Nothing listens, the name leads nowhere, and there is no encryption where some is expected.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     for (about, address) in [
         ("a refused connection", format!("http://{NAME}:{PASSWORD}@{closed}")),
         ("a name that leads nowhere", format!("http://{NAME}:{PASSWORD}@nowhere.invalid/path")),

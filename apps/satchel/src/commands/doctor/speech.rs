@@ -62,3 +62,44 @@ async fn listens(speech: &dyn Speech, voice: Vec<u8>) -> Finding {
 fn failed(check: &'static str, error: &SpeechError, section: &str) -> Finding {
     Finding::problem(check, error.to_string(), format!("look at `{section}`; docs/guide/voice.md has examples"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        commands::doctor::Level,
+        config::{Sources, load_text},
+    };
+
+    async fn findings(yaml: &str) -> Vec<Finding> {
+        let directory = tempfile::tempdir().unwrap();
+        let environment = [("PATH".into(), "/usr/bin:/bin".into())];
+        let sources = Sources { file: None, set: &[], environment: &environment, cwd: directory.path() };
+        let loaded = load_text(&directory.path().join("satchel.yaml"), yaml, &sources).unwrap();
+        speech(loaded.config()).await
+    }
+
+    #[tokio::test]
+    async fn what_is_set_up_is_tried_out_and_nothing_else_is_told() {
+        assert_eq!(findings("log: info").await, []);
+
+        let failing = findings("speech: { speak: { command: [sh, -c, 'echo no voice >&2; exit 1'] } }").await;
+        let [Finding { level: Level::Problem, found, advice, .. }] = failing.as_slice() else { panic!("{failing:?}") };
+        assert_eq!(found, "`sh` ended with 1: no voice");
+        assert!(advice.as_ref().is_some_and(|advice| advice.contains("`speech.speak`")));
+
+        let deaf = findings("speech: { transcribe: { command: [cat] } }").await;
+        let [Finding { level: Level::Ok, found, .. }] = deaf.as_slice() else { panic!("{deaf:?}") };
+        assert!(found.contains("was not tried"), "{found}");
+
+        let beep = r#"printf 'RIFF....WAVEfmt \020\0\0\0\001\0\001\0\100\037\0\0\100\037\0\0\001\0\010\0data\0\0\0\0'; head -c 8000 /dev/zero"#;
+        let both = format!(
+            "speech:\n  speak: {{ command: [sh, -c, \"{}\"] }}\n  transcribe: {{ command: [sh, -c, 'echo one two'] }}",
+            beep.replace('\\', "\\\\")
+        );
+        let both = findings(&both).await;
+        assert!(both.iter().all(|finding| finding.level == Level::Ok), "{both:?}");
+        assert!(both[0].found.starts_with("it speaks: 1000 ms of voice after"), "{both:?}");
+        assert_eq!(both[1].found, "it listens: \"One, two, three.\" was understood as \"one two\"");
+    }
+}

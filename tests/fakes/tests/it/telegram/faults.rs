@@ -78,9 +78,12 @@ async fn faults_of_one_kind_of_message_meet_that_kind_only() {
     bot.fake.script("send*", When::Every, Fault::BadItem { index: 1 });
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("it is no album");
     let media = json!([{ "type": "photo", "media": "attach://p" }, { "type": "photo", "media": "attach://p" }]);
-    let album = bot.upload("sendMediaGroup", json!({ "media": media }), vec![("p", "p.png", png(1, 1, 0))]).await;
-    assert!(album.expect_err("an item").contains("failed to send message #2 with the error message"));
+    let album = json!({ "media": media });
+    let send = async || bot.upload("sendMediaGroup", album.clone(), vec![("p", "p.png", png(1, 1, 0))]).await;
+    assert!(send().await.expect_err("an item").contains("failed to send message #2 with the error message"));
     bot.fake.clear_script();
+    bot.fake.script_next("sendMediaGroup", Fault::BadItem { index: 2 });
+    send().await.expect("it has no third item");
 
     bot.fake.script("send*", When::Every, Fault::VoiceForbidden);
     bot.upload("sendAudio", json!({}), vec![("audio", "a.ogg", b"OggS".to_vec())]).await.expect("it is no voice");
@@ -105,11 +108,16 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     assert_eq!(reqwest::get(&url).await.expect("an answer").status(), 500);
     assert_eq!(bot.fake.requests(DOWNLOAD), 3);
 
-    let mut performed = bot.fake.on_nth("send*", 2, Moment::Performed);
+    let says = async { bot.here("sendMessage", json!({ "text": "before" })).await.expect("sent") };
+    let stands = bot.fake.wait_until(|transcript| transcript.texts(bot.chat) == ["before"]);
+    let (_, stands) = tokio::join!(says, stands);
+    stands.expect("it is seen");
+
+    let mut performed = bot.fake.on_nth("send*", 3, Moment::Performed);
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("sent");
     assert!(performed.try_recv().is_err(), "it is the second that counts");
     bot.here("sendChatAction", json!({ "action": "typing" })).await.expect("sent");
-    performed.await.expect("it was performed");
+    tokio::time::timeout(Duration::from_secs(10), performed).await.expect("in time").expect("it was performed");
     bot.fake.refuse_connections(Duration::from_millis(50));
     assert_eq!(seen(&bot, "getMe", json!({})).await, "refused");
 }

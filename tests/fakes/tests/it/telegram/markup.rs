@@ -22,6 +22,9 @@ async fn markup_becomes_entities_in_utf16_units() {
         ("<del>a</del><strike>b</strike>", "ab", json!([entity("strikethrough", 0, 1), entity("strikethrough", 1, 1)])),
         ("<span class=\"tg-spoiler\">a</span>", "a", json!([entity("spoiler", 0, 1)])),
         ("&lt;b&gt; &amp; &quot;&#65;&#x42;&nbsp;", "<b> & \"AB&nbsp;", Value::Null),
+        ("<code>a<b>b</b></code>", "ab", json!([entity("code", 0, 2)])),
+        ("<blockquote>a<blockquote>b</blockquote></blockquote>", "ab", json!([entity("blockquote", 0, 2)])),
+        ("a &lt", "a <", Value::Null),
         ("<pre>a\nb</pre>", "a\nb", json!([entity("pre", 0, 3)])),
         (
             "<pre><code class=\"language-rust\">fn</code></pre>",

@@ -93,6 +93,15 @@ async fn what_a_file_is_decides_how_it_is_shown() {
 }
 
 #[tokio::test]
+async fn names_come_as_they_were_given() {
+    let bot = Bot::start().await;
+    for name in ["Übung 3 – Lösung.pdf", "a \"quoted\" name.txt", "100 %.txt"] {
+        let sent = bot.upload("sendDocument", json!({}), vec![("document", name, b"a".to_vec())]).await.expect("sent");
+        assert_eq!(sent["document"]["file_name"], name);
+    }
+}
+
+#[tokio::test]
 async fn captions_are_counted_after_parsing() {
     let bot = Bot::start().await;
     let file = || vec![("document", "a.txt", b"a".to_vec())];
@@ -182,8 +191,8 @@ async fn albums_have_two_to_ten_items_of_kinds_that_go_together() {
 
 #[tokio::test]
 async fn a_server_of_ones_own_gives_paths_and_takes_more() {
-    let root = std::env::temp_dir().join(format!("satchel-fake-telegram-{}", std::process::id()));
-    let bot = Bot::with(TelegramRules::local(root.clone())).await;
+    let root = tempfile::tempdir().expect("a directory");
+    let bot = Bot::with(TelegramRules::local(root.path().to_owned())).await;
     let file = FakeFile::generated("big.bin", "application/octet-stream", 5, 21 * 1024 * 1024);
     let composed = satchel_fakes::telegram::Composed::file(FileKind::Document, file.clone());
     bot.fake.person_sends(bot.chat, 1001, composed);
@@ -191,8 +200,8 @@ async fn a_server_of_ones_own_gives_paths_and_takes_more() {
     let id = updates[0]["message"]["document"]["file_id"].clone();
     let path = bot.ask("getFile", json!({ "file_id": id })).await["file_path"].clone();
     let path = std::path::PathBuf::from(path.as_str().expect("a path"));
-    assert!(path.starts_with(&root) && path.is_absolute(), "{}", path.display());
+    assert!(path.starts_with(root.path()) && path.is_absolute(), "{}", path.display());
     let bytes = std::fs::read(&path).expect("the file is there");
     assert_eq!(FakeFile::of("a", "b", bytes).sha256(), file.sha256());
-    std::fs::remove_dir_all(&root).expect("it is ours");
+    bot.ask("setWebhook", json!({ "url": "http://127.0.0.1:9/" })).await;
 }

@@ -94,6 +94,7 @@ async fn albums_edits_replies_forwards_and_topics_are_told() {
             { "type": "mention", "offset": 29, "length": 17 },
         ])
     );
+    assert_eq!(in_topic["reply_to_message"]["forum_topic_created"]["name"], "Taxes");
     let answer = json!({ "chat_id": forum, "message_thread_id": topic, "text": "a" });
     assert_eq!(bot.ask("sendMessage", answer).await["is_topic_message"], true);
 }

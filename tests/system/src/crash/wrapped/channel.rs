@@ -71,6 +71,11 @@ impl Inbound for WrappedInbound {
         between!(wrapped, "inbound.accept", wrapped.inner.accept(message))
     }
 
+    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        let wrapped = &self.0;
+        between!(wrapped, "inbound.conversation_moved", wrapped.inner.conversation_moved(from, to))
+    }
+
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         let wrapped = &self.0;
         between!(wrapped, "inbound.keep_unreadable", wrapped.inner.keep_unreadable(update))

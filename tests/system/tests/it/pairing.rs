@@ -1,0 +1,142 @@
+//! Strangers on Telegram, an owner who presses a button, an operator at the command line, and the real binary between.
+
+use std::{fs::File, path::Path, process::Stdio, time::Duration};
+
+use satchel_fakes::telegram::{FakeTelegram, TelegramRules};
+use satchel_system::real_binary::{Household, Ran};
+use tokio::{
+    process::{Child, Command},
+    task::spawn_blocking,
+};
+
+/// The longest that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a stranger writes that is kept nowhere.
+const SECRET: &str = "the words of a stranger";
+
+struct Home {
+    telegram: FakeTelegram,
+    household: Household,
+    _satchel: Child,
+}
+
+impl Home {
+    /// Satchel runs, and Ann owns it.
+    async fn furnish(ann: i64) -> Self {
+        let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+        for (id, name) in [(ann, "Ann"), (42, "Bob"), (43, "Eve")] {
+            telegram.person(id, name);
+            telegram.private_chat(id);
+        }
+        let household = Household::new();
+        let (token, url) = (telegram.token(), telegram.api_url());
+        let settings = format!(
+            "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ann}], groups: ['*'] }}\n\
+             web: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n"
+        );
+        household.file("satchel.yaml", settings);
+        let log = File::create(household.root().join("log")).expect("a log can be written");
+        let mut command: Command = household.satchel(&["run", "--log", "debug"]).into();
+        command.stdout(Stdio::null()).stderr(log).kill_on_drop(true);
+        let satchel = command.spawn().expect("the binary can be started");
+        Self { telegram, household, _satchel: satchel }
+    }
+
+    /// Waits until the bot's `nth` message stands in a chat, and returns its words and its id.
+    async fn reads(&self, chat: i64, nth: usize) -> (String, i64) {
+        let found = async {
+            loop {
+                let transcript = self.telegram.transcript();
+                if let Some(message) = transcript.visible(chat).nth(nth) {
+                    return (message.words.text.clone(), message.id);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let read = tokio::time::timeout(PATIENCE, found).await;
+        read.unwrap_or_else(|_| panic!("no message {nth} in {chat}:\n{}\n{}", self.telegram.transcript(), self.log()))
+    }
+
+    /// Runs a command beside the running `satchel run`, which this process answers meanwhile.
+    async fn runs(&self, arguments: &'static [&'static str], last: String) -> Ran {
+        let mut command = self.household.satchel(arguments);
+        if !last.is_empty() {
+            command.arg(last);
+        }
+        let ended = spawn_blocking(move || satchel_system::real_binary::finish(&mut command));
+        ended.await.expect("a command ends")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.household.root().join("log")).unwrap_or_default()
+    }
+}
+
+fn code_in(text: &str) -> String {
+    let is_code = |word: &&str| word.len() == 9 && word.as_bytes()[4] == b'-';
+    text.split([' ', '*', '.']).find(is_code).unwrap_or_else(|| panic!("no code in {text}")).to_owned()
+}
+
+/// Whether a file beneath the directory holds the text.
+fn is_kept(directory: &Path, text: &str) -> bool {
+    std::fs::read_dir(directory).expect("a directory").any(|entry| {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            return is_kept(&path, text);
+        }
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_are_let_in_by_a_button_or_by_the_operator() {
+    let (ann, bob, eve) = (41, 42, 43);
+    let home = Home::furnish(ann).await;
+    let telegram = &home.telegram;
+
+    // Bob, and Ann's button.
+    telegram.person_says(bob, bob, SECRET);
+    let (told, _) = home.reads(bob, 0).await;
+    assert!(told.starts_with("I don't know you yet. Ask the owner to approve code "), "{told}");
+    let (asked, question) = home.reads(ann, 0).await;
+    assert!(asked.starts_with("Bob") && asked.contains("id 42") && asked.contains(&code_in(&told)), "{asked}");
+    telegram.person_presses(ann, question, "Let in");
+    assert_eq!(home.reads(ann, 1).await.0, "Bob is let in, and is told so.");
+    assert!(home.reads(bob, 1).await.0.starts_with("You are let in; write to me."));
+    telegram.person_presses(ann, question, "Refuse");
+    assert_eq!(home.reads(ann, 2).await.0, "This code was used already: Bob was let in by it.");
+    telegram.person_says(bob, bob, "/files");
+    assert!(home.reads(bob, 2).await.0.starts_with("No files here yet"));
+
+    // Eve, and the operator beside the running process.
+    telegram.person_says(eve, eve, SECRET);
+    let code = code_in(&home.reads(eve, 0).await.0);
+    telegram.person_says(eve, eve, &format!("/pair approve {code}"));
+    telegram.person_says(bob, bob, &format!("/pair approve {code}"));
+    assert_eq!(home.reads(bob, 3).await.0, "Only an owner says who may talk to me.");
+    let listed = home.runs(&["pair", "list"], String::new()).await;
+    assert!(listed.stdout.contains(&code) && listed.stdout.contains("Eve"), "{listed:?}");
+    let approved = home.runs(&["pair", "approve"], code.clone()).await;
+    assert_eq!(approved.stdout, "let in: Eve, id 43, on telegram; they will be told\n", "{approved:?}");
+    assert!(home.reads(eve, 1).await.0.starts_with("You are let in; write to me."));
+    let again = home.runs(&["pair", "approve"], code).await;
+    assert_eq!(again.code(), Some(1), "{again:?}");
+    assert!(again.stderr.contains("used already: Eve was let in by it"), "{again:?}");
+    let revoked = home.runs(&["pair", "revoke", "telegram"], eve.to_string()).await;
+    assert_eq!(revoked.stdout, "revoked: 43 on telegram\n", "{revoked:?}");
+    telegram.person_says(eve, eve, SECRET);
+    assert!(home.reads(eve, 2).await.0.starts_with("I don't know you yet."));
+
+    // Strangers in a group, where Bob is heard.
+    let group = telegram.group("Family", &[ann, bob, eve]);
+    telegram.person_says(group, eve, SECRET);
+    telegram.person_says(group, bob, "/outbox");
+    assert_eq!(home.reads(group, 0).await.0, "Everything has been delivered.");
+
+    assert!(is_kept(&home.household.data(), "No files here yet"), "what is kept is found");
+    assert!(!is_kept(home.household.root(), SECRET), "{}", home.log());
+    let away: Vec<String> = home.log().lines().filter(|line| line.contains("turned away")).map(str::to_owned).collect();
+    assert_eq!(away.len(), 2, "one line for each stranger: {away:?}");
+}
