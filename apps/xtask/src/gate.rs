@@ -37,12 +37,13 @@ pub(crate) fn run() -> Result<()> {
 
 /// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that misses one
 /// says so and counts as not run.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
+    ("pip3", "python3-pip"),
     ("espeak-ng", "espeak-ng"),
     ("ffmpeg", "ffmpeg"),
 ];

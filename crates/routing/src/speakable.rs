@@ -130,10 +130,7 @@ mod tests {
     #[case::code("Run this:\n\n```sh\nrm -rf /tmp/x\n```\n\nThen wait", "Run this:\n(code).\nThen wait.")]
     #[case::only_code("```\nx\n```", "(code).")]
     #[case::links("See [the page](https://a.example/x?y=z) ![a cat](c.png)", "See the page a cat.")]
-    #[case::addresses(
-        "At https://www.example.org/long?x=1, or <http://b.example/>.",
-        "At example.org, or b.example."
-    )]
+    #[case::addresses("At https://www.example.org/long?x=1, or <http://b.example/>.", "At example.org, or b.example.")]
     #[case::table("| a | b |\n|---|---|\n| 1 | 2 |", "a, b.\n1, 2.")]
     #[case::tasks("- [x] done\n- [ ] open", "done.\nopen.")]
     #[case::html("<b>bold</b> words", "bold words.")]

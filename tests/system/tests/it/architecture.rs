@@ -23,9 +23,10 @@ const INWARD: [(&str, &[&str]); 7] = [
 /// What an adapter may know of ours.
 const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
-/// What an adapter's tests may know of ours besides; the web's run over the stores that people have.
-const ADAPTERS_TEST_WITH: [&str; 5] =
-    ["satchel-contracts", "satchel-fakes", "satchel-files", "satchel-ledger", "satchel-local"];
+/// What an adapter's tests may know of ours besides; the web's run over the stores that people have, and Telegram's
+/// render what routing has measured.
+const ADAPTERS_TEST_WITH: [&str; 6] =
+    ["satchel-contracts", "satchel-fakes", "satchel-files", "satchel-ledger", "satchel-local", "satchel-routing"];
 
 /// What is so common that it has no home.
 const FOUNDATIONS: [&str; 16] = [

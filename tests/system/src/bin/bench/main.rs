@@ -16,6 +16,7 @@ mod process;
 mod product;
 mod starts;
 mod table;
+mod telegram;
 mod throughput;
 mod turns;
 
@@ -45,7 +46,7 @@ struct Group {
     measure: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     Group { name: "text turn", measure: turns::measure },
     Group { name: "throughput", measure: throughput::measure },
     Group { name: "plan", measure: plans::measure },
@@ -53,6 +54,7 @@ const GROUPS: [Group; 7] = [
     Group { name: "idle", measure: idle::measure },
     Group { name: "files", measure: files::measure },
     Group { name: "page", measure: page::measure },
+    Group { name: "telegram", measure: telegram::measure },
 ];
 
 fn main() -> Result<()> {

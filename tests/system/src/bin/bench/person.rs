@@ -3,18 +3,19 @@
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{ChildStdout, Command},
+    process::ChildStdout,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use satchel_domain::{ChannelName, ConversationId, capabilities::StreamRule};
-use satchel_fakes::{FakeFile, FakePlatform, Moment, Operation, PlatformRules};
+use satchel_fakes::{FakeFile, FakeMode, FakePlatform, Moment, Operation, PlatformRules};
+use satchel_system::crash::Front;
 
 use crate::{
     Bench,
     process::Running,
-    product::{self, Model, Product},
+    product::{Model, Product},
 };
 
 /// How long a reply may take.
@@ -37,10 +38,15 @@ impl Stage {
         capabilities.stream = StreamRule::Edits { interval_ms: TELEGRAMS_INTERVAL };
         let platform = FakePlatform::start(rules).await.context("no platform could be started")?;
         let channel: ChannelName = conversation(0).channel().clone();
-        let product =
-            Product { data_dir: data_dir.to_owned(), platform: platform.base_url(), channel, capabilities, model };
-        let settings = serde_json::to_string(&product)?;
-        let mut satchel = Running::start(Command::new(&bench.myself).args([product::ROLE, &settings]))?;
+        let product = Product {
+            data_dir: data_dir.to_owned(),
+            platform: platform.base_url(),
+            channel,
+            capabilities,
+            model,
+            front: Front::Imitated(FakeMode::TelegramLike),
+        };
+        let mut satchel = product.start(bench)?;
         let answers = BufReader::new(satchel.child().stdout.take().context("standard output is a pipe")?);
         Ok(Self { platform, satchel, answers })
     }

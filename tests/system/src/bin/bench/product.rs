@@ -3,25 +3,36 @@
 use std::{
     io::BufRead,
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
 use satchel::build::{Behaviour, Ports, build};
 use satchel_domain::{ChannelCapabilities, ChannelName};
-use satchel_fakes::{FakeChannel, FakeMode, Timeouts};
+use satchel_fakes::{FakeChannel, Timeouts};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::Script};
 use satchel_ports::{Channel, LanguageModel};
+use satchel_system::crash::{
+    Front,
+    front::{Open, Waits},
+};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, process::Running};
 
 /// The first argument of a process that plays this.
 pub(crate) const ROLE: &str = "as-product";
 
 /// The room of a workspace; no measurement needs as much.
 const QUOTA: u64 = 4 << 30;
+
+/// As patient as the product.
+const WAITS: Waits = Waits { connect: Duration::from_secs(10), answer: Duration::from_secs(30) };
 
 /// What such a process is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +42,15 @@ pub(crate) struct Product {
     pub(crate) channel: ChannelName,
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) model: Model,
+    /// Through which adapter the platform is reached.
+    pub(crate) front: Front,
+}
+
+impl Product {
+    /// Starts the process.
+    pub(crate) fn start(&self, bench: &Bench) -> Result<Running> {
+        Running::start(Command::new(&bench.myself).args([ROLE, &serde_json::to_string(self)?]))
+    }
 }
 
 /// Who answers.
@@ -53,15 +73,19 @@ async fn work(product: Product) -> Result<()> {
         Model::Scripted(script) => Arc::new(ScriptedModel::new(script)),
     };
     let blobs = Arc::new(opened.blobs.clone());
-    let mode = FakeMode::TelegramLike;
-    let channel =
-        FakeChannel::new(product.channel, product.platform, mode, product.capabilities, blobs, Timeouts::default());
-    let channel = Arc::new(channel.keeping_connections());
-    let satchel = build(opened.ports(model, Arc::clone(&channel) as _), Behaviour::default());
+    let Product { platform, channel, capabilities, .. } = product;
+    let front = match product.front {
+        Front::Imitated(mode) => {
+            let channel = FakeChannel::new(channel, platform, mode, capabilities, blobs, Timeouts::default());
+            Open::Imitated(Arc::new(channel.keeping_connections()))
+        }
+        Front::Telegram => Open::front(product.front, channel, &platform, capabilities, blobs, WAITS)?,
+    };
+    let satchel = build(opened.ports(model, front.channel()), Behaviour::default());
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
     let stopped = stop.clone();
-    let listening = tokio::spawn(async move { channel.listen(satchel.inbound, stopped).await });
+    let listening = tokio::spawn(async move { front.listen(satchel.inbound, stopped).await });
     let ledger = opened.ledger;
     tokio::task::spawn_blocking(move || {
         let asked = std::io::stdin().lock().lines().map_while(Result::ok);
@@ -70,7 +94,7 @@ async fn work(product: Product) -> Result<()> {
     .await?;
     stop.cancel();
     lanes.await?;
-    Ok(listening.await?)
+    listening.await?
 }
 
 /// The stores of a data directory.

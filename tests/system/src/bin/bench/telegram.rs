@@ -1,0 +1,195 @@
+//! The same turns and files through Telegram's own adapter, against a strict Bot API server in this process.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use satchel_domain::{ChannelCapabilities, ChannelName};
+use satchel_fakes::{
+    FakeFile, Moment,
+    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
+};
+use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
+use satchel_routing::tables;
+use satchel_system::crash::Front;
+
+use crate::{
+    Bench,
+    figures::{mib, ms, number, percentile, rate},
+    limits,
+    process::Running,
+    product::{Model, Product},
+    table::Row,
+};
+
+/// Turns whose time is taken, and those before them that are not counted.
+const TURNS: usize = 300;
+const WARM: usize = 20;
+
+/// After a reply, until its last part is settled and nothing is under way.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// Conversations at once, what the model thinks in each, and how long they go on.
+const CHATS: usize = 50;
+const THOUGHT: Duration = Duration::from_millis(100);
+const ROUNDS: usize = 60;
+
+/// Files at once, just below what Telegram's servers give out.
+const TEN: usize = 10;
+const EACH: u64 = 20_000_000;
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows = bench.runtime.block_on(turns(bench))?;
+    rows.push(bench.runtime.block_on(throughput(bench))?);
+    rows.extend(bench.runtime.block_on(files(bench))?);
+    Ok(rows)
+}
+
+/// People who each have a chat with the bot.
+struct Stage {
+    telegram: FakeTelegram,
+    people: Vec<i64>,
+    satchel: Running,
+}
+
+impl Stage {
+    async fn open(bench: &Bench, data_dir: &Path, people: usize, model: Model) -> Result<Self> {
+        let telegram = FakeTelegram::start(TelegramRules::default()).await.context("no server could be started")?;
+        let ids = (1..).take(people).map(|id| telegram.person(id, "Somebody"));
+        let people = ids
+            .inspect(|id| {
+                telegram.private_chat(*id);
+            })
+            .collect();
+        let product = Product {
+            data_dir: data_dir.to_owned(),
+            platform: telegram.api_url(),
+            channel: ChannelName::new("telegram")?,
+            capabilities: ChannelCapabilities { pace: None, ..tables::telegram() },
+            model,
+            front: Front::Telegram,
+        };
+        Ok(Self { people, satchel: product.start(bench)?, telegram })
+    }
+
+    fn asks(&self, person: i64) {
+        self.telegram.person_says(person, person, "again");
+    }
+
+    /// Says something and waits for so many calls of a method, all of them since the start counted.
+    async fn says(&self, person: i64, composed: impl Into<Composed>, method: &str, nth: u64) -> Result<Duration> {
+        let replied = self.telegram.on_nth(method, nth, Moment::Performed);
+        let said = Instant::now();
+        self.telegram.person_sends(person, person, composed);
+        match tokio::time::timeout(PATIENCE, replied).await {
+            Ok(Ok(())) => Ok(said.elapsed()),
+            _ => bail!("no reply came; the chats show\n{}", self.telegram.transcript()),
+        }
+    }
+}
+
+fn answering(pieces: Vec<Piece>) -> Model {
+    let answer = ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
+    Model::Scripted(Script { pick: Pick::ByProgress, answers: vec![answer] })
+}
+
+async fn turns(bench: &Bench) -> Result<Vec<Row>> {
+    let directory = bench.directory()?;
+    let mut appends = limits::appends(directory.path(), 200)?;
+    let stage = Stage::open(bench, directory.path(), 1, answering(vec![Piece::Text("A short reply.".into())])).await?;
+    let (mut times, mut cpu) = (Vec::new(), Duration::ZERO);
+    for turn in 0..WARM + TURNS {
+        if turn == WARM {
+            cpu = stage.satchel.cpu()?;
+            times.clear();
+        }
+        times.push(stage.says(1, "one part", "sendMessage", turn as u64 + 1).await?);
+        tokio::time::sleep(QUIET).await;
+    }
+    let cpu = (stage.satchel.cpu()? - cpu) / u32::try_from(TURNS)?;
+    appends.extend(limits::appends(directory.path(), 200)?);
+    stage.satchel.end()?;
+    let append = |percent| ms(percentile(&appends, percent));
+    let overhead = |percent: usize, name: &str, slack: f64| {
+        Row::new(format!("telegram: overhead of a text turn {name}"), ms(percentile(&times, percent)), "ms")
+            .limit(append(percent))
+            .at_most(3.0 * append(percent) + slack)
+    };
+    Ok(vec![
+        overhead(50, "p50", 2.0).note("bar: 3 F + 2 ms"),
+        overhead(99, "p99", 10.0).note("bar: 3 F + 10 ms"),
+        Row::new("telegram: processor of a text turn", ms(cpu), "ms").at_most(2.0),
+    ])
+}
+
+/// Each person says the next thing as soon as they are answered.
+async fn throughput(bench: &Bench) -> Result<Row> {
+    let directory = bench.directory()?;
+    let thought = Piece::WaitMs(u64::try_from(THOUGHT.as_millis())?);
+    let model = answering(vec![thought, Piece::Text("A short reply.".into())]);
+    let stage = Stage::open(bench, directory.path(), CHATS, model).await?;
+    stage.says(stage.people[0], "warm up", "sendMessage", 1).await?;
+    let begun = Instant::now();
+    let mut answered = HashMap::new();
+    let mut turns = 0;
+    stage.people.iter().for_each(|person| stage.asks(*person));
+    while turns < CHATS * ROUNDS {
+        ensure!(begun.elapsed() < PATIENCE, "only {turns} turns are answered");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for (person, chat) in stage.telegram.pace().chats {
+            let known = answered.entry(person).or_insert(u64::from(person == stage.people[0]));
+            if chat.accepted > *known {
+                *known = chat.accepted;
+                turns += 1;
+                stage.asks(person);
+            }
+        }
+    }
+    let took = begun.elapsed();
+    stage.satchel.end()?;
+    let ideal = number(CHATS as u64) / THOUGHT.as_secs_f64();
+    let turns = number(turns as u64) / took.as_secs_f64();
+    Ok(Row::new("telegram: 50 conversations, model 100 ms", turns, "/s").limit(ideal).ratio_at_least(0.9))
+}
+
+/// Ten files of 20 MB, each in a chat of its own, saved and sent back.
+async fn files(bench: &Bench) -> Result<[Row; 2]> {
+    let directory = bench.directory()?;
+    let file = |seed| FakeFile::generated(format!("{seed}.bin"), "application/octet-stream", seed, EACH);
+    let files: Vec<FakeFile> = (0..TEN as u64).map(file).collect();
+    let stage = Stage::open(bench, directory.path(), TEN, Model::Offline).await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let idle = stage.satchel.peak()?;
+    // Whoever sends a file has it; its digest, which the server takes now, is not Satchel's time.
+    let sent: Vec<_> =
+        (1..=TEN as u64).map(|nth| stage.telegram.on_nth("sendDocument", nth, Moment::Performed)).collect();
+    let mut said = Instant::now();
+    for (number, (person, file)) in stage.people.iter().zip(&files).enumerate() {
+        let composed =
+            Composed::file(FileKind::Document, file.clone()).caption("save this as kept.bin and send it back");
+        stage.telegram.person_sends(*person, *person, composed);
+        if number == 0 {
+            said = Instant::now();
+        }
+    }
+    for sent in sent {
+        tokio::time::timeout(PATIENCE, sent).await.context("a file did not come back")??;
+    }
+    let (took, extra) = (said.elapsed(), stage.satchel.peak()?.saturating_sub(idle));
+    let transcript = stage.telegram.transcript();
+    for (person, file) in stage.people.iter().zip(&files) {
+        let came = transcript.files(*person);
+        ensure!(came.len() == 1 && came[0].sha256 == file.sha256(), "a file is not what was sent:\n{transcript}");
+    }
+    stage.satchel.end()?;
+    Ok([
+        Row::new("telegram: ten of 20 MB in and out, extra memory", mib(extra), "MiB").at_most(64.0).note("all intact"),
+        Row::new("telegram: ten of 20 MB in and out", rate(EACH * TEN as u64, took), "MB/s"),
+    ])
+}
