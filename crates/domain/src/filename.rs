@@ -19,7 +19,7 @@ impl Filename {
     pub fn from_untrusted(given: &str) -> Self {
         let last = given.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
         let shown: String = last.chars().filter(|c| !is_hidden(*c)).map(|c| if c == ':' { '_' } else { c }).collect();
-        let name = shown.trim().trim_end_matches(['.', ' ']);
+        let name = shown.trim_start().trim_end_matches(ends_no_name);
         if name.is_empty() || name.chars().all(|c| c == '.') {
             return Self("file".to_owned());
         }
@@ -84,7 +84,12 @@ fn cut(name: &str) -> String {
     let (stem, extension) = split_extension(name);
     let suffix = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
     let stem = &stem[..stem.floor_char_boundary(LONGEST - suffix.len())];
-    format!("{}{suffix}", stem.trim_end())
+    format!("{}{suffix}", stem.trim_end_matches(ends_no_name))
+}
+
+/// Whether a character must not be the last: some systems drop it, and the name would be another one.
+fn ends_no_name(c: char) -> bool {
+    c == '.' || c.is_whitespace()
 }
 
 #[cfg(test)]
@@ -106,6 +111,7 @@ mod tests {
             (" . ", "file"),
             ("dir/", "dir"),
             (".bashrc", ".bashrc"),
+            ("a.\u{2003}.", "a"),
         ] {
             assert_eq!(Filename::from_untrusted(given).as_str(), name, "{given:?}");
         }

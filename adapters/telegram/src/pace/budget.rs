@@ -42,19 +42,18 @@ impl Budget {
         Self { bucket: None, window: None, closed_until: None }
     }
 
-    /// What all chats have together.
+    /// What all chats have together. Most of it is spread over the second: what leaves all at once arrives late, and
+    /// then together with what leaves next.
     pub(super) fn of_everyone(pace: &Pace) -> Self {
         let window = pace.per_second.map(|most| Window::new(Duration::from_secs(1), most));
-        Self { window, ..Self::unlimited() }
+        let bucket = pace.per_second.filter(|rate| *rate > 0).map(|rate| Bucket::new(rate, rate / 10));
+        Self { bucket, window, ..Self::unlimited() }
     }
 
     /// What one chat has.
     pub(super) fn of_chat(pace: &Pace, is_group: bool) -> Self {
-        let bucket = pace.per_conversation_second.filter(|rate| *rate > 0).map(|rate| Bucket {
-            interval: slower(Duration::from_secs(1) / rate),
-            burst: pace.burst.max(1),
-            full_at: None,
-        });
+        let rate = pace.per_conversation_second.filter(|rate| *rate > 0);
+        let bucket = rate.map(|rate| Bucket::new(rate, pace.burst));
         let minute = pace.per_group_minute.filter(|_| is_group);
         let window = minute.map(|most| Window::new(Duration::from_secs(60), most));
         Self { bucket, window, ..Self::unlimited() }
@@ -117,6 +116,12 @@ impl Budget {
             Some(window.sent[in_the_way] + window.length)
         });
         [bucket, window, self.closed_until].into_iter().flatten().fold(now, Instant::max)
+    }
+}
+
+impl Bucket {
+    fn new(rate: u32, burst: u32) -> Self {
+        Self { interval: slower(Duration::from_secs(1) / rate), burst: burst.max(1), full_at: None }
     }
 }
 

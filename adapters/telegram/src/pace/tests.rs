@@ -32,7 +32,7 @@ async fn one_chats_wait_is_not_anothers() {
     take(&pacer, chat(1), 3).await;
     let start = Instant::now();
     take(&pacer, chat(2), 3).await;
-    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(start.elapsed() < Duration::from_millis(200), "only what all chats share is waited for");
     take(&pacer, chat(1), 1).await;
     assert!(start.elapsed() >= Duration::from_secs(1));
 }

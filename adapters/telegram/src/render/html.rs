@@ -68,6 +68,11 @@ impl Html {
         }
     }
 
+    /// Whether a span is open.
+    pub(super) fn is_in_span(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Writes characters into the open spans.
     pub(super) fn words(&mut self, words: &str) {
         if words.is_empty() {

@@ -33,6 +33,8 @@ pub(super) fn render(text: &str) -> Html {
             Mark::Open(span) => html.open(span),
             Mark::Close => html.close(),
             Mark::Nothing => {}
+            // In another span it would cut that in two, and there may be no room for one span more.
+            Mark::Code(code) if html.is_in_span() => html.words(&text[code]),
             Mark::Code(code) => html.code(&text[code]),
             Mark::CodeBlock(lines) => {
                 let code: String = lines.into_iter().map(|line| &text[line]).collect();

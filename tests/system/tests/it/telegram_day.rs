@@ -117,6 +117,8 @@ async fn a_day_on_telegram_reads_well_and_loses_nothing() {
     for file in [&report, &song] {
         assert!(seen.files_named(&file.filename).iter().all(|found| found.sha256 == file.sha256()));
     }
+    assert_eq!(home.holders_of_the_token(), [""; 0], "the token went further than to Telegram");
+    assert!(home.log().contains("TRACE"), "the log that was searched is at its most talkative");
     assert_eq!(home.telegram.pace().refused, 0, "nothing was sent too fast");
     insta::assert_snapshot!(home.day());
 }

@@ -101,9 +101,14 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
+    /// Asks it to end and doesn't wait.
+    pub(crate) fn tell_to_stop(&self) {
+        self.stop.cancel();
+    }
+
     /// Ends it as an operator does; it must not take long.
     pub(crate) async fn stop(self) -> Result<(), TelegramError> {
-        self.stop.cancel();
+        self.tell_to_stop();
         self.ended().await
     }
 

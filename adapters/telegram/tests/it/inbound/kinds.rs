@@ -166,11 +166,12 @@ async fn a_pressed_button_stops_spinning_once_it_is_stored() {
     let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
     let asked = asked["result"]["message_id"].as_i64().unwrap();
     let query = bench.fake.person_presses(ANN, asked, "Allow");
-    let taker = Taker::shut();
+    let taker = Taker::new();
+    taker.refuse("telegram:42");
     let listening = bench.listen(&taker);
-    taker.tried(1).await;
+    taker.tried(3).await;
     assert_eq!(bench.fake.requests("answerCallbackQuery"), 0, "it goes on spinning until the press is stored");
-    taker.open();
+    taker.refuse_nothing();
     let answered = || bench.fake.transcript().chats[&ANN].presses.iter().all(|press| press.answer.is_some());
     until("it stops spinning", answered).await;
     bench.all_confirmed().await;

@@ -80,16 +80,17 @@ async fn telegram_calls_again_until_it_is_stored() {
 
 #[tokio::test]
 async fn it_is_not_answered_before_it_is_stored() {
-    let (bench, _) = bench().await;
+    let (bench, at) = bench().await;
     let taker = Taker::shut();
     let listening = listening(&bench, &taker).await;
     bench.fake.person_says(ANN, ANN, "hello");
     taker.tried(1).await;
     assert_eq!(bench.fake.unconfirmed_updates(), 1);
     // What is being stored is let finish, and its call is answered.
-    let stopping = tokio::spawn(listening.stop());
+    listening.tell_to_stop();
+    until("nobody is let in any more", || std::net::TcpStream::connect(at).is_err()).await;
     taker.open();
-    stopping.await.unwrap().unwrap();
+    listening.stop().await.unwrap();
     bench.all_confirmed().await;
     assert_eq!(taker.texts(), ["hello"]);
 }

@@ -105,7 +105,7 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
             "problem",
             &["away from a server's", "timedatectl"],
         ),
-        ("not built", &["telegram.token=1:x"], "configuration", "problem", &["telegram.token", "not built yet"]),
+        ("not built", &["bus.url=nats://h"], "configuration", "problem", &["bus.url", "not built yet"]),
         ("no place", &["storage.data_dir=/dev/null/satchel"], "disk", "problem", &["can't be"]),
         (
             "open, short token",

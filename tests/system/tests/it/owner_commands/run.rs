@@ -106,7 +106,7 @@ fn it_says_why_it_can_not_start() {
             2,
             &["models.main.api_key", "ANTHROPIC_API_KEY"],
         ),
-        ("a platform that isn't built", &["telegram.token=1:x"], 2, &["telegram.token", "not built yet"]),
+        ("a platform that isn't built", &["discord.token=x"], 2, &["discord.token", "not built yet"]),
     ];
     for (case, settings, code, told) in cases {
         let household = Household::new();

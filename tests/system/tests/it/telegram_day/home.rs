@@ -111,7 +111,7 @@ impl Home {
     }
 
     pub(super) async fn start(&mut self) {
-        let mut command: Command = self.household.satchel(&["run"]).into();
+        let mut command: Command = self.household.satchel(&["run", "--log", "trace"]).into();
         let log = File::options().create(true).append(true).open(self.household.root().join("log"));
         let log = log.expect("a log can be written");
         command.stdout(Stdio::null()).stderr(log).kill_on_drop(true);
@@ -199,7 +199,29 @@ impl Home {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    fn log(&self) -> String {
+    /// Everything that holds the bot's token besides the configuration: files of the household, the log among them, and
+    /// what the model was asked. Only the token's secret half is looked for, however it is written down.
+    pub(super) fn holders_of_the_token(&self) -> Vec<String> {
+        let secret = self.telegram.token().split_once(':').expect("an id and a secret").1;
+        let has_it = |bytes: &[u8]| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        let mut holders = Vec::new();
+        let mut directories = vec![self.household.root().to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+                if entry.is_dir() {
+                    directories.push(entry);
+                } else if !entry.ends_with("satchel.yaml") && has_it(&fs::read(&entry).expect("a file")) {
+                    holders.push(entry.display().to_string());
+                }
+            }
+        }
+        if self.model.asked().iter().any(|asked| has_it(format!("{asked:?}").as_bytes())) {
+            holders.push("what the model was asked".to_owned());
+        }
+        holders
+    }
+
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(self.household.root().join("log")).unwrap_or_default()
     }
 }
