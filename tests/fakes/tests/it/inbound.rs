@@ -37,11 +37,11 @@ impl Inbound for Taker {
     }
 
     async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
-        panic!("nothing moves on this platform: {from} to {to}");
+        unreachable!("nothing moves on this platform: {from} to {to}");
     }
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
-        panic!("the channel reads everything that the platform offers: {update:?}");
+        unreachable!("the channel reads everything that the platform offers: {update:?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Strangers on Telegram, an owner who presses a button, an operator at the command line, and the real binary between.
 
+#![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
+
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
 use satchel_fakes::telegram::{FakeTelegram, TelegramRules};
