@@ -23,9 +23,20 @@ pub enum Origin {
     Fresh,
     /// It may have run already, unless it had to wait for a person's word.
     Resumed {
-        /// What the person had said, as far as it is known.
-        decided: Option<bool>,
+        /// What is known of the person's word that it waited for; `None` where it waited for none.
+        word: Option<Word>,
     },
+}
+
+/// A person's word about a call, as the journal has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// The call had not begun.
+    Awaited,
+    /// The call may have begun.
+    Allowed,
+    /// The call never begins.
+    Refused,
 }
 
 /// What the calls of a turn have in common.
@@ -57,10 +68,13 @@ pub async fn run_calls(
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
     let started = |call: ToolCall| {
-        let origin = match (origin, rounds.decided.get(&call.id.ordinal)) {
-            (Origin::Fresh, _) => Origin::Fresh,
-            (Origin::Resumed { .. }, decided) => Origin::Resumed { decided: decided.copied() },
+        let ordinal = call.id.ordinal;
+        let word = match rounds.decided.get(&ordinal) {
+            Some(true) => Some(Word::Allowed),
+            Some(false) => Some(Word::Refused),
+            None => rounds.asks.contains(&ordinal).then_some(Word::Awaited),
         };
+        let origin = if origin == Origin::Fresh { origin } else { Origin::Resumed { word } };
         run_and_record(services, lane, scope, call, origin)
     };
     let mut running: FuturesUnordered<_> = calls.into_iter().map(started).collect();
@@ -126,7 +140,7 @@ async fn outcome_of(
     if !matches!(call.arguments, Value::Object(_)) {
         return Ok(ToolOutcome::of_failure(format!("the arguments of `{}` must be a JSON object", spec.name)));
     }
-    match first(spec.tier, services.settings.confirm.contains(&spec.tier), origin) {
+    match first(spec.tier, asks(services, spec), origin) {
         First::Run => {}
         First::Ask => match confirm(services, lane, &scope.words, &scope.asker, call, spec).await? {
             Verdict::Allowed => {}
@@ -144,6 +158,11 @@ async fn outcome_of(
     Ok(performed(services, lane, scope, call, spec, tool.as_ref()).await)
 }
 
+/// Whether a call of this tool needs a person's word.
+pub(crate) fn asks(services: &Services, spec: &ToolSpec) -> bool {
+    services.settings.confirm.contains(&spec.tier)
+}
+
 /// What comes first for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
@@ -158,8 +177,10 @@ enum First {
 
 fn first(tier: SafetyTier, asks: bool, origin: Origin) -> First {
     match origin {
-        Origin::Resumed { decided: Some(false) } => First::Refuse,
-        Origin::Fresh | Origin::Resumed { decided: None } if asks => First::Ask,
+        Origin::Fresh if asks => First::Ask,
+        Origin::Resumed { word: Some(Word::Awaited) } => First::Ask,
+        Origin::Resumed { word: Some(Word::Refused) } => First::Refuse,
+        // One that began without a word is not repeated either, whatever the settings ask for now.
         Origin::Resumed { .. } if tier != SafetyTier::ReadOnly => First::Doubt,
         Origin::Fresh | Origin::Resumed { .. } => First::Run,
     }

@@ -1,17 +1,21 @@
 //! Asks a person before a tool runs: the question with its buttons, the wait for the word, and the record of it.
 //!
-//! A question is no part of a reply: losing or repeating it costs a look and nothing else, so it goes to the channel
-//! straight away. What matters is journalled: a word that was given survives a crash, and without one nothing runs. The
+//! A question is no part of a reply: repeating it costs a look and nothing else, so it goes to the channel straight away,
+//! and again until the channel takes it. What matters is journalled: a word that was given survives a crash, and without one nothing runs. The
 //! code in the buttons is made of the call itself, so that a button of the same call still works after a restart and
 //! never allows any other.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use satchel_domain::{
-    Button, ConversationId, InboxId, MessageRef, PartContent, PartId, Sender, ToolCall, filename::is_hidden,
+    Button, ConversationId, InboxId, MessageRef, PartContent, PartId, Sender, ToolCall, delivery::SendError,
+    filename::is_hidden,
 };
 use satchel_ports::{
     Event, LedgerError, PartToSend, ToolSpec,
@@ -20,18 +24,31 @@ use satchel_ports::{
 use satchel_routing::insist::insist;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, timeout},
+};
 
 use crate::{Lane, Services, run::publish};
 
 /// The letters of a code: none that looks like another.
 const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
-/// How much of a call's arguments the question shows, in characters.
-const SHOWN: usize = 800;
+/// How much of the arguments the question shows, in characters, each argument having its share.
+const SHOWN: usize = 2_000;
 
-/// How long the question may take to be sent or changed.
+/// The least that is shown of an argument, and the most arguments that can be shown so.
+const LEAST: usize = 40;
+const MOST_ARGUMENTS: usize = SHOWN / LEAST;
+
+/// How many questions of a turn stand at once.
+const AT_ONCE: usize = 3;
+
+/// How long one attempt to put or to change a question may take.
 const SENDING: Duration = Duration::from_secs(20);
+
+/// The least wait before a question that was not put is put again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What people have said about the calls of a turn.
 #[derive(Debug, Clone)]
@@ -39,13 +56,24 @@ pub struct Words {
     heard: watch::Receiver<Vec<Decision>>,
     /// The messages that were taken as an answer; the turn consumes them.
     taken: Arc<Mutex<Vec<InboxId>>>,
+    places: Arc<Semaphore>,
+    /// How many questions stand.
+    asked: watch::Sender<usize>,
+    /// Set when a question ran out: whoever didn't answer one isn't asked the rest.
+    nobody_is_there: Arc<AtomicBool>,
 }
 
 impl Words {
     /// Takes words as whoever reads the messages behind the turn hears them.
     #[must_use]
     pub fn new(heard: watch::Receiver<Vec<Decision>>) -> Self {
-        Self { heard, taken: Arc::default() }
+        Self {
+            heard,
+            taken: Arc::default(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            asked: watch::Sender::default(),
+            nobody_is_there: Arc::default(),
+        }
     }
 
     /// The messages that were taken as an answer.
@@ -54,8 +82,29 @@ impl Words {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Waits until no question stands.
+    pub async fn nobody_is_asked(&self) {
+        let mut asked = self.asked.subscribe();
+        // The sender is ours, so that waiting can't fail.
+        let _none = asked.wait_for(|asked| *asked == 0).await;
+    }
+
     fn take(&self, message: InboxId) {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+
+    fn stands(&self) -> Standing<'_> {
+        self.asked.send_modify(|asked| *asked += 1);
+        Standing(&self.asked)
+    }
+}
+
+/// A question that stands, for as long as this does.
+struct Standing<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|asked| *asked -= 1);
     }
 }
 
@@ -81,13 +130,39 @@ pub async fn confirm(
     spec: &ToolSpec,
 ) -> Result<Verdict, LedgerError> {
     let code = code(call);
-    let question = Question { services, lane, call, title: format!("`{}`", spec.name) };
     let patience = services.settings.confirm_time;
-    let asked = question.ask(&code, patience).await;
-    let conversation = &lane.lease.conversation;
-    let waited = timeout(patience, word(services, conversation, words, asker, &code)).await;
-    let Ok(decision) = waited else {
-        question.close(asked, "Nobody answered, so I left it", false).await;
+    let Some((text, buttons)) = wording(&spec.name, call, &code, patience) else {
+        let words = format!("a person can't be shown more than {MOST_ARGUMENTS} arguments, so the call was not made");
+        return Ok(Verdict::Refused(words));
+    };
+    let question = Question { services, lane, call, title: format!("`{}`", spec.name) };
+    // Whoever waits for a place has waited long enough when another question ran out.
+    let _place = words.places.acquire().await.expect("the places are never closed");
+    if words.nobody_is_there.load(Ordering::Relaxed) {
+        return Ok(Verdict::Refused("nobody answers, so this call was not made".to_owned()));
+    }
+    let _stands = words.stands();
+    question.tell(&text, &buttons).await;
+    let heard = word(services, &lane.lease.conversation, words, asker, &code);
+    tokio::pin!(heard);
+    let mut shown = None;
+    let decision = tokio::select! {
+        biased;
+        decision = &mut heard => Some(decision),
+        put = question.put(text, buttons, patience) => match put {
+            Ok(put) => {
+                shown = put;
+                timeout(patience, heard).await.ok()
+            }
+            Err(reason) => {
+                question.is_over(shown, "I could not ask", false).await;
+                return Ok(Verdict::Refused(format!("a person could not be asked ({reason}), so the call was not made")));
+            }
+        },
+    };
+    let Some(decision) = decision else {
+        words.nobody_is_there.store(true, Ordering::Relaxed);
+        question.is_over(shown, "Nobody answered, so I left it", false).await;
         let minutes = patience.as_secs().div_ceil(60);
         return Ok(Verdict::Refused(format!("nobody allowed this call within {minutes} min, so it was not made")));
     };
@@ -102,7 +177,7 @@ pub async fn confirm(
             Verdict::Refused("the person refused this call; don't ask for it again unless they want it".to_owned()),
         ),
     };
-    question.close(asked, &told, decision.allow).await;
+    question.is_over(shown, &told, decision.allow).await;
     Ok(verdict)
 }
 
@@ -139,16 +214,25 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Puts the question. That it could not be put is told by the time-out, since a later one may have arrived.
-    async fn ask(&self, code: &str, patience: Duration) -> Option<(PartToSend, MessageRef)> {
-        let (text, buttons) = wording(&self.title, self.call, code, patience);
+    /// Tells the bus, by which the page shows it.
+    async fn tell(&self, text: &str, buttons: &[Button]) {
         let asked = Event::ToolQuestion {
             conversation: self.lane.lease.conversation.clone(),
             call: self.call.id,
-            text: text.clone(),
-            buttons: buttons.clone(),
+            text: text.to_owned(),
+            buttons: buttons.to_owned(),
         };
         publish(self.services, asked).await;
+    }
+
+    /// Puts the question, again and again while the platform doesn't take it. `None` is that it may stand there, but
+    /// nobody knows as what.
+    async fn put(
+        &self,
+        text: String,
+        buttons: Vec<Button>,
+        patience: Duration,
+    ) -> Result<Option<(PartToSend, MessageRef)>, String> {
         let part = PartToSend {
             part: PartId(self.services.ledger.new_id()),
             turn: self.call.id.turn,
@@ -156,63 +240,89 @@ impl Question<'_> {
             content: PartContent::Question { text, buttons },
             reply_to: None,
         };
-        match timeout(SENDING, self.lane.channel.send(&part)).await {
-            Ok(Ok(messages)) => messages.into_iter().next().map(|message| (part, message)),
-            Ok(Err(error)) => {
-                tracing::warn!(call.id = %self.call.id, error = %error, "the question about a call was not sent");
-                None
-            }
-            Err(_) => {
-                tracing::warn!(call.id = %self.call.id, "the question about a call took too long to be sent");
-                None
-            }
+        let given_up = Instant::now() + patience;
+        loop {
+            let wait = match timeout(SENDING, self.lane.channel.send(&part)).await {
+                Ok(Ok(messages)) => return Ok(messages.into_iter().next().map(|message| (part, message))),
+                Ok(Err(SendError::InDoubt { .. })) | Err(_) => return Ok(None),
+                Ok(Err(SendError::NotSent { retry_after_ms, reason })) if Instant::now() < given_up => {
+                    tracing::debug!(call.id = %self.call.id, reason, "a question was not put and is put again");
+                    Duration::from_millis(retry_after_ms.unwrap_or(0)).max(AGAIN)
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(call.id = %self.call.id, error = %error, "a question about a call can't be put");
+                    return Err(error.to_string());
+                }
+            };
+            tokio::time::sleep_until(given_up.min(Instant::now() + wait)).await;
         }
     }
 
-    /// Lets the question say how it ended, without its buttons. A question that keeps them answers no press any more.
-    async fn close(&self, asked: Option<(PartToSend, MessageRef)>, words: &str, allowed: bool) {
-        let closed = Event::ToolDecided {
+    /// Lets the question say how it ended, without its buttons; not waited for, since the call is what people wait for.
+    /// A question that keeps its buttons answers no press any more.
+    async fn is_over(&self, shown: Option<(PartToSend, MessageRef)>, words: &str, allowed: bool) {
+        let decided = Event::ToolDecided {
             conversation: self.lane.lease.conversation.clone(),
             call: self.call.id,
             allowed,
             words: words.to_owned(),
         };
-        publish(self.services, closed).await;
-        let Some((part, message)) = asked else { return };
+        publish(self.services, decided).await;
+        let Some((part, message)) = shown else { return };
         let part = PartToSend { content: PartContent::of_text(format!("{words}: {}", self.title)), ..part };
-        match timeout(SENDING, self.lane.channel.edit(&message, &part)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::debug!(call.id = %self.call.id, error = %error, "a question was not closed"),
-            Err(_) => tracing::debug!(call.id = %self.call.id, "a question took too long to be closed"),
-        }
+        let channel = Arc::clone(&self.lane.channel);
+        tokio::spawn(async move {
+            match timeout(SENDING, channel.edit(&message, &part)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!(turn.id = %part.turn, error = %error, "a question keeps its buttons"),
+                Err(_) => tracing::debug!(turn.id = %part.turn, "a question keeps its buttons: the edit took too long"),
+            }
+        });
     }
 }
 
-/// The question in Markdown and its buttons.
-fn wording(title: &str, call: &ToolCall, code: &str, patience: Duration) -> (String, Vec<Button>) {
-    let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
-    // A fence in the arguments must not end the block that shows them.
-    let arguments = beginning(&arguments, SHOWN).replace("```", "'''");
+/// The question in Markdown and its buttons; `None` where there are more arguments than a person can be shown.
+fn wording(tool: &str, call: &ToolCall, code: &str, patience: Duration) -> Option<(String, Vec<Button>)> {
+    let arguments = shown(&call.arguments)?;
     let minutes = patience.as_secs().div_ceil(60);
     let text = format!(
-        "May I use {title}?\n\n```json\n{arguments}\n```\n\nPress a button, or write `/allow {code}` or \
+        "May I use `{tool}`?\n\n```\n{arguments}\n```\n\nPress a button, or write `/allow {code}` or \
          `/refuse {code}`. Without an answer in {minutes} min I leave it."
     );
     let button = |label: &str, verb: &str| Button { label: label.to_owned(), command: format!("/{verb} {code}") };
-    (text, vec![button("Allow", "allow"), button("Refuse", "refuse")])
+    Some((text, vec![button("Allow", "allow"), button("Refuse", "refuse")]))
+}
+
+/// Every argument on a line of its own, however long the others are: what comes first must not push out of sight what a
+/// person has to know.
+fn shown(arguments: &Value) -> Option<String> {
+    let Value::Object(fields) = arguments else { return Some(value(arguments, SHOWN)) };
+    if fields.len() > MOST_ARGUMENTS {
+        return None;
+    }
+    let share = SHOWN / fields.len().max(1);
+    let line = |(name, given): (&String, &Value)| {
+        let name = value(&Value::from(name.as_str()), LEAST);
+        format!("{}: {}", name.trim_matches('"'), value(given, share))
+    };
+    Some(fields.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// A value as JSON on one line, without what can't be seen or would end the block that it stands in; of one that is too
+/// long its beginning, and how long it is.
+fn value(given: &Value, most: usize) -> String {
+    let whole: String =
+        given.to_string().chars().filter(|c| !is_hidden(*c)).map(|c| if c == '`' { '\'' } else { c }).collect();
+    match whole.char_indices().nth(most) {
+        Some((cut, _)) => format!("{}… ({} characters)", &whole[..cut], whole.chars().count()),
+        None => whole,
+    }
 }
 
 /// A name as code, so that nothing in it is read as Markdown.
 fn name_of(sender: &Sender) -> String {
     let name: String = sender.name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(60).collect();
     format!("`{name}`")
-}
-
-fn beginning(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text.to_owned(),
-    }
 }
 
 /// The word for one call: the same whenever it is asked about, and another for any other call or arguments.
@@ -283,13 +393,22 @@ mod tests {
     }
 
     #[test]
-    fn the_question_shows_the_call_and_its_commands_fit_a_button() {
-        let call = call(0, json!({"text": "```\nend of the block", "path": "/shared/a"}));
-        let (text, buttons) = wording("`file_write`", &call, "ABCD2345", Duration::from_secs(600));
+    fn the_question_shows_every_argument_and_its_commands_fit_a_button() {
+        let long = format!("```\nend of the block \u{202e}{}", "x".repeat(5_000));
+        let call = call(0, json!({"content": long, "path": "/shared/a"}));
+        let (text, buttons) = wording("file_write", &call, "ABCD2345", Duration::from_secs(600)).unwrap();
         assert!(text.starts_with("May I use `file_write`?") && text.contains("in 10 min"), "{text}");
-        assert_eq!(text.matches("```").count(), 2, "{text}");
+        assert!(text.contains("\npath: \"/shared/a\"\n") && text.contains("… (50"), "{text}");
+        assert!(text.matches("```").count() == 2 && !text.contains('\u{202e}') && text.len() < 4_000, "{text}");
         let commands: Vec<_> = buttons.iter().map(|button| button.command.as_str()).collect();
         assert_eq!(commands, ["/allow ABCD2345", "/refuse ABCD2345"]);
         assert!(commands.iter().all(|command| text.contains(*command)));
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_not_asked() {
+        let many: serde_json::Map<String, Value> = (0..=MOST_ARGUMENTS).map(|n| (format!("a{n}"), json!(1))).collect();
+        assert_eq!(wording("t", &call(0, Value::Object(many)), "ABCD2345", Duration::from_secs(600)), None);
+        assert_eq!(shown(&json!({})), Some(String::new()));
     }
 }

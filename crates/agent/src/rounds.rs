@@ -1,6 +1,6 @@
 //! What is known of a turn: its rounds of model message and tool outcomes. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use satchel_domain::{Attachment, Ending, InboxId, Message, RefusedFile, ToolCall, ToolOutcome};
 use satchel_ports::{
@@ -29,6 +29,8 @@ pub struct Rounds {
     pub rounds: Vec<Round>,
     /// What the calls yielded, by ordinal.
     pub outcomes: BTreeMap<u32, ToolOutcome>,
+    /// The ordinals of the calls that waited for a person's word before this process took the turn up.
+    pub asks: BTreeSet<u32>,
     /// What a person has said about calls, by ordinal, before this process took the turn up.
     pub decided: BTreeMap<u32, bool>,
     /// The messages that said so.
@@ -46,7 +48,10 @@ impl Rounds {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { steered, text, calls } => resumed.rounds.push(Round { steered, text, calls }),
+                JournalEntry::Model { steered, text, calls, asks } => {
+                    resumed.rounds.push(Round { steered, text, calls });
+                    resumed.asks.extend(asks);
+                }
                 JournalEntry::Decided { ordinal, allowed, message } => {
                     resumed.decided.insert(ordinal, allowed);
                     resumed.decisions.push(message);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use satchel_domain::{
-    Ending, InboxId, Part, Sender,
+    Ending, InboxId, Part, Sender, ToolCall,
     fold::{fold, spoken_too},
 };
 use satchel_ports::{
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Lane, Services, SteeringMode,
-    calls::{CallScope, Origin, run_calls},
+    calls::{CallScope, Origin, asks, run_calls},
     complete::{Completion, complete},
     confirm::Words,
     model::ask,
@@ -89,7 +89,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
             biased;
             stop = stopped(services, lane, &turn, &heard) => stop.map(|stop| Some(Ended::stopped(stop))),
             ended = work(services, lane, &turn, &scope, &mut rounds, &streaming.growth) => ended.map(Some),
-            never = show_work(lane) => match never {},
+            never = show_work(lane, &scope.words) => match never {},
             () = lane.stop.cancelled() => Ok(None),
         }
     };
@@ -133,7 +133,7 @@ async fn work(
 ) -> Result<Ended, LedgerError> {
     let settings = &services.settings;
     let unanswered = rounds.unanswered();
-    run_calls(services, lane, scope, unanswered, Origin::Resumed { decided: None }, rounds).await?;
+    run_calls(services, lane, scope, unanswered, Origin::Resumed { word: None }, rounds).await?;
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
     let opening = prompt::opening(&history, turn, prompt::receipt(&turn.untold));
     let mut begins = true;
@@ -182,6 +182,7 @@ async fn work(
             steered: round.steered.clone(),
             text: round.text.clone(),
             calls: round.calls.clone(),
+            asks: waits_for_a_word(services, &round.calls),
         };
         insist(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
@@ -191,10 +192,18 @@ async fn work(
     }
 }
 
+/// The ordinals of the calls that a person must allow.
+fn waits_for_a_word(services: &Services, calls: &[ToolCall]) -> Vec<u32> {
+    let asks = |call: &&ToolCall| services.tools.find(&call.name).is_some_and(|(spec, _)| asks(services, spec));
+    calls.iter().filter(asks).map(|call| call.id.ordinal).collect()
+}
+
 /// Shows that a reply is being worked on. One that is there in a moment needs no sign.
-async fn show_work(lane: &Lane) -> Infallible {
+async fn show_work(lane: &Lane, words: &Words) -> Infallible {
     tokio::time::sleep(BEFORE_A_SIGN).await;
     loop {
+        // While a person is asked, it is they who are waited for.
+        words.nobody_is_asked().await;
         lane.channel.show_activity(&lane.lease.conversation, Activity::Writing).await;
         tokio::time::sleep(BETWEEN_SIGNS).await;
     }

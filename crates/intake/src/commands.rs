@@ -149,6 +149,7 @@ Write to me, send me files, and ask for files back.
 - `/stop` stops what I am doing and sends what is done so far
 - `/new` begins a new conversation; files stay
 - `/voice on` speaks my replies too, `/voice off` only writes them
+- `/allow` and `/refuse` with a code answer me when I ask whether I may use a tool
 - `/help` shows this";
 
 const HELP_FOR_OWNERS: &str = "- `/pair list` shows who asks to talk to me and whom you let in; `/pair` says more";

@@ -11,7 +11,9 @@ use crate::commands::Command;
 #[must_use]
 pub fn steering(waiting: &[QueuedMessage]) -> Steering {
     let command = |message: &QueuedMessage| Command::parse(&message.message.text);
-    let stop = waiting.iter().find(|message| command(message) == Some(Command::Stop)).map(|message| message.id);
+    // A message with files is never a command: what it brings must not be consumed unseen.
+    let stop = waiting.iter().find(|message| message.files.is_empty() && command(message) == Some(Command::Stop));
+    let stop = stop.map(|message| message.id);
     let inject = waiting
         .iter()
         .filter(|message| decision(message).is_none())
@@ -82,6 +84,8 @@ mod tests {
         let steering = steering(&[waiting(1, "a", 1), waiting(2, "/stop", 0)]);
         assert_eq!(steering.stop, Some(InboxId(Uuid::from_u128(2))));
         assert!(steering.inject.is_empty());
+        let captioned = super::steering(&[waiting(1, "/stop", 1)]);
+        assert_eq!(captioned.stop, None, "a photo under which somebody wrote it is a message");
     }
 
     #[test]

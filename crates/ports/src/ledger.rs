@@ -144,6 +144,9 @@ pub enum JournalEntry {
         text: String,
         /// What it asked for; ordinals count over the whole turn.
         calls: Vec<ToolCall>,
+        /// The ordinals of those that wait for a person's word before they begin.
+        #[serde(default)]
+        asks: Vec<u32>,
     },
     /// A person's word about one of the calls.
     Decided {

@@ -314,6 +314,25 @@ async fn a_deaf_bus_costs_only_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_comes_during_the_last_model_call_is_asked_right_after_it_though_the_platform_is_slow() {
+    let (stage, here) = (Stage::new(), place("main"));
+    stage.chat.answers(false);
+    let process = stage.start().await;
+    stage.model.paused.send_replace(true);
+    process.hears(&message(&here, "1", "one")).await;
+    until("the model", || *stage.model.asked.borrow() == 1).await;
+    process.hears(&message(&here, "2", "two")).await;
+    // The turn hears of it, too late to put it before the model.
+    sleep(Duration::from_millis(100)).await;
+    let answering = Instant::now();
+    stage.model.paused.send_replace(false);
+    until("the next turn", || *stage.model.asked.borrow() == 2).await;
+    assert!(answering.elapsed() < Duration::from_secs(1), "it was found only when the lane looked for it");
+    stage.chat.answers(true);
+    until("both answers", || stage.chat.log(&here) == ["re: one", "re: two"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_album_waits_for_quiet_and_is_one_turn() {
     let settings = Settings { album_quiet: Duration::from_millis(400), ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));

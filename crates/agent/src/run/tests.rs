@@ -151,6 +151,7 @@ async fn a_turn_goes_on_from_its_journal_and_repeats_nothing_that_had_an_effect(
             steered: vec![],
             text: "Working.".into(),
             calls: vec![recorded("write", 0), recorded("write", 1), recorded("look", 2)],
+            asks: Vec::new(),
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("written before") },
     ];
@@ -170,7 +171,12 @@ async fn a_turn_that_killed_three_processes_is_ended_and_told() {
     stage.turn.crashes = 3;
     let outcome = ToolOutcome { attachments: vec![file(1, "kept.txt")], ..ToolOutcome::default() };
     stage.turn.journal = vec![
-        JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("make", 0)] },
+        JournalEntry::Model {
+            steered: vec![],
+            text: String::new(),
+            calls: vec![recorded("make", 0)],
+            asks: Vec::new(),
+        },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
     let played = stage.play().await;
@@ -241,7 +247,12 @@ async fn an_injected_message_survives_a_crash_in_its_place() {
         text: "and that too".into(),
     };
     stage.turn.journal = vec![
-        JournalEntry::Model { steered: vec![steered], text: "Looking.".into(), calls: vec![recorded("look", 0)] },
+        JournalEntry::Model {
+            steered: vec![steered],
+            text: "Looking.".into(),
+            calls: vec![recorded("look", 0)],
+            asks: Vec::new(),
+        },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("seen") },
     ];
     stage.arrives_after(Duration::ZERO, waiting(9, "and that too"));

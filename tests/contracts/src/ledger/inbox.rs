@@ -88,7 +88,8 @@ pub async fn an_album_that_has_begun_takes_no_more(fixture: &impl LedgerFixture)
     let ledger = fixture.open().await;
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..message(key, "") };
     let (lease, turn) = receive(&ledger, &album("1")).await;
-    let entry = JournalEntry::Model { steered: Vec::new(), text: "looking".into(), calls: Vec::new() };
+    let entry =
+        JournalEntry::Model { steered: Vec::new(), text: "looking".into(), calls: Vec::new(), asks: Vec::new() };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_ne!(ledger.receive(&album("2"), Claim::Leave).await.unwrap().turn, turn, "journalled");
 
@@ -113,7 +114,8 @@ pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &imp
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["2", "3", "4"]);
     let taken = &waiting[0];
     let steered = Steered { id: taken.id, sender: taken.message.sender.clone(), text: taken.message.text.clone() };
-    let entry = JournalEntry::Model { steered: vec![steered], text: String::new(), calls: Vec::new() };
+    let entry =
+        JournalEntry::Model { steered: vec![steered], text: String::new(), calls: Vec::new(), asks: Vec::new() };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.waiting_behind(&lease, turn).await.unwrap().len(), 2);
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };

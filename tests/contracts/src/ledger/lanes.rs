@@ -67,7 +67,7 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
 
     assert_eq!(one.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
     let file = attachment(&one, &old.conversation, "a.txt");
-    let model = JournalEntry::Model { steered: Vec::new(), text: String::new(), calls: Vec::new() };
+    let model = JournalEntry::Model { steered: Vec::new(), text: String::new(), calls: Vec::new(), asks: Vec::new() };
     assert_lost(one.next_turn(&old).await, "next_turn");
     assert_lost(one.waiting_behind(&old, turn).await, "waiting_behind");
     assert_lost(one.store_file(&old, read, 0, &file).await, "store_file");

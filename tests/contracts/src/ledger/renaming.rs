@@ -19,7 +19,7 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     let (lease, first) = (received.lease.unwrap(), received.turn);
     let mut done = completed(first, texts(&["reply"]));
     let outcome = ToolOutcome { attachments: vec![attachment(&ledger, &old, "a.txt")], ..ToolOutcome::default() };
-    let entry = JournalEntry::Model { steered: Vec::new(), text: "saving".into(), calls: Vec::new() };
+    let entry = JournalEntry::Model { steered: Vec::new(), text: "saving".into(), calls: Vec::new(), asks: Vec::new() };
     ledger.journal_message(&lease, first, &entry).await.unwrap();
     let file = ledger.journal_outcome(&lease, first, 0, &outcome).await.unwrap().attachments.remove(0);
     done.plan.parts.push(file_part(&file));

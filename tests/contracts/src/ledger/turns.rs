@@ -59,6 +59,7 @@ pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
         steered: Vec::new(),
         text: text.into(),
         calls: ordinals.into_iter().map(call).collect(),
+        asks: Vec::new(),
     };
     let mut expected = vec![asked([0, 1], "one")];
     ledger.journal_message(&lease, turn, &expected[0]).await.unwrap();

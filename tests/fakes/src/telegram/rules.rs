@@ -29,6 +29,9 @@ pub struct TelegramRules {
     pub pace: Option<TelegramPace>,
     /// A Bot API server of one's own, started with `--local`: where it keeps its files.
     pub local_files: Option<PathBuf>,
+    /// Whether a connection carries one request after the other, as Telegram's do. Faults that shut the door want one
+    /// request a connection, so that they meet the next request and no other.
+    pub keeps_connections: bool,
 }
 
 /// How fast a bot may send and edit (Bots FAQ, "My bot is hitting limits, how do I avoid this?").
@@ -58,6 +61,7 @@ impl Default for TelegramRules {
             callback_data_bytes: 1..=64,            // InlineKeyboardButton: callback_data, "1-64 bytes"
             pace: None,
             local_files: None,
+            keeps_connections: false,
         }
     }
 }

@@ -41,8 +41,9 @@ async fn serve(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<
         (None, Some((token, method))) => called(&shared, &cut, token, method.to_lowercase(), request).await,
         (None, None) => refused(&Refusal::new(404, "Not Found")),
     };
-    // Each connection carries one request, so that a door that is shut meets the next request and no other.
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if !shared.rules.keeps_connections {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 

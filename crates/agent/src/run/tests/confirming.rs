@@ -41,11 +41,10 @@ async fn a_call_runs_after_the_person_has_allowed_it_and_the_word_is_recorded_fi
     presses(&mut stage, 5, "allow", "owner");
     let played = stage.play().await;
     let asked = format!("ask May I use `vault`? /allow {}", code(&recorded("vault", 0)));
-    let closed = "edit q: Allowed by `owner`: `vault`";
-    assert_eq!(
-        played.log,
-        ["journal message", &asked, "journal message", closed, "journal outcome 0", "complete done"]
-    );
+    let mut log = played.log.clone();
+    log.retain(|line| line != "edit q: Allowed by `owner`: `vault`");
+    assert_eq!(log, ["journal message", &asked, "journal message", "journal outcome 0", "complete done"]);
+    assert_eq!(played.log.len(), log.len() + 1, "the question says how it ended, and nobody waits for that");
     assert_eq!((opened.count(), played.answers(1)), (1, vec!["the secret".to_owned()]));
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(95))], "the word is consumed");
 }
@@ -75,7 +74,12 @@ async fn a_button_of_another_call_allows_nothing_and_silence_is_a_no() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_crash_a_question_is_put_again_and_a_word_that_was_given_is_not_asked_for() {
-    let model = || JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("vault", 0)] };
+    let model = || JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![recorded("vault", 0)],
+        asks: vec![0],
+    };
     let word = |allowed| JournalEntry::Decided { ordinal: 0, allowed, message: InboxId(Uuid::from_u128(7)) };
     let resumed = |journal: Vec<JournalEntry>| {
         let (mut stage, opened) = stage_with_vault();
@@ -88,6 +92,16 @@ async fn after_a_crash_a_question_is_put_again_and_a_word_that_was_given_is_not_
     presses(&mut stage, 5, "allow", "owner");
     let played = stage.play().await;
     assert_eq!((opened.count(), played.answers(0)), (1, vec!["the secret".to_owned()]));
+
+    // It began without a word, before the settings asked for one.
+    let unasked = match model() {
+        JournalEntry::Model { steered, text, calls, .. } => JournalEntry::Model { steered, text, calls, asks: vec![] },
+        other => other,
+    };
+    let (stage, opened) = resumed(vec![unasked]);
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 0, "it may have run");
+    assert!(played.answers(0)[0].contains("outcome unknown"), "{:?}", played.answers(0));
 
     let (stage, opened) = resumed(vec![model(), word(true)]);
     let played = stage.play().await;
@@ -110,4 +124,26 @@ async fn where_others_read_along_privileged_tools_are_off_and_nobody_is_asked() 
     assert_eq!(opened.count(), 0);
     assert!(played.answers(1)[0].contains("can't be used where others read along"), "{:?}", played.answers(1));
     assert!(!played.log.iter().any(|line| line.starts_with("ask")), "{:?}", played.log);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_the_platform_does_not_take_is_put_again() {
+    let (mut stage, opened) = stage_with_vault();
+    stage.busy = 3;
+    presses(&mut stage, 200, "allow", "owner");
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 1);
+    assert_eq!(played.log.iter().filter(|line| line.starts_with("ask")).count(), 4, "{:?}", played.log);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_answer_one_question_is_not_asked_all_the_others() {
+    let storm: Vec<_> = (0..20).map(|_| ("vault", json!({}))).collect();
+    let (mut stage, opened) = stage_with_vault();
+    stage.answer_first(calls(&storm));
+    let begun = tokio::time::Instant::now();
+    let played = stage.play().await;
+    assert_eq!((opened.count(), played.answers(1).len()), (0, 20));
+    assert_eq!(played.log.iter().filter(|line| line.starts_with("ask")).count(), 3, "three stand at once");
+    assert!(begun.elapsed() < Duration::from_secs(11 * 60), "{:?}", begun.elapsed());
 }

@@ -12,7 +12,7 @@ use std::{
 
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, MessageRef, PartContent, Sender,
-    Sha256, Source, Timestamp, ToolOutcome, TurnId, Visibility,
+    Sha256, Source, Timestamp, ToolOutcome, TurnId, Visibility, delivery::SendError,
 };
 use satchel_ports::{
     Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
@@ -142,6 +142,8 @@ pub(super) struct Stage {
     pub(super) turn: QueuedTurn,
     pub(super) tools: Vec<Arc<dyn Tool>>,
     pub(super) silent: bool,
+    /// How often the platform has too much to do to take a question.
+    pub(super) busy: u32,
     model: Vec<Script>,
     arrivals: Vec<(Duration, QueuedMessage)>,
 }
@@ -174,7 +176,7 @@ impl Stage {
             untold: Vec::new(),
             voice: false,
         };
-        Self { turn, tools: Vec::new(), silent: false, model, arrivals: Vec::new() }
+        Self { turn, tools: Vec::new(), silent: false, busy: 0, model, arrivals: Vec::new() }
     }
 
     pub(super) fn counter(&self) -> Counter {
@@ -183,6 +185,11 @@ impl Stage {
 
     pub(super) fn arrives_after(&mut self, after: Duration, message: QueuedMessage) {
         self.arrivals.push((after, message));
+    }
+
+    /// What the model says before everything else, in the place of what it was to say.
+    pub(super) fn answer_first(&mut self, script: Script) {
+        self.model[0] = script;
     }
 
     /// The model's only answer.
@@ -243,10 +250,13 @@ impl Stage {
         channel.expect_name().returning(|| ChannelName::new("console").unwrap());
         channel.expect_capabilities().returning(|_| tables::console());
         channel.expect_show_activity().returning(|_, _| ());
-        let lines = Arc::clone(&log);
+        let (lines, busy) = (Arc::clone(&log), AtomicU32::new(self.busy));
         channel.expect_send().returning(move |part| {
             let PartContent::Question { text, buttons } = &part.content else { panic!("only questions are sent") };
             lines.lock().unwrap().push(format!("ask {} {}", text.lines().next().unwrap(), buttons[0].command));
+            if busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                return Err(SendError::NotSent { retry_after_ms: Some(30_000), reason: "too many requests".into() });
+            }
             Ok(vec![MessageRef("q".into())])
         });
         let lines = Arc::clone(&log);
@@ -275,6 +285,8 @@ impl Stage {
             stop: tokio_util::sync::CancellationToken::new(),
         };
         crate::run(&services, &lane, self.turn).await.unwrap();
+        // What nobody waits for happens too.
+        tokio::time::sleep(Duration::from_millis(1)).await;
         drop(services);
         Played {
             log: log.lock().unwrap().clone(),

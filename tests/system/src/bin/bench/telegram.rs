@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     path::Path,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -18,7 +19,7 @@ use satchel_system::crash::Front;
 
 use crate::{
     Bench,
-    figures::{mib, ms, number, percentile, rate},
+    figures::{median, mib, ms, number, percentile, rate},
     limits,
     process::Running,
     product::{Model, Product},
@@ -41,6 +42,13 @@ const ROUNDS: usize = 60;
 const TEN: usize = 10;
 const EACH: u64 = 20_000_000;
 
+/// Starts whose time is taken.
+const STARTS: usize = 15;
+
+/// Until everything of the start is over, and long enough that a tenth of a percent is two of the scheduler's ticks.
+const SETTLED: Duration = Duration::from_secs(12);
+const WATCHED: Duration = Duration::from_secs(20);
+
 /// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -48,6 +56,7 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows = bench.runtime.block_on(turns(bench))?;
     rows.push(bench.runtime.block_on(throughput(bench))?);
     rows.extend(bench.runtime.block_on(files(bench))?);
+    rows.extend(bench.runtime.block_on(waiting(bench))?);
     Ok(rows)
 }
 
@@ -60,7 +69,7 @@ struct Stage {
 
 impl Stage {
     async fn open(bench: &Bench, data_dir: &Path, people: usize, model: Model) -> Result<Self> {
-        let telegram = FakeTelegram::start(TelegramRules::default()).await.context("no server could be started")?;
+        let telegram = server().await?;
         let ids = (1..).take(people).map(|id| telegram.person(id, "Somebody"));
         let people = ids
             .inspect(|id| {
@@ -92,6 +101,48 @@ impl Stage {
             _ => bail!("no reply came; the chats show\n{}", self.telegram.transcript()),
         }
     }
+}
+
+async fn server() -> Result<FakeTelegram> {
+    let rules = TelegramRules { keeps_connections: true, ..TelegramRules::default() };
+    FakeTelegram::start(rules).await.context("no server could be started")
+}
+
+/// The real `satchel run` with nothing but a bot.
+fn run(bench: &Bench, directory: &Path, telegram: &FakeTelegram) -> Result<Running> {
+    let mut satchel = Command::new(&bench.satchel);
+    satchel.args(["run", "--set", &format!("storage.data_dir={}", directory.join("data").display())]);
+    satchel.args(["--set", "web.listen=off", "--set", &format!("telegram.api_url={}", telegram.api_url())]);
+    satchel.current_dir(directory).env_clear().env("HOME", directory).env("SATCHEL_TELEGRAM__TOKEN", telegram.token());
+    Running::start(&mut satchel)
+}
+
+/// From its start to its first poll, and what it costs while nobody writes.
+async fn waiting(bench: &Bench) -> Result<[Row; 3]> {
+    let (directory, telegram) = (bench.directory()?, server().await?);
+    // The first start makes the data directory and is left out.
+    let (mut times, mut last) = (Vec::new(), None);
+    for start in 0..=STARTS {
+        // The one before it, if there is one, is gone before this one polls.
+        drop(last.take());
+        let polled = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, Moment::Arrived);
+        let begun = Instant::now();
+        last = Some(run(bench, directory.path(), &telegram)?);
+        tokio::time::timeout(PATIENCE, polled).await.context("it does not poll")??;
+        if start > 0 {
+            times.push(begun.elapsed());
+        }
+    }
+    let satchel = last.context("it was started")?;
+    tokio::time::sleep(SETTLED).await;
+    let before = satchel.cpu()?;
+    tokio::time::sleep(WATCHED).await;
+    let used = satchel.cpu()? - before;
+    Ok([
+        Row::new("telegram: start to the first poll", ms(median(&times)), "ms").at_most(100.0),
+        Row::new("telegram: idle memory (PSS)", mib(satchel.proportional_set()?), "MiB").at_most(25.0),
+        Row::new("telegram: idle processor", used.as_secs_f64() / WATCHED.as_secs_f64() * 100.0, "%").at_most(0.1),
+    ])
 }
 
 fn answering(pieces: Vec<Piece>) -> Model {
