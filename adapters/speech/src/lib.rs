@@ -118,6 +118,7 @@ impl Voice {
         let speaker = speak.map(|engine| Voicing::of(engine, Task::Speak, "speech.speak")).transpose()?;
         let listener =
             transcribe.map(|engine| Voicing::of(engine, Task::Transcribe, "speech.transcribe")).transpose()?;
+        recording::sweep(&recordings);
         Ok(Self { speaker, listener, environment, recordings })
     }
 

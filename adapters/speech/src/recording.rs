@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use crate::{decode, wav::WavReader};
 
-/// After this time a file is one that a killed process has left behind.
-const LEFT_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
+/// After this time a file is one that a killed process has left behind: no program listens for as long.
+const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 
 /// A file that is gone when this is.
 pub(crate) struct RecordingFile(PathBuf);
@@ -95,19 +95,43 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
     )
 }
 
-/// Makes the directory, for nobody else to look into, and clears it of what killed processes have left behind.
+/// Makes the directory, for nobody else to look into.
 fn make(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)?;
-    for entry in std::fs::read_dir(directory)?.flatten() {
+    sweep(directory);
+    Ok(())
+}
+
+/// Clears the directory, if there is one, of what killed processes have left behind; other processes may be at work in it.
+pub(crate) fn sweep(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let age =
             entry.metadata().and_then(|metadata| metadata.modified()).map(|at| SystemTime::now().duration_since(at));
         if matches!(age, Ok(Ok(age)) if age > LEFT_BEHIND) {
             let _gone = std::fs::remove_file(entry.path());
         }
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_has_left_behind_goes_and_what_another_listens_to_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let (old, new) = (directory.path().join("old.ogg"), directory.path().join("new.ogg"));
+        for path in [&old, &new] {
+            std::fs::write(path, "a secret").unwrap();
+        }
+        let long_ago = SystemTime::now() - LEFT_BEHIND - Duration::from_secs(1);
+        std::fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+        sweep(directory.path());
+        assert!(!old.exists() && new.exists());
+        sweep(&directory.path().join("not made yet"));
+    }
 }
