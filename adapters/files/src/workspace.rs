@@ -120,6 +120,14 @@ impl Workspace for DirectoryWorkspace {
         let conversation = conversation.clone();
         self.on_disk(path, move |place, path| writing::remove(place, &conversation, path)).await
     }
+
+    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+        let (from, to) = (from.clone(), to.clone());
+        self.on_disk(&WorkspacePath::root(Mount::Shared), move |place, path| {
+            place.hand_over(&from, &to).map_err(|error| failure(path, error))
+        })
+        .await
+    }
 }
 
 fn read(mount: &Dir, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {

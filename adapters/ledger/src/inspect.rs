@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(found.unreadable, []);
         let channel = satchel_domain::ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
-        let update = UnreadableUpdate { channel: channel.clone(), key: "1".to_owned(), raw, reason };
+        let update = UnreadableUpdate { channel: channel.clone(), key: "1".to_owned(), sender: None, raw, reason };
         ledger.keep_unreadable(&update).await.unwrap();
         let found = inspect(directory.path()).await.unwrap().unwrap();
         assert_eq!(found.unreadable, [Unreadable { channel, updates: 1 }]);

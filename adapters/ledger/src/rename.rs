@@ -1,7 +1,8 @@
 //! A conversation that goes on under another name, as a Telegram group does that becomes a supergroup.
 
-use satchel_domain::ConversationId;
+use satchel_domain::{ConversationId, PartState};
 use satchel_ports::ledger::Renamed;
+use sqlx::types::Json;
 
 use crate::{batch::Batch, error::Result, session::Session};
 
@@ -22,6 +23,7 @@ pub(crate) async fn rename(session: &mut Session<'_>, from: &ConversationId, to:
         return Ok(Renamed::Taken);
     }
     let mut batch = Batch::default();
+    forget_messages(&mut batch, from);
     move_lane(&mut batch, from, to);
     move_rows(&mut batch, from, to);
     session.finish(batch);
@@ -45,6 +47,27 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
     batch
         .add("UPDATE lanes SET owner = NULL, expires_at = 0, token = token + 1 WHERE conversation = $1")
         .bind(&names.0);
+}
+
+/// What is still to be sent neither answers nor edits a message of the old name: under the new one its number is another
+/// message's, if any. A message into which a reply was streamed shows a piece of it; the whole is sent as if there were none.
+fn forget_messages(batch: &mut Batch, from: &ConversationId) {
+    let unsent = PartState::Pending;
+    batch
+        .add(
+            "UPDATE parts SET state = $2, state_detail = $3 \
+             WHERE conversation = $1 AND settled = 0 AND open_stream = 1 AND target IS NOT NULL",
+        )
+        .bind(from.to_string())
+        .bind(unsent.name())
+        .bind(Json(&unsent));
+    batch
+        .add("UPDATE parts SET target = NULL, reply_to = NULL WHERE conversation = $1 AND settled = 0")
+        .bind(from.to_string());
+    batch
+        .add("UPDATE inbox SET message = json_remove(message, $2) WHERE conversation = $1 AND consumed_by IS NULL")
+        .bind(from.to_string())
+        .bind("$.message");
 }
 
 /// Records name the conversation besides their rows. What people wrote can't look like such a name: within a text of JSON

@@ -17,6 +17,9 @@ use crate::{
 /// make each of them dearer than the one before.
 const WAITING: i64 = 200;
 
+/// How many of the newest messages are looked through for commands: nobody who wants a flood to end waits for its end.
+const NEWEST: i64 = 300;
+
 #[derive(sqlx::FromRow)]
 struct OldestTurn {
     id: Uuid,
@@ -104,7 +107,7 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
     Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
 }
 
-/// Reads the messages that wait behind a turn, oldest first; those that were injected into it wait no longer.
+/// Reads the messages that wait behind a turn, oldest first: the first of them, and the commands among the newest. Those that were injected into it wait no longer.
 pub(crate) async fn waiting_behind(
     session: &mut Session<'_>,
     lease: &Lease,
@@ -119,11 +122,21 @@ pub(crate) async fn waiting_behind(
                 WHERE waiting.conversation = $1 AND waiting.consumed_by IS NULL AND waiting.steered_into IS NULL \
                   AND turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
                 ORDER BY turns.sequence, waiting.sequence LIMIT $3 + 0) \
+             OR inbox.sequence IN \
+               (SELECT newest.sequence FROM \
+                  (SELECT sequence, turn, message FROM inbox \
+                   WHERE conversation = $1 AND consumed_by IS NULL AND steered_into IS NULL \
+                   ORDER BY sequence DESC LIMIT $4 + 0) AS newest \
+                JOIN turns ON turns.id = newest.turn \
+                WHERE turns.sequence > (SELECT sequence FROM turns WHERE id = $2) \
+                  AND ltrim(json_extract(newest.message, $5)) LIKE '/%') \
              ORDER BY turns.sequence, inbox.sequence, inbox_files.position"
         ))
         .bind(lease.conversation.to_string())
         .bind(turn.0)
         .bind(WAITING)
+        .bind(NEWEST)
+        .bind("$.text")
         .id();
     let lane = lanes::read(&mut batch, &lease.conversation);
     let answers = session.run(batch).await?;

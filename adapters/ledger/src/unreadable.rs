@@ -1,10 +1,13 @@
-//! Updates that a channel's adapter could not read: kept as they came, and counted.
+//! Updates that a channel's adapter could not read: the newest of each channel are kept, and counted.
 
 use satchel_domain::UnreadableUpdate;
 use satchel_ports::ledger::Unreadable;
 use sqlx::types::Json;
 
 use crate::{error::Result, process::Process, rows, session::Session};
+
+/// How many updates of a channel are kept.
+const KEPT: i64 = 1_000;
 
 /// Keeps an update; `false` when its key was known already.
 pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UnreadableUpdate) -> Result<bool> {
@@ -19,7 +22,22 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
     .bind(process.now().0)
     .execute(session.connection().await?)
     .await?;
-    Ok(kept.rows_affected() > 0)
+    if kept.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let dropped = sqlx::query(
+        "DELETE FROM unreadable_updates WHERE channel = $1 AND sequence <= \
+           (SELECT sequence FROM unreadable_updates WHERE channel = $1 ORDER BY sequence DESC LIMIT 1 OFFSET $2)",
+    )
+    .bind(update.channel.as_str())
+    .bind(KEPT)
+    .execute(session.connection().await?)
+    .await?
+    .rows_affected();
+    if dropped > 0 {
+        tracing::warn!(channel = %update.channel, dropped, "the oldest updates that can't be read are kept no longer");
+    }
+    Ok(true)
 }
 
 /// Counts them by channel.

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId,
     capabilities::{StreamRule, TextLimit, VoiceRule},
     delivery::{Refusal, SendError},
 };
@@ -90,6 +90,7 @@ impl TelegramChannel {
     async fn call<T: DeserializeOwned>(
         &self,
         place: Place,
+        part: PartId,
         tried: Tried,
         compose: impl Fn(Place) -> Result<Composed, SendError>,
     ) -> Result<Option<T>, SendError> {
@@ -97,7 +98,7 @@ impl TelegramChannel {
         loop {
             let composed = compose(at)?;
             let call = if tried == Tried::Edit { Call::Edit } else { Call::Send(composed.uploads.len()) };
-            self.pacer.wait(at, call).await;
+            self.pacer.wait(at, part, call).await.map_err(not_yet)?;
             let show = || self.activities.show(at, composed.activity);
             let answered = send::make(&self.client, &self.blobs, &composed, show).await?;
             match answered.map_err(|error| judge(error, tried)) {
@@ -178,10 +179,10 @@ impl Channel for TelegramChannel {
             _ => Tried::Files,
         };
         if matches!(&part.content, PartContent::Album { items } if items.len() > 1) {
-            let sent: Option<Vec<Sent>> = self.call(place, tried, compose).await?;
+            let sent: Option<Vec<Sent>> = self.call(place, part.part, tried, compose).await?;
             return Ok(sent.unwrap_or_default().iter().map(reference).collect());
         }
-        let sent: Option<Sent> = self.call(place, tried, compose).await?;
+        let sent: Option<Sent> = self.call(place, part.part, tried, compose).await?;
         Ok(sent.iter().map(reference).collect())
     }
 
@@ -195,7 +196,7 @@ impl Channel for TelegramChannel {
             let number = number(message).filter(|_| at == place).ok_or_else(gone)?;
             send::edit(&part.content, at, number, self.text_limit()).map_err(no_call)
         };
-        let _: Option<IgnoredAny> = self.call(place, Tried::Edit, compose).await?;
+        let _: Option<IgnoredAny> = self.call(place, part.part, Tried::Edit, compose).await?;
         Ok(vec![message.clone()])
     }
 
@@ -259,6 +260,13 @@ fn reference(sent: &Sent) -> MessageRef {
 
 fn gone() -> SendError {
     SendError::Refused { refusal: Refusal::TargetGone, reason: "the message is in another chat".to_owned() }
+}
+
+/// What follows when it isn't a part's turn for long: nothing has been sent.
+fn not_yet(wait: Duration) -> SendError {
+    let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+    let reason = "Telegram takes no more messages here for now".to_owned();
+    SendError::NotSent { retry_after_ms: Some(retry_after_ms), reason }
 }
 
 /// What follows when a part can't become a call: nothing has been sent.

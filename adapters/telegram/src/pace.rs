@@ -1,34 +1,40 @@
 //! Keeps sends and edits within the platform's pace, final ones before those of a growing reply.
 //!
 //! A limiter of our own: the crates for this know buckets of one rate. Here a chat has a bucket and a window, all chats
-//! share another window, a 429 closes either for a told time, and edits give way to sends.
+//! share another window, a 429 closes either for a told time, and edits give way to sends. Whoever would have to wait
+//! long is told how long instead: a part that waits here counts as being sent, one that waits in the ledger doesn't.
 
 mod budget;
+mod line;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use satchel_domain::capabilities::Pace;
+use satchel_domain::{PartId, capabilities::Pace};
 use teloxide::types::ChatId;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use crate::place::Place;
 use budget::Budget;
+use line::{Caller, Line};
+
+/// How long is waited here for one's turn.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// How long an edit gives way to sends. Which edit is a reply's last can't be told, so none waits for ever.
-const GIVES_WAY: Duration = Duration::from_secs(3);
+const GIVES_WAY: Duration = Duration::from_secs(2);
 
-/// How soon an edit that gives way looks again.
+/// How soon whoever waits looks again, since others may have left, or a chat may have been closed.
 const LOOKS_AGAIN: Duration = Duration::from_millis(50);
 
 /// How many chats are remembered before those that have been quiet are forgotten.
 const REMEMBERED: usize = 1_000;
+
+/// How many chats that are closed at once mean that the bot is meant.
+const MEANS_THE_BOT: usize = 3;
 
 /// What a call is to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,105 +54,122 @@ impl Call {
     }
 }
 
-/// A place to wait in line at.
-struct Gate {
-    /// Semaphores are fair: whoever came first goes first, and whoever stops waiting leaves the line.
-    line: Semaphore,
-    budget: Mutex<Budget>,
+/// What whoever waits is to do.
+enum Next {
+    /// Make the call: it is counted.
+    Go,
+    /// Look again then.
+    Look(Instant),
+    /// Come back then: the place is kept.
+    ComeBack(Instant),
 }
 
 /// The pace of a bot.
 pub(crate) struct Pacer {
     pace: Option<Pace>,
-    everyone: Gate,
-    chats: Mutex<HashMap<ChatId, Arc<Gate>>>,
+    lines: Mutex<Lines>,
+}
+
+struct Lines {
+    everyone: Line,
+    chats: HashMap<ChatId, Line>,
+}
+
+/// Somebody who waits, and who leaves no gap when they stop waiting.
+struct Waiting<'a> {
+    pacer: &'a Pacer,
+    caller: Caller,
 }
 
 impl Pacer {
     /// Keeps to this pace; `None` is no pace.
     pub(crate) fn new(pace: Option<Pace>) -> Self {
         let everyone = pace.map_or_else(Budget::unlimited, |pace| Budget::of_everyone(&pace));
-        Self { pace, everyone: Gate::new(everyone), chats: Mutex::default() }
+        Self { pace, lines: Mutex::new(Lines { everyone: Line::new(everyone), chats: HashMap::new() }) }
     }
 
-    /// Waits until a call may be made, and counts it as made.
-    pub(crate) async fn wait(&self, place: Place, call: Call) {
-        let Some(pace) = &self.pace else { return };
-        let chat = self.chat(place, pace);
-        if call == Call::Edit {
-            let patience = Instant::now() + GIVES_WAY;
-            while Instant::now() < patience {
-                if self.try_edit(&chat) {
-                    return;
-                }
-                tokio::time::sleep(LOOKS_AGAIN).await;
+    /// Waits until a part's call may be made, and counts it as made.
+    ///
+    /// # Errors
+    /// How long it would take, where that is long: nothing is counted, and the part's place is kept until then.
+    pub(crate) async fn wait(&self, place: Place, part: PartId, call: Call) -> Result<(), Duration> {
+        let Some(pace) = &self.pace else { return Ok(()) };
+        let waiting = Waiting { pacer: self, caller: Caller { chat: place.chat, part } };
+        let rank = Instant::now() + if call == Call::Edit { GIVES_WAY } else { Duration::ZERO };
+        loop {
+            let now = Instant::now();
+            let next = self.lines().next(waiting.caller, place, call, pace, rank, now);
+            match next {
+                Next::Go => return Ok(()),
+                Next::Look(at) => sleep_until(at.min(now + LOOKS_AGAIN)).await,
+                Next::ComeBack(at) => return Err(at - now),
             }
         }
-        chat.pass(call.messages()).await;
-        self.everyone.pass(1).await;
     }
 
     /// Heeds that Telegram takes nothing for so long. It doesn't say whether it means the chat or the bot: the chat is
-    /// closed, and everything when another chat is closed already.
+    /// closed, and everything once that can't be by chance. Two groups at a time have used up their minutes easily,
+    /// but hardly a private chat and another one, or three chats.
     pub(crate) fn close(&self, place: Place, retry_after: Duration) {
         let Some(pace) = &self.pace else { return };
-        let now = Instant::now();
-        let this = self.chat(place, pace);
-        let another = self.chats().iter().any(|(chat, gate)| *chat != place.chat && gate.budget().is_closed(now));
-        this.budget().close(now + retry_after);
-        if another {
-            self.everyone.budget().close(now + retry_after);
+        let (now, mut lines) = (Instant::now(), self.lines());
+        lines.chat(place, pace, now).budget.close(now + retry_after);
+        let closed: Vec<_> = lines.chats.iter().filter(|(_, line)| line.budget.is_closed(now)).collect();
+        let is_one_private = closed.iter().any(|(chat, _)| !Place { chat: **chat, topic: None }.is_group());
+        if closed.len() >= MEANS_THE_BOT || (closed.len() > 1 && is_one_private) {
+            lines.everyone.budget.close(now + retry_after);
         }
     }
 
-    /// Makes an edit count if nobody waits and there is room for more than it.
-    fn try_edit(&self, chat: &Gate) -> bool {
-        if chat.line.available_permits() == 0 || self.everyone.line.available_permits() == 0 {
-            return false;
-        }
-        let now = Instant::now();
-        let (mut chat, mut everyone) = (chat.budget(), self.everyone.budget());
-        let allowed = chat.has_room_for_an_edit(now) && everyone.has_room_for_an_edit(now);
-        if allowed {
-            // Both have room, as was just looked up under their locks.
-            let _ = (chat.take(now, 1), everyone.take(now, 1));
-        }
-        allowed
-    }
-
-    fn chats(&self) -> MutexGuard<'_, HashMap<ChatId, Arc<Gate>>> {
-        self.chats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn chat(&self, place: Place, pace: &Pace) -> Arc<Gate> {
-        let mut chats = self.chats();
-        if chats.len() >= REMEMBERED {
-            let now = Instant::now();
-            chats.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.budget().is_fresh(now));
-        }
-        let gate =
-            chats.entry(place.chat).or_insert_with(|| Arc::new(Gate::new(Budget::of_chat(pace, place.is_group()))));
-        Arc::clone(gate)
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Gate {
-    fn new(budget: Budget) -> Self {
-        Self { line: Semaphore::new(1), budget: Mutex::new(budget) }
+impl Lines {
+    /// What somebody is to do now. First they wait for their chat, and only then, when nothing else holds them up, for
+    /// what all chats share.
+    fn next(&mut self, caller: Caller, place: Place, call: Call, pace: &Pace, rank: Instant, now: Instant) -> Next {
+        let messages = call.messages();
+        let chat = self.chat(place, pace, now);
+        let rank = chat.join(caller, rank, messages, now);
+        let mut at = chat.turn(caller, now);
+        let mut has_room = chat.budget.has_room_for_an_edit(now);
+        if at <= now {
+            self.everyone.join(caller, rank, 1, now);
+            at = self.everyone.turn(caller, now);
+            has_room &= self.everyone.budget.has_room_for_an_edit(now);
+        } else {
+            self.everyone.leave(caller);
+        }
+        let gives_way = call == Call::Edit && now < rank && !has_room;
+        if at <= now && !gives_way {
+            self.chat(place, pace, now).go(caller, messages, now);
+            self.everyone.go(caller, 1, now);
+            return Next::Go;
+        }
+        if at > now + LONGEST_WAIT {
+            self.chat(place, pace, now).keep_place(caller, at);
+            self.everyone.keep_place(caller, at);
+            return Next::ComeBack(at);
+        }
+        Next::Look(if gives_way { at.max(rank) } else { at })
     }
 
-    fn budget(&self) -> MutexGuard<'_, Budget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    fn chat(&mut self, place: Place, pace: &Pace, now: Instant) -> &mut Line {
+        if self.chats.len() >= REMEMBERED && !self.chats.contains_key(&place.chat) {
+            self.chats.retain(|_, line| !line.is_fresh(now));
+        }
+        self.chats.entry(place.chat).or_insert_with(|| Line::new(Budget::of_chat(pace, place.is_group())))
     }
+}
 
-    async fn pass(&self, messages: usize) {
-        let _first_in_line = self.line.acquire().await.expect("the line is never closed");
-        loop {
-            let taken = self.budget().take(Instant::now(), messages);
-            match taken {
-                Ok(()) => return,
-                Err(next) => sleep_until(next).await,
-            }
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.pacer.lines();
+        lines.everyone.stop_waiting(self.caller);
+        if let Some(chat) = lines.chats.get_mut(&self.caller.chat) {
+            chat.stop_waiting(self.caller);
         }
     }
 }

@@ -112,8 +112,12 @@ pub struct Satchel {
 #[must_use]
 pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
     let Ports { ledger, blobs, workspace, bus, model, speech, channels, tools: extra_tools } = ports;
-    let tool_services =
-        ToolServices { ledger: Arc::clone(&ledger), blobs: Arc::clone(&blobs), workspace, limits: behaviour.tools };
+    let tool_services = ToolServices {
+        ledger: Arc::clone(&ledger),
+        blobs: Arc::clone(&blobs),
+        workspace: Arc::clone(&workspace),
+        limits: behaviour.tools,
+    };
     let mut tools = built_in(tool_services.clone());
     if speech.as_ref().is_some_and(|speech| speech.speaks()) {
         tools.register(send_voice()).expect("no built-in tool is called like it, and the table knows it");
@@ -143,5 +147,8 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
     let (claim, claimed) = mpsc::channel(LANES);
     let (rules, inbound) = (behaviour.delivery, behaviour.inbound);
     let hosting = Hosting { services, blobs, speech, channels, rules, inbound, access: Arc::clone(&access) };
-    Satchel { inbound: Arc::new(Reception::new(ledger, bus, claim, access)), lanes: Lanes::new(hosting, claimed) }
+    Satchel {
+        inbound: Arc::new(Reception::new(ledger, bus, claim, access, workspace)),
+        lanes: Lanes::new(hosting, claimed),
+    }
 }

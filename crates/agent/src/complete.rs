@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
-    filename::is_hidden,
+    filename::as_code,
     part::{Plan, PlannedPart},
 };
 use satchel_ports::{
@@ -110,8 +110,8 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        let name: String = file.filename.as_str().chars().filter(|c| !is_hidden(*c) && *c != '`').collect();
-        let _ = write!(text, "I could not take `{name}`: {}.", file.reason);
+        let name = as_code(file.filename.as_str(), usize::MAX);
+        let _ = write!(text, "I could not take {name}: {}.", file.reason);
     }
     OutgoingResponse { text: Some(text), ..response }
 }

@@ -14,8 +14,10 @@ use std::{
 };
 
 use satchel_domain::{
-    Button, ConversationId, InboxId, MessageRef, PartContent, PartId, Sender, ToolCall, delivery::SendError,
-    filename::is_hidden,
+    Button, ConversationId, InboxId, MessageRef, PartContent, PartId, Sender, ToolCall,
+    delivery::SendError,
+    filename::{as_code, is_hidden},
+    pairing::LETTERS,
 };
 use satchel_ports::{
     Event, LedgerError, PartToSend, ToolSpec,
@@ -30,9 +32,6 @@ use tokio::{
 };
 
 use crate::{Lane, Services, run::publish};
-
-/// The letters of a code: none that looks like another.
-const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
 /// How much of the arguments the question shows, in characters, each argument having its share.
 const SHOWN: usize = 2_000;
@@ -169,7 +168,7 @@ pub async fn confirm(
     let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
     insist(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
     words.take(decision.id);
-    let who = name_of(&decision.sender);
+    let who = as_code(&decision.sender.name, 60);
     let (told, verdict) = match decision.allow {
         true => (format!("Allowed by {who}"), Verdict::Allowed),
         false => (
@@ -317,12 +316,6 @@ fn value(given: &Value, most: usize) -> String {
         Some((cut, _)) => format!("{}… ({} characters)", &whole[..cut], whole.chars().count()),
         None => whole,
     }
-}
-
-/// A name as code, so that nothing in it is read as Markdown.
-fn name_of(sender: &Sender) -> String {
-    let name: String = sender.name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(60).collect();
-    format!("`{name}`")
 }
 
 /// The word for one call: the same whenever it is asked about, and another for any other call or arguments.

@@ -68,6 +68,14 @@ pub fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{061C}' | '\u{FFF9}'..='\u{FFFB}')
 }
 
+/// Words that somebody else chose, as code in Markdown, so that nothing in them is read as markup; at most so many
+/// characters of them.
+#[must_use]
+pub fn as_code(words: &str, most: usize) -> String {
+    let shown: String = words.chars().filter(|c| !is_hidden(*c) && *c != '`').take(most).collect();
+    format!("`{shown}`")
+}
+
 fn split_extension(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() && !extension.is_empty() && extension.len() <= 16 => {

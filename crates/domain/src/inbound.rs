@@ -113,14 +113,17 @@ impl InboundMessage {
     }
 }
 
-/// Something that a platform sent and that its adapter can't read: kept as it came, for whoever mends the adapter.
+/// Something that a platform sent and that its adapter can't read: kept for whoever mends the adapter, as it came where
+/// its sender may talk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnreadableUpdate {
     /// The channel that it came on.
     pub channel: ChannelName,
     /// What makes it unique within its channel, such as the platform's number of the update.
     pub key: String,
-    /// The update as the platform sent it.
+    /// Who sent it, where that can be told and it was said to nobody else.
+    pub sender: Option<Sender>,
+    /// The update as the platform sent it; `null` where its sender may not talk or can't be told.
     pub raw: serde_json::Value,
     /// Why it can't be read, without anything of its content.
     pub reason: String,

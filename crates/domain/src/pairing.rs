@@ -6,8 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{ChannelName, Sender};
 
-/// The letters of a code: none that looks like another, and as many as five bits can tell apart.
-const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+/// The letters of a code that people read to each other: none that looks like another, and as many as five bits can tell
+/// apart.
+pub const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
 /// How many of them a code has.
 const LENGTH: usize = 8;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, Button, ConversationId, OutgoingResponse, Part, PartState, Visibility, filename::is_hidden, size,
+    Attachment, Button, ConversationId, OutgoingResponse, Part, PartState, Visibility, filename::as_code, size,
 };
 use satchel_ports::{
     Ledger, LedgerError,
@@ -17,6 +17,9 @@ const LISTED: u32 = 30;
 
 /// How many of the newest files are looked through for those that the person may see.
 const LOOKED_THROUGH: u32 = 500;
+
+/// How much of a name is shown, in characters.
+const SHOWN: usize = 150;
 
 /// How many files one `/resend` sends.
 const RESENT: usize = 20;
@@ -197,7 +200,7 @@ async fn resend(
         match found {
             Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
             Some(attachment) => attachments.push(Attachment { visibility: Visibility::Deliver, ..attachment }),
-            None => unknown.push(as_code(given)),
+            None => unknown.push(as_code(given, SHOWN)),
         }
     }
     let text = (!unknown.is_empty()).then(|| {
@@ -264,13 +267,7 @@ fn standing(state: &PartState) -> String {
 
 fn described(attachment: &Attachment) -> String {
     let Attachment { number, filename, mime, bytes, .. } = attachment;
-    format!("#{number} {} {mime} {}", as_code(filename.as_str()), size::human(*bytes))
-}
-
-/// A name as code, so that nothing in it is read as Markdown.
-fn as_code(name: &str) -> String {
-    let shown: String = name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(150).collect();
-    format!("`{shown}`")
+    format!("#{number} {} {mime} {}", as_code(filename.as_str(), SHOWN), size::human(*bytes))
 }
 
 #[cfg(test)]

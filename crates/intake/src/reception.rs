@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, FileReference, Filename, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{
+    ChannelName, ConversationId, FileReference, Filename, InboundMessage, Sender, TurnId, UnreadableUpdate,
+};
 use satchel_ports::{
-    Event, EventBus, Inbound, InboundError, Lease, Ledger, LedgerError,
+    Event, EventBus, Inbound, InboundError, Lease, Ledger, LedgerError, Workspace,
     ledger::{Claim, Renamed},
 };
 use tokio::sync::mpsc;
@@ -27,6 +29,7 @@ pub struct Claimed {
 /// The one door through which all channels' messages come.
 pub struct Reception {
     desk: Desk,
+    workspace: Arc<dyn Workspace>,
 }
 
 /// What it takes to take a message in.
@@ -49,8 +52,9 @@ impl Reception {
         bus: Arc<dyn EventBus>,
         lanes: mpsc::Sender<Claimed>,
         access: Arc<Access>,
+        workspace: Arc<dyn Workspace>,
     ) -> Self {
-        Self { desk: Desk { ledger, bus, lanes, access, refusals: Arc::default() } }
+        Self { desk: Desk { ledger, bus, lanes, access, refusals: Arc::default() }, workspace }
     }
 }
 
@@ -69,22 +73,22 @@ impl Inbound for Reception {
         let renamed = self.desk.ledger.rename_conversation(&from, &to).await;
         match renamed.map_err(|error| InboundError(Box::new(error)))? {
             Renamed::Done => tracing::info!(chat.id = %from, %to, "a conversation goes on under another name"),
+            // Perhaps this process died between the two when it was told first.
             Renamed::Nothing => {}
-            Renamed::Taken => tracing::warn!(
-                chat.id = %from, %to,
-                "a conversation has moved to where there is one already; what was said and sent before stays apart"
-            ),
+            Renamed::Taken => {
+                tracing::warn!(
+                    chat.id = %from, %to,
+                    "a conversation has moved to where there is one already; what was said and sent before stays apart"
+                );
+                return Ok(());
+            }
         }
+        self.workspace.hand_over(&from, &to).await.map_err(|error| InboundError(Box::new(error)))?;
         Ok(())
     }
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
-        let kept = self.desk.ledger.keep_unreadable(&update).await.map_err(|error| InboundError(Box::new(error)))?;
-        if kept {
-            let UnreadableUpdate { channel, key, reason, .. } = update;
-            tracing::warn!(%channel, update.key = key, reason, "an update could not be read and is kept as it came");
-        }
-        Ok(())
+        self.desk.keep_unreadable(update).await.map_err(|error| InboundError(Box::new(error)))
     }
 }
 
@@ -92,16 +96,37 @@ impl Desk {
     /// Takes in what somebody wrote who may talk; of anybody else's nothing is kept.
     async fn receive(&self, message: InboundMessage) -> Result<Option<TurnId>, LedgerError> {
         let channel = message.conversation.channel();
-        if let Some(rules) = self.access.rules(channel)
-            && !rules.lets_in(&message.sender)
-            && !self.ledger.is_let_in(channel, &message.sender.id).await?
-        {
+        if !self.may_talk(channel, &message.sender).await? {
             self.note_refusal(&message);
-            strangers::turn_away(self, &message, &rules.owner_chats).await?;
+            let owner_chats = self.access.rules(channel).map_or(&[][..], |rules| rules.owner_chats.as_slice());
+            strangers::turn_away(self, &message, owner_chats).await?;
             return Ok(None);
         }
         // Errands are ours alone, whatever a channel makes of what people send.
         self.take_in(InboundMessage { errand: None, ..message }).await.map(Some)
+    }
+
+    /// Keeps an update that can't be read; its content only where somebody sent it who may talk.
+    async fn keep_unreadable(&self, mut update: UnreadableUpdate) -> Result<(), LedgerError> {
+        let as_it_came = match &update.sender {
+            Some(sender) => self.may_talk(&update.channel, sender).await?,
+            None => self.access.rules(&update.channel).is_none(),
+        };
+        if !as_it_came {
+            update.raw.take();
+        }
+        if self.ledger.keep_unreadable(&update).await? {
+            let UnreadableUpdate { channel, key, reason, .. } = update;
+            tracing::warn!(%channel, update.key = key, reason, as_it_came, "an update could not be read and is kept");
+        }
+        Ok(())
+    }
+
+    async fn may_talk(&self, channel: &ChannelName, sender: &Sender) -> Result<bool, LedgerError> {
+        match self.access.rules(channel) {
+            Some(rules) => Ok(rules.lets_in(sender) || self.ledger.is_let_in(channel, &sender.id).await?),
+            None => Ok(true),
+        }
     }
 
     /// Stores a message and hands its lane on, if it could be claimed.
@@ -150,8 +175,7 @@ fn with_composed_names(mut message: InboundMessage) -> InboundMessage {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::Sender;
-    use satchel_ports::{MockEventBus, MockLedger, OwnerId, ledger::Received};
+    use satchel_ports::{MockEventBus, MockLedger, MockWorkspace, OwnerId, ledger::Received};
     use uuid::Uuid;
 
     use super::*;
@@ -170,7 +194,16 @@ mod tests {
     }
 
     fn door(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<Claimed>) -> Reception {
-        Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::default())
+        door_before(ledger, bus, lanes, MockWorkspace::new())
+    }
+
+    fn door_before(
+        ledger: MockLedger,
+        bus: MockEventBus,
+        lanes: mpsc::Sender<Claimed>,
+        workspace: MockWorkspace,
+    ) -> Reception {
+        Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::default(), Arc::new(workspace))
     }
 
     #[tokio::test]
@@ -220,14 +253,23 @@ mod tests {
             (Err(LedgerError::Full), false),
         ] {
             let mut ledger = MockLedger::new();
+            let renamed_to = renamed.as_ref().ok().copied();
             let mut renamed = Some(renamed);
             ledger
                 .expect_rename_conversation()
                 .withf(|from, to| (from.key(), to.key()) == ("-5", "-1005"))
                 .once()
                 .returning(move |_, _| renamed.take().expect("it is called once"));
+            // The files go where the conversation goes, also when the ledger had done its part before a crash.
+            let goes_along = matches!(renamed_to, Some(Renamed::Done | Renamed::Nothing));
+            let mut workspace = MockWorkspace::new();
+            workspace
+                .expect_hand_over()
+                .withf(|from, to| (from.key(), to.key()) == ("-5", "-1005"))
+                .times(usize::from(goes_along))
+                .returning(|_, _| Ok(true));
             let (lanes, _claimed) = mpsc::channel(1);
-            let door = door(ledger, MockEventBus::new(), lanes);
+            let door = door_before(ledger, MockEventBus::new(), lanes, workspace);
             let (from, to) = ("telegram:-5".parse().unwrap(), "telegram:-1005".parse().unwrap());
             assert_eq!(door.conversation_moved(from, to).await.is_ok(), taken);
         }

@@ -16,7 +16,8 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// - Of a message whose sender may not talk nothing is kept; `Ok(None)` says so, and the platform may hear that it came.
 /// - `conversation_moved` returns `Ok` only after all that the conversation has is under its new name. Where something is
 ///   there already both stay as they are: that is told to the operator, and no error.
-/// - `keep_unreadable` returns `Ok` only after the update is durable; one whose key is known already is kept once.
+/// - `keep_unreadable` returns `Ok` only after the update is durable; one whose key is known already is kept once. Where
+///   its sender may not talk, or nobody knows who it is, it is counted and nothing of its content is kept.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Inbound: Send + Sync {

@@ -404,14 +404,15 @@ pub enum LedgerError {
 /// - A verb that returned `Ok` is durable: it survives power loss. A verb that returned an error changed nothing.
 /// - `receive` stores a key once per channel, and answers a repeat with the same turn.
 /// - `receive` of an edit whose original no completed turn has consumed and no owner has taken up replaces it.
-/// - `keep_unreadable` keeps an update once per channel and key, as it came.
+/// - `keep_unreadable` keeps an update once per channel and key, as it is given; of each channel the newest thousand.
 /// - `introduce` gives a stranger the same code while it lives, to no more strangers of a channel at once than the rules
 ///   allow, and none to somebody who was refused not long ago.
 /// - `judge_pairing` lets a code count once, only while it lives, only to those who decide about its channel, and to
 ///   nobody who said too many wrong ones. Letting somebody in also queues [`satchel_domain::Errand::Welcome`] for them.
 /// - Somebody who was let in may talk on that channel until they are revoked, and nobody else for having their name.
 /// - `rename_conversation` moves history, files, queue and outbox as one, or nothing; whoever worked on the conversation
-///   under its old name has lost the lease.
+///   under its old name has lost the lease. What is unsettled or waits forgets the messages that it answers or edits:
+///   their numbers are those of the old name.
 /// - Messages of one sender's album that arrive before their turn begins are one turn; each pushes its `ready_at` out.
 /// - A lane has one owner at a time; tokens of one lane never repeat and only grow.
 /// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] when a newer one exists.
@@ -481,7 +482,8 @@ pub trait Ledger: Send + Sync {
     /// Reads the lane's oldest incomplete turn.
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError>;
 
-    /// Reads the messages that wait behind `turn`, oldest first; of a flood only the first hundreds.
+    /// Reads the messages that wait behind `turn`, oldest first; of a flood only the first hundreds, and the
+    /// commands among the last hundreds.
     async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
 
     /// Stores a fetched file as the `index`th of a message and numbers it.

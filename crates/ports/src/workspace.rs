@@ -101,6 +101,7 @@ pub enum WorkspaceError {
 /// - Missing parent directories are created.
 /// - Conversations don't see each other's files, unless the operator made `/shared` one directory for all.
 /// - `list` is sorted by path.
+/// - `hand_over` moves all of a conversation's files at once, or none; nothing of another conversation's is replaced.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Workspace: Send + Sync {
@@ -122,4 +123,8 @@ pub trait Workspace: Send + Sync {
 
     /// Removes a file or an empty directory.
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError>;
+
+    /// Gives everything of a conversation to the one that it goes on as; `false` when there is nothing to give, or the
+    /// other has files of its own.
+    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;
 }

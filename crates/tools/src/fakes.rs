@@ -195,6 +195,10 @@ impl Workspace for MemoryWorkspace {
         self.files.lock().unwrap().remove(path);
         Ok(())
     }
+
+    async fn hand_over(&self, _: &ConversationId, _: &ConversationId) -> Result<bool, WorkspaceError> {
+        Ok(false)
+    }
 }
 
 /// A file's record, and the turn in which it came or was made.

@@ -70,7 +70,9 @@ macro_rules! ledger_contract {
             files::ids_sort_in_the_order_in_which_they_were_made
             turns::a_record_shows_what_was_said_in_the_turn
             turns::turns_are_paged_and_conversations_listed
+            turns::a_command_is_seen_behind_a_flood
             people::an_update_that_can_not_be_read_is_kept_once_and_counted
+            people::of_updates_that_can_not_be_read_the_newest_are_kept
             people::an_approved_code_lets_its_person_in_and_tells_them
             people::a_code_counts_only_where_its_judge_decides
             people::a_code_is_used_once
@@ -81,6 +83,7 @@ macro_rules! ledger_contract {
             people::an_album_holds_one_persons_messages
             renaming::a_renamed_conversation_keeps_all_that_it_has
             renaming::a_conversation_is_not_renamed_over_another
+            renaming::what_is_under_way_forgets_the_messages_of_the_old_name
             voice::the_words_of_voice_notes_come_back_in_place
             voice::whether_replies_are_spoken_is_kept_for_each_conversation
             parts::the_first_part_is_begun_with_the_turn

@@ -48,6 +48,7 @@ macro_rules! workspace_contract {
             only_regular_files_are_opened
             directories_are_not_files
             conversations_dont_see_each_other
+            what_is_handed_over_moves_whole_and_replaces_nothing
             a_list_is_sorted_and_shows_no_links
             an_unused_mount_is_empty
             what_is_missing_is_told
@@ -278,6 +279,27 @@ pub async fn conversations_dont_see_each_other(fixture: impl WorkspaceFixture) {
         let read = fixture.workspace().read(id, &path("/shared/who")).await.unwrap();
         assert_eq!(collect(read.content).await, id.to_string().as_bytes());
     }
+}
+
+/// Mutations: what the other conversation has is replaced; the quota of the new one doesn't count what it was given.
+pub async fn what_is_handed_over_moves_whole_and_replaces_nothing(fixture: impl WorkspaceFixture) {
+    let workspace = fixture.workspace();
+    let [group, supergroup, stranger] = ["telegram:-1", "telegram:-1001", "telegram:5"].map(conversation);
+    let put = async |id: &ConversationId, name: &str, bytes: u64| {
+        let content = stream::iter([Ok(Bytes::from(vec![7; usize::try_from(bytes).unwrap()]))]).boxed();
+        workspace.write(id, &path(name), content, WriteMode::CreateNew, QUOTA).await
+    };
+    assert!(!workspace.hand_over(&group, &supergroup).await.unwrap(), "there is nothing yet");
+    put(&group, "/shared/a/b.txt", QUOTA / 2).await.unwrap();
+    put(&stranger, "/shared/own.txt", 1).await.unwrap();
+    assert!(!workspace.hand_over(&group, &stranger).await.unwrap(), "another has files of its own");
+    assert!(workspace.read(&stranger, &path("/shared/own.txt")).await.is_ok());
+    assert!(workspace.hand_over(&group, &supergroup).await.unwrap());
+    assert!(!workspace.hand_over(&group, &supergroup).await.unwrap(), "once");
+    assert_eq!(workspace.read(&supergroup, &path("/shared/a/b.txt")).await.unwrap().bytes, QUOTA / 2);
+    assert!(workspace.read(&group, &path("/shared/a/b.txt")).await.is_err());
+    put(&supergroup, "/shared/c.txt", QUOTA / 2 + 1).await.unwrap_err();
+    put(&group, "/shared/c.txt", QUOTA / 2 + 1).await.unwrap();
 }
 
 /// Mutation: the order of the directory is given out, or a link is listed as what it points at.

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt::Write,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -77,9 +78,28 @@ impl Place {
         Arc::clone(usages.entry(conversation_directory.to_owned()).or_default())
     }
 
+    /// Renames a conversation's directory, if the other's isn't there or is empty.
+    pub(super) fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> io::Result<bool> {
+        let (from, to) = (directory_name(from), directory_name(to));
+        match self.root.rename(&from, &self.root, &to) {
+            Ok(()) => directory::sync(&self.root)?,
+            Err(error) if is_left_alone(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        // Both are counted anew.
+        self.usages.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| *name != from && *name != to);
+        Ok(true)
+    }
+
     fn below_root(conversation: &ConversationId, mount: Mount) -> PathBuf {
         Path::new(&directory_name(conversation)).join(mount.name())
     }
+}
+
+/// Whether there was nothing to rename, or something in its place.
+fn is_left_alone(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
+    matches!(error.kind(), NotFound | DirectoryNotEmpty | AlreadyExists)
 }
 
 /// Names the conversation's directory: another one for each, also where a disk doesn't tell upper from lower case.

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use satchel_domain::UnreadableUpdate;
+use satchel_domain::{Sender, UnreadableUpdate};
 use satchel_ports::{Inbound, InboundError};
 use serde_json::Value;
 use teloxide::types::ChatId;
@@ -47,6 +47,11 @@ impl Desk {
     pub(super) fn new(inbound: Arc<dyn Inbound>, reader: Reader) -> (Self, mpsc::Receiver<String>) {
         let (presses, pressed) = mpsc::channel(PRESSES);
         (Self { inbound, reader: Mutex::new(reader), presses, failing: Mutex::default() }, pressed)
+    }
+
+    /// Looks through updates that came together, before the first of them is read.
+    pub(super) fn look_ahead(&self, updates: &[Value]) {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).look_ahead(updates);
     }
 
     /// Reads an update. Those of one chat must come in their order.
@@ -97,8 +102,11 @@ impl Desk {
                 self.inbound.accept(message.as_ref().clone()).await?;
             }
             Meaning::Pressed { query, message } => {
-                if let Some(message) = message {
-                    self.inbound.accept(message.as_ref().clone()).await?;
+                match message {
+                    Some(message) => {
+                        self.inbound.accept(message.as_ref().clone()).await?;
+                    }
+                    None => tracing::debug!(update.key, "a pressed button carries no command of ours and says nothing"),
                 }
                 let _spins_on = self.presses.try_send(query.clone());
             }
@@ -111,6 +119,7 @@ impl Desk {
                 let unreadable = UnreadableUpdate {
                     channel: channel_name(),
                     key: update.key.clone(),
+                    sender: sender(&update.raw),
                     raw: update.raw.clone(),
                     reason: (*reason).to_owned(),
                 };
@@ -118,5 +127,36 @@ impl Desk {
             }
         }
         Ok(())
+    }
+}
+
+/// Who sent what can't be read, as far as it tells. In groups that is nobody: whether it was said to us can't be told.
+fn sender(update: &Value) -> Option<Sender> {
+    let sent = update.as_object()?.values().find(|field| field.get("from").is_some())?;
+    let chat = sent.get("chat").or_else(|| sent.pointer("/message/chat"))?;
+    chat.get("id").and_then(Value::as_i64).filter(|id| *id > 0)?;
+    let from = sent.get("from")?;
+    let handle = from.get("username").and_then(Value::as_str).map(str::to_owned);
+    Some(Sender { handle, ..Sender::new(from.get("id")?.as_i64()?.to_string(), "") })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::a_message(json!({ "message": { "from": { "id": 7, "username": "ada" }, "chat": { "id": 7 }, "text": 5 } }), Some("7"))]
+    #[case::a_button(json!({ "callback_query": { "from": { "id": 7 }, "message": { "chat": { "id": 7 } } } }), Some("7"))]
+    #[case::in_a_group(json!({ "message": { "from": { "id": 7 }, "chat": { "id": -7 } } }), None)]
+    #[case::a_button_in_a_group(json!({ "callback_query": { "from": { "id": 7 }, "message": { "chat": { "id": -7 } } } }), None)]
+    #[case::nowhere(json!({ "message": { "from": { "id": 7 } } }), None)]
+    #[case::a_number_that_is_none(json!({ "message": { "from": { "id": "7" }, "chat": { "id": 7 } } }), None)]
+    #[case::for_a_channel(json!({ "channel_post": { "sender_chat": { "id": -7 }, "chat": { "id": -7 } } }), None)]
+    #[case::nothing(json!([]), None)]
+    fn the_sender_of_what_cannot_be_read_is_told_in_private_only(#[case] update: Value, #[case] id: Option<&str>) {
+        assert_eq!(sender(&update).map(|sender| sender.id).as_deref(), id);
     }
 }

@@ -52,6 +52,12 @@ pub(crate) fn files(content: &Content, number: i64) -> Vec<FileReference> {
     found.files
 }
 
+/// The files of a message that the sender only passes on or answers. A voice in them is somebody else's, so that it is a
+/// recording like any other and not what the sender has to say.
+pub(crate) fn files_of_others(content: &Content, number: i64) -> Vec<FileReference> {
+    files(content, number).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
+}
+
 struct Files {
     number: i64,
     files: Vec<FileReference>,

@@ -29,22 +29,26 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// The wait before updates are asked for again of which none has a number.
 const STUCK: Duration = Duration::from_secs(5);
 
+/// How many updates are asked for, which is the most that Telegram gives at once.
+const MOST: u8 = 100;
+
 /// How many conversations store at once.
 const AT_ONCE: usize = 16;
 
 /// Polls until `stop`.
 pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationToken) -> Result<(), TelegramError> {
     let mut trouble = Trouble::default();
-    let mut offset = 0;
+    let (mut offset, mut limit) = (0, MOST);
     // A webhook that was set before us is of the past; one that comes later is somebody's who lives.
     let mut has_polled = false;
     loop {
-        let asked = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, HELD_OPEN), HELD_OPEN);
+        let asked = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, HELD_OPEN, limit), HELD_OPEN);
         let Some(answered) = stop.run_until_cancelled(asked).await else { break };
         match answered {
             Ok(updates) => {
                 trouble.is_over();
                 has_polled = true;
+                limit = MOST;
                 let is_empty = updates.is_empty();
                 let after = take_all(desk, offset, updates, stop).await;
                 // What has no number can't be moved past, and would come again at once.
@@ -60,6 +64,9 @@ pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationTok
                 if webhook_set && stop.run_until_cancelled(deleted_webhook(client)).await == Some(true) {
                     continue;
                 }
+                // An answer that is longer than any that is read would come again, and nothing after it ever; its first
+                // update alone can be read, and is moved past.
+                limit = if matches!(error, CallError::NotAnAnswer { .. }) { 1 } else { limit };
                 if trouble.wait(client, &error, stop).await? == Next::Stop {
                     break;
                 }
@@ -67,20 +74,17 @@ pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationTok
         }
     }
     if offset > 0 {
-        let told = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, Duration::ZERO), Duration::ZERO);
+        let told = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, Duration::ZERO, 1), Duration::ZERO);
         // Without it the last updates come once more and are known by their keys.
         let _ = tokio::time::timeout(LAST_PATIENCE, told).await;
     }
     Ok(())
 }
 
-fn asking(offset: i64, held_open: Duration) -> Vec<u8> {
-    let mut body = json!({ "timeout": held_open.as_secs(), "allowed_updates": ASKED_FOR });
+fn asking(offset: i64, held_open: Duration, limit: u8) -> Vec<u8> {
+    let mut body = json!({ "timeout": held_open.as_secs(), "limit": limit, "allowed_updates": ASKED_FOR });
     if offset > 0 {
         body["offset"] = offset.into();
-    }
-    if held_open.is_zero() {
-        body["limit"] = 1.into();
     }
     body.to_string().into_bytes()
 }
@@ -110,6 +114,7 @@ struct Lane {
 async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
     let numbers: Vec<Option<i64>> =
         updates.iter().map(|update| update.get("update_id").and_then(Value::as_i64)).collect();
+    desk.look_ahead(&updates);
     let stored = Mutex::new(vec![false; updates.len()]);
     let mut lanes: Vec<Lane> = Vec::new();
     for (at, raw) in updates.into_iter().enumerate() {

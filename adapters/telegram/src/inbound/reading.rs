@@ -10,9 +10,9 @@ use teloxide::types::{ChatId, MessageId, ThreadId};
 
 use self::kinds::{EVENTS, OF_NO_USE};
 use super::{
-    albums::Albums,
+    albums::{AlbumOf, Albums},
     described::described,
-    files::files,
+    files::{files, files_of_others},
     wire::{CallbackQuery, Chat, Head, Message},
     words::{Command, Us, Words, passed_on, words},
 };
@@ -20,6 +20,10 @@ use crate::place::Place;
 
 /// The account in whose name an administrator writes who doesn't show who it is.
 const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
+
+/// Satchel's own commands that no menu offers, since they come with a code that it has told, or are its owners' alone.
+/// Whatever the menu holds, they are commands.
+const OFFERED_NOWHERE: [&str; 3] = ["allow", "refuse", "pair"];
 
 /// What an update means.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,9 +72,25 @@ struct Written<'a> {
 }
 
 impl Reader {
-    /// A reader for the bot that is `us`. `commands` are the names of those that Satchel answers itself.
-    pub(crate) fn new(us: Us, answers_in: Vec<String>, commands: Vec<String>) -> Self {
+    /// A reader for the bot that is `us`. `commands` are the names of those in the menu, which Satchel answers itself.
+    pub(crate) fn new(us: Us, answers_in: Vec<String>, mut commands: Vec<String>) -> Self {
+        commands.extend(OFFERED_NOWHERE.map(str::to_owned));
         Self { us, answers_in, commands, albums: Albums::default() }
+    }
+
+    /// Looks through updates that came together, before the first of them is read: an album is for us whichever of its
+    /// items says so, and the words often stand beneath a later one.
+    ///
+    /// A webhook is told of one update at a time and can't look ahead: there, and where an album comes in two answers,
+    /// only what follows the item that names us is known to be of it.
+    pub(crate) fn look_ahead(&mut self, updates: &[Value]) {
+        for update in updates {
+            let of_album = |kind: &str| update.get(kind).is_some_and(|message| message.get("media_group_id").is_some());
+            if of_album("message") || of_album("channel_post") {
+                // What is read twice means the same twice.
+                self.read(update);
+            }
+        }
     }
 
     /// Reads an update. Updates of one chat must come in their order, for an album's first item speaks for the others.
@@ -89,7 +109,7 @@ impl Reader {
         }
         if let Some(query) = fields.get("callback_query") {
             return match serde_json::from_value(query.clone()) {
-                Ok(query) => pressed(update, query),
+                Ok(query) => self.pressed(update, query),
                 Err(_) => Meaning::Unreadable("its button has another form than the Bot API's"),
             };
         }
@@ -134,7 +154,10 @@ impl Reader {
             original: text,
             place: head.place(),
             said,
-            files: files(&message.content, head.message_id),
+            files: match &head.forward_origin {
+                Some(_) => files_of_others(&message.content, head.message_id),
+                None => files(&message.content, head.message_id),
+            },
             described: described(&message.content),
         };
         if text.is_empty() && written.files.is_empty() && written.described.is_none() {
@@ -151,16 +174,20 @@ impl Reader {
             if written.said.command == Some(Command::OfAnotherBot) {
                 return Meaning::Nothing("it is a command for another bot");
             }
-            if !group::is_for_us(&written, &self.us, &self.answers_in, &self.albums) {
+            if !group::is_for_us(&written, &sender, &self.us, &self.answers_in, &self.albums) {
                 return Meaning::Nothing("it was not written to the bot");
             }
         }
         let of_album = head.media_group_id.as_deref();
-        let leads = of_album.is_none_or(|album| self.albums.is_first(head.chat.id, album, head.message_id));
+        let leads = of_album.is_none_or(|album| {
+            let sender = sender.id.as_str();
+            self.albums.is_first(AlbumOf { chat: head.chat.id, sender, id: album }, head.message_id)
+        });
         let (text, files) = reply::compose(&written, &self.us, &self.commands, leads);
         let original = format!("{}:{}", head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
-            Some(number) => (format!("{original}:{}", head.edit_date.unwrap_or(number)), Some(original)),
+            // The date alone is no key: it counts seconds, and people edit twice in one.
+            Some(number) => (format!("{original}:{}:{number}", head.edit_date.unwrap_or_default()), Some(original)),
             None => (original, None),
         };
         Meaning::Message(Box::new(InboundMessage {
@@ -174,26 +201,33 @@ impl Reader {
             ..InboundMessage::new(written.place.conversation(), key, sender)
         }))
     }
-}
 
-/// A pressed button is its command, said by whoever pressed it.
-fn pressed(update: &Value, query: CallbackQuery) -> Meaning {
-    let CallbackQuery { id, from, message, data } = query;
-    let said = match (message, data) {
-        (Some(Message { head, .. }), Some(command)) => Some(Box::new(InboundMessage {
-            group: head.chat.is_group(),
-            text: command,
-            message: Some(MessageRef(head.message_id.to_string())),
-            raw: update.clone(),
-            ..InboundMessage::new(
-                head.place().conversation(),
-                format!("callback:{id}"),
-                sender_of(from.id, &from.name(), from.username),
-            )
-        })),
-        _ => None,
-    };
-    Meaning::Pressed { query: id, message: said }
+    /// A pressed button is its command, said by whoever pressed it. What is no command of ours is not taken for
+    /// anybody's words: nobody has written it, and a button may be older than we are.
+    fn pressed(&self, update: &Value, query: CallbackQuery) -> Meaning {
+        let CallbackQuery { id, from, message, data } = query;
+        let said = match (message, data.filter(|data| self.is_own_command(data))) {
+            (Some(Message { head, .. }), Some(command)) => Some(Box::new(InboundMessage {
+                group: head.chat.is_group(),
+                text: command,
+                message: Some(MessageRef(head.message_id.to_string())),
+                raw: update.clone(),
+                ..InboundMessage::new(
+                    head.place().conversation(),
+                    format!("callback:{id}"),
+                    sender_of(from.id, &from.name(), from.username),
+                )
+            })),
+            _ => None,
+        };
+        Meaning::Pressed { query: id, message: said }
+    }
+
+    /// Whether a text begins with a command that Satchel answers itself.
+    fn is_own_command(&self, text: &str) -> bool {
+        let name = text.split_whitespace().next().and_then(|word| word.strip_prefix('/'));
+        name.is_some_and(|name| self.commands.contains(&name.to_lowercase()))
+    }
 }
 
 /// Who wrote a message: whoever it shows. Who writes for a channel, or doesn't show who it is, is that chat.

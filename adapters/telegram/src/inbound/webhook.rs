@@ -9,10 +9,10 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use self::server::Door;
+use self::server::{Door, Standing};
 use super::{
     desk::Desk,
     reading::kinds::ASKED_FOR,
@@ -26,6 +26,9 @@ use crate::{
 /// How often it is looked whether the webhook is still ours.
 const LOOKED_AFTER: Duration = Duration::from_secs(300);
 
+/// How often it is set again at most because of calls without the secret, which anybody can make.
+const DOUBTED: Duration = Duration::from_secs(60);
+
 /// Sets the webhook and serves it until `stop`. It stays set then, and Telegram keeps what comes until we are back.
 pub(super) async fn listen(
     client: &BotClient,
@@ -37,11 +40,13 @@ pub(super) async fn listen(
     let listener = TcpListener::bind(address).await.map_err(|source| TelegramError::Listen { address, source })?;
     let secret = new_secret()?;
     let path = path(webhook.url.expose_secret());
-    let door = Door { path, secret: secret.clone(), desk, has_refused: AtomicBool::new(false) };
+    let standing = watch::Sender::new(Standing::Untold);
+    let has_refused = AtomicBool::new(false);
+    let door = Door { path, secret: secret.clone(), desk, has_refused, standing: standing.clone() };
     let over = stop.child_token();
     let serving = server::serve(listener, Arc::new(door), over.clone());
     let keeping = async {
-        let kept = keep_set(client, &webhook.url, &secret, stop).await;
+        let kept = keep_set(client, &webhook.url, &secret, &standing, stop).await;
         // A webhook that is refused ends the serving too.
         over.cancel();
         kept
@@ -50,27 +55,49 @@ pub(super) async fn listen(
     kept
 }
 
-/// Sets the webhook, and sets it again when somebody has taken it away.
+/// Sets the webhook, and sets it again when somebody has taken it away: to another address, or to ours with a secret of
+/// their own. The latter only the calls tell, for Telegram doesn't say which secret it was told.
 async fn keep_set(
     client: &BotClient,
     url: &SecretString,
     secret: &SecretString,
+    standing: &watch::Sender<Standing>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
+    let mut doubted_from = Instant::now();
     loop {
         set(client, url, secret, stop).await?;
-        loop {
-            let looking = async {
-                tokio::time::sleep(LOOKED_AFTER).await;
-                trouble::webhook(client).await
-            };
-            let Some(found) = stop.run_until_cancelled(looking).await else { return Ok(()) };
-            if found.is_some_and(|found| !is_same_place(&found, url.expose_secret())) {
-                break;
+        standing.send_replace(Standing::Untold);
+        let is_lost = async {
+            tokio::select! {
+                () = is_elsewhere(client, url) => {
+                    tracing::warn!("another process has taken this bot's webhook away; it is set again");
+                }
+                () = is_in_doubt(standing, doubted_from) => doubted_from = Instant::now() + DOUBTED,
             }
+        };
+        if stop.run_until_cancelled(is_lost).await.is_none() {
+            return Ok(());
         }
-        tracing::warn!("another process has taken this bot's webhook away; it is set again");
     }
+}
+
+/// Returns once the webhook leads to another address.
+async fn is_elsewhere(client: &BotClient, url: &SecretString) {
+    loop {
+        tokio::time::sleep(LOOKED_AFTER).await;
+        let found = trouble::webhook(client).await;
+        if found.is_some_and(|found| !is_same_place(&found, url.expose_secret())) {
+            return;
+        }
+    }
+}
+
+/// Returns once only strangers have called, but not before `earliest`.
+async fn is_in_doubt(standing: &watch::Sender<Standing>, earliest: Instant) {
+    tokio::time::sleep_until(earliest).await;
+    let in_doubt = |standing: &Standing| *standing == Standing::InDoubt;
+    standing.subscribe().wait_for(in_doubt).await.expect("its sender is borrowed");
 }
 
 /// Sets the webhook, however long it takes until Telegram can be reached.

@@ -12,7 +12,7 @@ const SLOWER_BY: f64 = 0.02;
 const LEFT_BY_EDITS: usize = 4;
 
 /// The budget of a chat, or of all of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Budget {
     bucket: Option<Bucket>,
     window: Option<Window>,
@@ -20,7 +20,7 @@ pub(super) struct Budget {
 }
 
 /// One message each interval, and so many at once after a silence.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Bucket {
     interval: Duration,
     burst: u32,
@@ -29,7 +29,7 @@ struct Bucket {
 }
 
 /// So many messages in any span of a length.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Window {
     length: Duration,
     most: usize,
@@ -104,7 +104,7 @@ impl Budget {
     }
 
     /// When a call with so many messages may be made; what has passed means now.
-    fn next(&self, now: Instant, messages: usize) -> Instant {
+    pub(super) fn next(&self, now: Instant, messages: usize) -> Instant {
         let bucket = self.bucket.as_ref().and_then(|bucket| {
             let ahead = bucket.interval * (bucket.burst - 1);
             bucket.full_at.and_then(|full_at| full_at.checked_sub(ahead))

@@ -1,8 +1,12 @@
 //! Who waits for whom.
 
-use std::sync::Mutex as StdMutex;
+use std::sync::{
+    Mutex as StdMutex,
+    atomic::{AtomicU64, Ordering},
+};
 
 use teloxide::types::ChatId;
+use uuid::Uuid;
 
 use super::*;
 
@@ -13,9 +17,25 @@ fn chat(number: i64) -> Place {
     Place { chat: ChatId(number), topic: None }
 }
 
+fn part() -> PartId {
+    static PARTS: AtomicU64 = AtomicU64::new(0);
+    PartId(Uuid::from_u128(PARTS.fetch_add(1, Ordering::Relaxed).into()))
+}
+
+/// Makes a call as the ledger's owner does: whoever is told to come back does so a little late. Tells how often they were.
+async fn make(pacer: &Pacer, place: Place, call: Call) -> usize {
+    let (part, mut told) = (part(), 0);
+    while let Err(wait) = pacer.wait(place, part, call).await {
+        assert!(wait > LONGEST_WAIT, "{wait:?} is waited for here");
+        told += 1;
+        tokio::time::sleep(wait + Duration::from_millis(10)).await;
+    }
+    told
+}
+
 async fn take(pacer: &Pacer, place: Place, calls: usize) {
     for _ in 0..calls {
-        pacer.wait(place, Call::Send(1)).await;
+        make(pacer, place, Call::Send(1)).await;
     }
 }
 
@@ -44,7 +64,7 @@ async fn sends_of_a_chat_go_in_the_order_in_which_they_came() {
     let sends = (0..10).map(|number| {
         let (pacer, order) = (&pacer, &order);
         async move {
-            pacer.wait(chat(1), Call::Send(1)).await;
+            make(pacer, chat(1), Call::Send(1)).await;
             order.lock().unwrap().push(number);
         }
     });
@@ -58,12 +78,12 @@ async fn a_send_goes_before_an_edit_that_came_earlier() {
     take(&pacer, chat(1), 3).await;
     let start = Instant::now();
     let edit = async {
-        pacer.wait(chat(1), Call::Edit).await;
+        make(&pacer, chat(1), Call::Edit).await;
         start.elapsed()
     };
     let send = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        pacer.wait(chat(1), Call::Send(1)).await;
+        make(&pacer, chat(1), Call::Send(1)).await;
         start.elapsed()
     };
     let (edited, sent) = tokio::join!(edit, send);
@@ -77,12 +97,12 @@ async fn an_edit_does_not_give_way_for_ever() {
     let start = Instant::now();
     let flood = async {
         loop {
-            pacer.wait(chat(1), Call::Send(1)).await;
+            make(&pacer, chat(1), Call::Send(1)).await;
         }
     };
     let edit = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        pacer.wait(chat(1), Call::Edit).await;
+        make(&pacer, chat(1), Call::Edit).await;
     };
     tokio::select! {
         () = flood => {}
@@ -96,24 +116,110 @@ async fn whoever_stops_waiting_leaves_no_gap() {
     let pacer = Pacer::new(Some(TELEGRAM));
     take(&pacer, chat(1), 3).await;
     let start = Instant::now();
-    let given_up = tokio::time::timeout(Duration::from_millis(500), pacer.wait(chat(1), Call::Send(1))).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(500), make(&pacer, chat(1), Call::Send(1))).await;
     assert!(given_up.is_err());
     take(&pacer, chat(1), 1).await;
     assert!(start.elapsed() < Duration::from_millis(1_100), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_closes_its_chat_and_a_second_one_everything() {
+async fn whoever_would_wait_long_is_told_so_at_once() {
+    let pacer = Pacer::new(Some(TELEGRAM));
+    take(&pacer, chat(-1), 20).await;
+    let (start, mine) = (Instant::now(), part());
+    let wait = pacer.wait(chat(-1), mine, Call::Send(1)).await.unwrap_err();
+    assert_eq!(start.elapsed(), Duration::ZERO, "nobody was kept waiting");
+    assert!(wait > Duration::from_secs(30), "{wait:?}");
+    tokio::time::sleep(wait).await;
+    let start = Instant::now();
+    assert_eq!(pacer.wait(chat(-1), mine, Call::Send(1)).await, Ok(()));
+    assert_eq!(start.elapsed(), Duration::ZERO, "what was told is so");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_the_turn_of_whoever_comes_back_for_it() {
+    let pacer = Pacer::new(Some(TELEGRAM));
+    take(&pacer, chat(-1), 20).await;
+    // As many as may go at once when the time has come.
+    let (first, mut wait) = ([part(), part(), part()], Duration::ZERO);
+    for part in first {
+        wait = pacer.wait(chat(-1), part, Call::Send(1)).await.unwrap_err();
+    }
+    tokio::time::sleep(wait).await;
+    let order = StdMutex::new(Vec::new());
+    let newcomer = async {
+        make(&pacer, chat(-1), Call::Send(1)).await;
+        order.lock().unwrap().push("newcomer");
+    };
+    let back = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for part in first {
+            pacer.wait(chat(-1), part, Call::Send(1)).await.unwrap();
+            order.lock().unwrap().push("first");
+        }
+    };
+    tokio::join!(newcomer, back);
+    assert_eq!(order.into_inner().unwrap(), ["first", "first", "first", "newcomer"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_nobody_comes_back_for_holds_nobody_up() {
+    let pacer = Pacer::new(Some(TELEGRAM));
+    take(&pacer, chat(-1), 20).await;
+    let mut wait = Duration::ZERO;
+    for _ in 0..3 {
+        wait = pacer.wait(chat(-1), part(), Call::Send(1)).await.unwrap_err();
+    }
+    tokio::time::sleep(wait).await;
+    let start = Instant::now();
+    take(&pacer, chat(-1), 1).await;
+    assert!(start.elapsed() < Duration::from_millis(400), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forum_of_many_topics_gets_all_that_it_may_and_each_is_told_to_come_back_once() {
     let pacer = Pacer::new(Some(TELEGRAM));
     let start = Instant::now();
-    pacer.close(chat(1), Duration::from_secs(9));
-    take(&pacer, chat(2), 1).await;
-    assert_eq!(start.elapsed(), Duration::ZERO, "another chat is not meant");
-    pacer.close(chat(2), Duration::from_secs(5));
-    take(&pacer, chat(3), 1).await;
-    assert_eq!(start.elapsed().as_secs(), 5, "two chats: the bot is meant");
-    take(&pacer, chat(1), 1).await;
-    assert_eq!(start.elapsed().as_secs(), 9);
+    let topics = (0..200).map(|_| make(&pacer, chat(-1), Call::Send(1)));
+    let told = futures::future::join_all(topics).await;
+    assert!(told.iter().all(|told| *told <= 2), "{told:?}");
+    // Twenty at once, and then twenty a minute.
+    let allowed = Duration::from_secs(60 * (200 - 20) / 20);
+    let share = allowed.as_secs_f64() / start.elapsed().as_secs_f64();
+    assert!(share >= 0.95, "{share}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_of_chats_gets_all_that_it_may() {
+    let pacer = Pacer::new(Some(TELEGRAM));
+    let start = Instant::now();
+    let told = futures::future::join_all((1..=900).map(|number| make(&pacer, chat(number), Call::Send(1)))).await;
+    assert!(told.iter().all(|told| *told <= 2), "{told:?}");
+    let share = 30.0 / start.elapsed().as_secs_f64();
+    assert!(share >= 0.95, "{share}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_closes_its_chat_and_those_that_are_no_chance_everything() {
+    for (closed, means_the_bot) in [
+        (vec![1], false),
+        (vec![-1], false),
+        (vec![-1, -2], false),
+        (vec![-1, 1], true),
+        (vec![1, 2], true),
+        (vec![-1, -2, -3], true),
+    ] {
+        let pacer = Pacer::new(Some(TELEGRAM));
+        for number in &closed {
+            pacer.close(chat(*number), Duration::from_secs(9));
+            pacer.close(chat(*number), Duration::from_secs(5));
+        }
+        let start = Instant::now();
+        take(&pacer, chat(10), 1).await;
+        assert_eq!(start.elapsed() >= Duration::from_secs(9), means_the_bot, "{closed:?}: {:?}", start.elapsed());
+        take(&pacer, chat(closed[0]), 1).await;
+        assert_eq!(start.elapsed().as_secs(), 9, "{closed:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,13 +227,13 @@ async fn a_429_is_heeded_by_those_who_wait_already() {
     let pacer = Pacer::new(Some(TELEGRAM));
     take(&pacer, chat(1), 3).await;
     let start = Instant::now();
-    let waiting = pacer.wait(chat(1), Call::Send(1));
     let told = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         pacer.close(chat(1), Duration::from_secs(20));
     };
-    tokio::join!(waiting, told);
-    assert!(start.elapsed() >= Duration::from_secs(20), "{:?}", start.elapsed());
+    let (wait, ()) = tokio::join!(pacer.wait(chat(1), part(), Call::Send(1)), told);
+    assert!(start.elapsed() < Duration::from_millis(200), "it is told at once: {:?}", start.elapsed());
+    assert!(wait.unwrap_err() > Duration::from_secs(19));
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,5 +243,5 @@ async fn quiet_chats_are_forgotten() {
         take(&pacer, chat(number), 1).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(pacer.chats().len() <= REMEMBERED, "{}", pacer.chats().len());
+    assert!(pacer.lines().chats.len() <= REMEMBERED, "{}", pacer.lines().chats.len());
 }

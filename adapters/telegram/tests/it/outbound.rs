@@ -78,7 +78,7 @@ impl Stage {
 
     pub(crate) fn part_in(&self, chat: i64, content: PartContent) -> PartToSend {
         PartToSend {
-            part: PartId(Uuid::from_u128(1)),
+            part: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&chat.to_string()),
             content,

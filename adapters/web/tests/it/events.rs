@@ -113,7 +113,8 @@ async fn words_that_were_injected_move_into_the_turn_that_took_them() {
     assert_eq!(events.expect("snapshot").await["turns"].as_array().unwrap().len(), 2);
     let lease = stage.ledger.take_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap();
     let injected = stage.ledger.waiting_behind(&lease, first).await.unwrap();
-    let entry = satchel_ports::ledger::JournalEntry::Model { asks: Vec::new(),
+    let entry = satchel_ports::ledger::JournalEntry::Model {
+        asks: Vec::new(),
         steered: vec![satchel_ports::ledger::Steered {
             id: injected[0].id,
             sender: injected[0].message.sender.clone(),

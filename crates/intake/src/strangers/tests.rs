@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use satchel_domain::{Errand, FileReference, Filename, InboundMessage, PairingCode, Sender, Timestamp, TurnId};
+use satchel_domain::{
+    Errand, FileReference, Filename, InboundMessage, PairingCode, Sender, Timestamp, TurnId, UnreadableUpdate,
+};
 use satchel_ports::{
-    Inbound, InboundError, LedgerError, MockEventBus, MockLedger,
+    Inbound, InboundError, LedgerError, MockEventBus, MockLedger, MockWorkspace,
     ledger::{Received, people::Pairing},
 };
 use tokio::sync::mpsc;
@@ -64,7 +66,9 @@ async fn accept(ledger: MockLedger, message: InboundMessage) -> Result<Option<Tu
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     let (lanes, _claimed) = mpsc::channel(1);
-    Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules())).accept(message).await
+    Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules()), Arc::new(MockWorkspace::new()))
+        .accept(message)
+        .await
 }
 
 #[tokio::test]
@@ -181,4 +185,44 @@ async fn the_names_of_a_stranger_are_cut() {
     });
     let long = Sender { handle: Some("x".repeat(5_000)), ..Sender::new("5", "ё".repeat(5_000)) };
     accept(ledger, said("telegram:5", long)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
+    let ada = Sender { handle: Some("ada".into()), ..Sender::new("9", "") };
+    for (channel, sender, let_in, kept_whole) in [
+        ("telegram", Some(eve()), false, false),
+        ("telegram", Some(eve()), true, true),
+        ("telegram", Some(ada), false, true),
+        ("telegram", None, true, false),
+        ("console", None, false, true),
+    ] {
+        let mut ledger = MockLedger::new();
+        ledger.expect_is_let_in().returning(move |_, _| Ok(let_in));
+        ledger.expect_keep_unreadable().once().returning(move |update| {
+            assert_eq!(update.raw.to_string().contains(SECRET), kept_whole, "{update:?}");
+            assert_eq!(
+                (update.key.as_str(), update.reason.as_str()),
+                ("77", "a new form"),
+                "it is counted all the same"
+            );
+            Ok(true)
+        });
+        let update = UnreadableUpdate {
+            channel: satchel_domain::ChannelName::new(channel).unwrap(),
+            key: "77".into(),
+            sender,
+            raw: serde_json::json!({ "message": { "text": [SECRET] } }),
+            reason: "a new form".into(),
+        };
+        let (lanes, _claimed) = mpsc::channel(1);
+        let door = Reception::new(
+            Arc::new(ledger),
+            Arc::new(MockEventBus::new()),
+            lanes,
+            Arc::new(rules()),
+            Arc::new(MockWorkspace::new()),
+        );
+        door.keep_unreadable(update).await.unwrap();
+    }
 }

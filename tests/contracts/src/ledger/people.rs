@@ -17,6 +17,7 @@ pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &i
     let update = |channel: &str, key: &str| UnreadableUpdate {
         channel: conversation(&format!("{channel}:x")).channel().clone(),
         key: key.to_owned(),
+        sender: None,
         raw: serde_json::json!({ "update_id": key, "what is this": [1, { "ё": null }] }),
         reason: "an unknown kind".to_owned(),
     };
@@ -32,6 +33,29 @@ pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &i
     let counted = |channel: &str, updates| Unreadable { channel: update(channel, "").channel, updates };
     let ledger = fixture.open().await;
     assert_eq!(ledger.unreadable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
+}
+
+/// Catches: a disk that whoever likes fills with what nobody can read, and one channel's flood that takes another's.
+pub async fn of_updates_that_can_not_be_read_the_newest_are_kept(fixture: &impl LedgerFixture) {
+    const KEPT: u64 = 1_000;
+    let ledger = fixture.open().await;
+    let update = |channel: &str, key: u64| UnreadableUpdate {
+        channel: conversation(&format!("{channel}:x")).channel().clone(),
+        key: key.to_string(),
+        sender: None,
+        raw: serde_json::Value::Null,
+        reason: "an unknown kind".to_owned(),
+    };
+    let keep = |channel: &'static str, key| {
+        let (ledger, update) = (Arc::clone(&ledger), update(channel, key));
+        async move { ledger.keep_unreadable(&update).await.unwrap() }
+    };
+    assert!(keep("discord", 0).await && keep("telegram", 0).await && keep("telegram", 1).await);
+    futures::future::join_all((2..=KEPT).map(|key| keep("telegram", key))).await;
+    let counted: Vec<u64> = ledger.unreadable().await.unwrap().iter().map(|kept| kept.updates).collect();
+    assert_eq!(counted, [1, KEPT]);
+    assert!(!keep("telegram", 1).await, "it is among the newest");
+    assert!(keep("telegram", 0).await, "it was the oldest");
 }
 
 fn stranger(channel: &str, id: &str) -> Stranger {

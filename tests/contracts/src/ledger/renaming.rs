@@ -1,9 +1,9 @@
 //! Promises about a conversation that goes on under another name.
 
-use satchel_domain::{Attachment, ConversationId, InboundMessage, Message, MessageRef, ToolOutcome};
+use satchel_domain::{Attachment, ConversationId, InboundMessage, Message, MessageRef, Part, PartState, ToolOutcome};
 use satchel_ports::ledger::{AttachmentKey, Claim, HistoryChange, JournalEntry, OutboxQuery, Release, Renamed};
 
-use super::{LedgerFixture, assert_lost, attachment, completed, conversation, file_part, message, texts};
+use super::{LedgerFixture, assert_lost, attachment, completed, conversation, file_part, message, sent, settle, texts};
 
 fn at(conversation: &ConversationId, message: InboundMessage) -> InboundMessage {
     InboundMessage { conversation: conversation.clone(), ..message }
@@ -91,4 +91,37 @@ pub async fn a_conversation_is_not_renamed_over_another(fixture: &impl LedgerFix
     let taken = ledger.receive(&at(&old, message("3", "more")), Claim::IfFree).await.unwrap().lease.unwrap();
     assert!(taken.token > lease.token, "tokens only grow");
     assert_lost(ledger.next_turn(&lease).await, "next_turn");
+}
+
+/// Catches: a reply that edits or answers whatever message has the old number under the new name, one that is labelled
+/// since a message seems to be in doubt that everybody saw, and a number of what was sent that is forgotten.
+pub async fn what_is_under_way_forgets_the_messages_of_the_old_name(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
+    let received = ledger.receive(&at(&old, message("1", "hello")), Claim::IfFree).await.unwrap();
+    let lease = received.lease.unwrap();
+    let mut done = completed(received.turn, texts(&["one", "two"]));
+    done.reply_to = Some(MessageRef("77".into()));
+    let first = ledger.complete_turn(&lease, &done).await.unwrap().unwrap();
+    let second = settle(&ledger, &lease, &sent(&first, "50")).await.next.unwrap();
+    ledger.save_part(&lease, &Part { target: Some(MessageRef("51".into())), ..second.clone() }).await.unwrap();
+    ledger.receive(&at(&old, message("2", "more")), Claim::Leave).await.unwrap();
+    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), Renamed::Done);
+    let channel = old.channel().clone();
+    let lease = ledger.take_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
+    let under_way = ledger.next_part(&lease).await.unwrap().unwrap();
+    assert_eq!((under_way.id, under_way.target.clone(), under_way.reply_to.clone()), (second.id, None, None));
+    assert_eq!(ledger.turn(received.turn).await.unwrap().unwrap().parts[0].state, sent(&first, "50").part.state);
+    settle(&ledger, &lease, &sent(&under_way, "9")).await;
+    let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let waiting = InboundMessage { message: None, ..at(&new, message("2", "more")) };
+    assert_eq!(turn.messages[0].message, waiting, "everything else of it stays");
+
+    let stream = ledger.begin_stream(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
+    ledger.save_part(&lease, &Part { target: Some(MessageRef("52".into())), ..stream.clone() }).await.unwrap();
+    assert_eq!(ledger.rename_conversation(&new, &old).await.unwrap(), Renamed::Done);
+    let lease = ledger.take_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
+    let begun = ledger.complete_turn(&lease, &completed(turn.id, texts(&["whole"]))).await.unwrap().unwrap();
+    assert_eq!((begun.id, begun.target.clone(), begun.labelled), (stream.id, None, false));
+    assert_eq!(begun.state, PartState::Sending, "it is no doubt: the whole was sent nowhere");
 }

@@ -215,3 +215,31 @@ pub async fn turns_are_paged_and_conversations_listed(fixture: &impl LedgerFixtu
     assert_eq!(listed, [("web:b".to_owned(), "the first\nwords"), ("web:a".to_owned(), "hello")]);
     assert_eq!(ledger.conversations(&web, 1).await.unwrap().len(), 1);
 }
+
+/// Catches: a `/stop` that nobody sees, since more has been written before it than is looked at.
+pub async fn a_command_is_seen_behind_a_flood(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("0", "0")).await;
+    let flood = async |keys: std::ops::Range<u32>| {
+        let texts = keys.map(|key| message(&key.to_string(), "a / b"));
+        let receiving = texts.map(|message| {
+            let ledger = std::sync::Arc::clone(&ledger);
+            async move { ledger.receive(&message, Claim::Leave).await.unwrap() }
+        });
+        futures::future::join_all(receiving).await;
+    };
+    let commands = async || {
+        let waiting = ledger.waiting_behind(&lease, turn).await.unwrap();
+        assert!(waiting.len() < 300, "{} are looked at", waiting.len());
+        let texts = waiting.into_iter().map(|queued| queued.message.text);
+        texts.filter(|text| text.starts_with('/')).collect::<Vec<_>>()
+    };
+    ledger.receive(&message("first", "/allow A1"), Claim::Leave).await.unwrap();
+    flood(1..600).await;
+    assert_eq!(commands().await, ["/allow A1"]);
+    for command in ["/allow B2", "/stop"] {
+        ledger.receive(&message(command, command), Claim::Leave).await.unwrap();
+    }
+    flood(600..700).await;
+    assert_eq!(commands().await, ["/allow A1", "/allow B2", "/stop"], "in the order in which they came");
+}

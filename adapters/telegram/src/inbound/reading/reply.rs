@@ -6,7 +6,7 @@ use super::Written;
 use crate::inbound::{
     attributed::{self, Author},
     described::described,
-    files::files,
+    files::files_of_others,
     wire::{Content, Message},
     words::{Command, Us, passed_on},
 };
@@ -70,7 +70,7 @@ fn answered(written: &Written<'_>, us: &Us) -> Option<Answered> {
         return Some(Answered {
             author,
             words: quoted.unwrap_or_else(|| words(answered)),
-            files: files(&answered.content, answered.head.message_id),
+            files: files_of_others(&answered.content, answered.head.message_id),
         });
     }
     let reply = head.external_reply.as_deref()?;
@@ -79,7 +79,7 @@ fn answered(written: &Written<'_>, us: &Us) -> Option<Answered> {
     Some(Answered {
         author: if by_us { Author::Us } else { Author::Other(reply.head.origin.name()) },
         words: quoted.unwrap_or_else(|| without_words(&reply.content)),
-        files: files(&reply.content, elsewhere),
+        files: files_of_others(&reply.content, elsewhere),
     })
 }
 

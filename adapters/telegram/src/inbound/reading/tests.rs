@@ -95,8 +95,16 @@ fn words_in_a_private_chat_are_a_message() {
 fn an_edit_names_what_it_replaces() {
     let read =
         read(&update("edited_message", message(private(), json!({ "text": "hallo", "edit_date": 1_700_000_060 }))));
-    assert_eq!((read.key.as_str(), read.edit_of.as_deref()), ("42:10:1700000060", Some("42:10")));
+    assert_eq!((read.key.as_str(), read.edit_of.as_deref()), ("42:10:1700000060:900", Some("42:10")));
     assert_eq!(read.text, "hallo");
+}
+
+#[test]
+fn two_edits_of_one_second_are_two() {
+    let edited = message(private(), json!({ "text": "hallo", "edit_date": 1_700_000_060 }));
+    let key = |number: i64| read(&json!({ "update_id": number, "edited_message": edited })).key;
+    assert_eq!(key(900), key(900), "one that comes twice is one");
+    assert_ne!(key(900), key(901));
 }
 
 #[test]
@@ -121,6 +129,26 @@ fn a_voice_note_and_a_sticker_and_a_place_are_messages() {
     );
     let place = json!({ "location": { "latitude": 52.520_008, "longitude": 13.404_954 } });
     assert_eq!(read(&update("message", message(private(), place))).text, "[location: 52.520008, 13.404954]");
+}
+
+#[test]
+fn only_the_askers_own_voice_is_the_askers_speech() {
+    let note = json!({ "file_id": "v", "file_unique_id": "v", "duration": 3, "mime_type": "audio/ogg" });
+    let replied = json!({ "message_id": 3, "date": 1, "chat": private(), "from": bob(), "voice": note });
+    let by_bob = json!({ "type": "user", "date": 1, "sender_user": bob() });
+    for more in [
+        json!({ "text": "what is said here?", "reply_to_message": replied }),
+        json!({ "text": "and here?", "external_reply": { "origin": by_bob, "message_id": 77, "voice": note } }),
+        json!({ "voice": note, "forward_origin": by_bob }),
+        json!({ "rich_message": { "blocks": [{ "type": "voice_note", "voice_note": note }] }, "forward_origin": by_bob }),
+    ] {
+        let said = read(&update("message", message(private(), more.clone())));
+        assert_eq!(said.files.len(), 1, "{more}");
+        assert!(!said.files[0].voice_note && said.files[0].filename.as_str().starts_with("voice-"), "{more}");
+    }
+    let spoken = json!({ "voice": note, "reply_to_message": replied });
+    let said = read(&update("message", message(private(), spoken)));
+    assert_eq!(said.files.iter().map(|file| file.voice_note).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
@@ -264,7 +292,14 @@ fn a_command_stays_a_command_whatever_it_answers() {
             message(private(), json!({ "text": text, "entities": entities, "reply_to_message": replied(by) })),
         ))
     };
-    for (text, by) in [("/files", bob()), ("/stop", satchel()), ("/allow A1", satchel())] {
+    for (text, by) in [
+        ("/files", bob()),
+        ("/stop", satchel()),
+        ("/allow A1", satchel()),
+        ("/allow A1", bob()),
+        ("/Refuse A1", bob()),
+        ("/pair approve ABCD-EFGH", bob()),
+    ] {
         let said = command(text, by);
         assert_eq!((said.text.as_str(), said.files.len()), (text, 0));
     }
@@ -338,8 +373,18 @@ fn a_pressed_button_says_its_command() {
 
     let too_old = json!({ "message_id": 20, "date": 0, "chat": private() });
     assert!(matches!(reader().read(&press(too_old, json!("/allow A1"))), Meaning::Pressed { message: Some(_), .. }));
-    let nothing_said = reader().read(&press(question, Value::Null));
-    assert_eq!(nothing_said, Meaning::Pressed { query: "777".into(), message: None });
+    for data in ["/FILES", "/refuse A1", "/pair approve ABCD-EFGH"] {
+        let Meaning::Pressed { message: Some(said), .. } = reader().read(&press(question.clone(), json!(data))) else {
+            panic!("{data}");
+        };
+        assert_eq!(said.text, data);
+    }
+    let of_no_command =
+        ["delete everything", "files", "", " ", "/", "/unknown", "/filesystem", "see /files", "@satchel_bot hi"];
+    for data in of_no_command.map(Value::from).into_iter().chain([Value::Null]) {
+        let nothing_said = reader().read(&press(question.clone(), data.clone()));
+        assert_eq!(nothing_said, Meaning::Pressed { query: "777".into(), message: None }, "{data}");
+    }
 }
 
 #[test]

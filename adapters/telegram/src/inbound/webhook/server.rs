@@ -20,7 +20,12 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::timeout};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbound::desk::Desk;
@@ -43,6 +48,17 @@ const BODY: Duration = Duration::from_secs(20);
 /// How long requests in flight may take once we stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
 
+/// Whether the webhook seems to be ours, as its calls tell since it was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody has called.
+    Untold,
+    /// Somebody has called, and only without the secret.
+    InDoubt,
+    /// Telegram has called with the secret.
+    Ours,
+}
+
 /// What the server needs to know.
 pub(super) struct Door {
     /// Where the calls arrive.
@@ -53,6 +69,8 @@ pub(super) struct Door {
     pub(super) desk: Arc<Desk>,
     /// Whether somebody without the secret was refused, so that it is told once.
     pub(super) has_refused: AtomicBool,
+    /// Whether the webhook seems to be ours.
+    pub(super) standing: watch::Sender<Standing>,
 }
 
 /// Serves until `stop`, then lets requests in flight end.
@@ -118,8 +136,14 @@ async fn taken(door: &Door, request: Request<Incoming>) -> Result<(), StatusCode
                  another process has set this webhook with a secret of its own"
             );
         }
+        door.standing.send_if_modified(|standing| {
+            let is_new = *standing == Standing::Untold;
+            *standing = if is_new { Standing::InDoubt } else { *standing };
+            is_new
+        });
         return Err(StatusCode::FORBIDDEN);
     }
+    door.standing.send_replace(Standing::Ours);
     if request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }

@@ -160,6 +160,69 @@ async fn an_answer_to_the_bot_and_an_album_that_names_it_are_for_it() {
 }
 
 #[tokio::test]
+async fn an_album_is_for_the_bot_whichever_of_its_items_names_it() {
+    let bench = Bench::start().await;
+    let group = bench.fake.supergroup("Family", &[ANN, BOB]);
+    let (_, name) = bench.fake.bot();
+    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let asked = bench.fake.person_says(group, BOB, "Which ones?");
+    let named = item("2.txt").caption(&format!("keep these @{name}"));
+    let items = [item("1.txt"), named, item("3.txt")].map(|item| item.replying_to(asked));
+    bench.fake.person_sends_album(group, ANN, items.into());
+    bench.fake.person_sends_album(group, ANN, vec![item("4.txt"), item("5.txt").caption("for all of you")]);
+    let came = taken(&bench).await;
+    let names: Vec<&str> = came.iter().map(|message| message.files[0].filename.as_str()).collect();
+    assert_eq!(names, ["1.txt", "2.txt", "3.txt"]);
+    assert!(came.iter().all(|message| message.album.is_some() && message.album == came[0].album));
+    let texts: Vec<&str> = came.iter().map(|message| message.text.as_str()).collect();
+    let answering = "[in reply to a message of Bob:]\n> Which ones?\n\nkeep these";
+    assert_eq!(texts, ["", answering, ""], "what it answers is told once, with the words");
+}
+
+#[tokio::test]
+async fn an_album_that_was_named_once_is_known_when_more_of_it_comes_later() {
+    let bench = Bench::start().await;
+    let group = bench.fake.supergroup("Family", &[ANN, BOB]);
+    let (_, name) = bench.fake.bot();
+    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let named = item("2.txt").caption(&format!("keep these @{name}"));
+    bench.fake.person_sends_album(group, ANN, vec![item("1.txt"), named]);
+    let taker = Taker::new();
+    let listening = bench.listen(&taker);
+    bench.all_confirmed().await;
+    let mut late = taker.taken()[1].raw["message"].clone();
+    late["message_id"] = json!(9_000);
+    late["caption"] = json!("");
+    late["caption_entities"] = json!([]);
+    bench.fake.queue_update(json!({ "message": late }));
+    late["message_id"] = json!(9_001);
+    late["from"]["id"] = json!(BOB);
+    bench.fake.queue_update(json!({ "message": late }));
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    let keys: Vec<String> = taker.taken().into_iter().map(|message| message.key).collect();
+    assert_eq!((keys.len(), keys[2].as_str()), (3, format!("{group}:9000").as_str()), "another's item is not of it");
+}
+
+#[tokio::test]
+async fn a_button_that_carries_no_command_stops_spinning_and_says_nothing() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let buttons = json!({ "inline_keyboard": [[{ "text": "Go", "callback_data": "delete everything" }]] });
+    let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
+    bench.fake.person_presses(ANN, asked["result"]["message_id"].as_i64().unwrap(), "Go");
+    let taker = Taker::new();
+    let listening = bench.listen(&taker);
+    let answered = || bench.fake.transcript().chats[&ANN].presses.iter().all(|press| press.answer.is_some());
+    until("it stops spinning", answered).await;
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!((taker.texts().len(), taker.unreadable().len()), (0, 0));
+    assert_eq!(log.lines_with("a pressed button carries no command"), 1, "{}", log.text());
+    assert!(!log.text().contains("delete everything"), "{}", log.text());
+}
+
+#[tokio::test]
 async fn a_pressed_button_stops_spinning_once_it_is_stored() {
     let bench = Bench::start().await;
     let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });

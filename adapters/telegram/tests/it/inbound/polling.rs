@@ -211,6 +211,23 @@ async fn a_webhook_that_somebody_sets_meanwhile_is_named_and_waited_for() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_too_long_is_asked_for_piece_by_piece() {
+    let bench = Bench::start().await;
+    let half = "x".repeat(9 << 20);
+    let numbers = [0, 1].map(|_| bench.fake.queue_update(json!({ "hologram": half })).to_string());
+    for words in ["one", "two"] {
+        bench.fake.person_says(ANN, ANN, words);
+    }
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.unreadable().into_iter().map(|update| update.key).collect::<Vec<_>>(), numbers);
+    assert_eq!(taker.texts(), ["one", "two"]);
+    let polls: Vec<_> = bench.fake.calls().into_iter().filter(|call| call.method == "getupdates").collect();
+    let limits: Vec<i64> = polls.iter().filter_map(|poll| poll.parameters["limit"].as_i64()).take(3).collect();
+    assert_eq!(limits, [100, 1, 100], "once it was taken as many as ever are asked for");
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_kept_as_it_came_and_stops_nothing() {
     let bench = Bench::start().await;
     bench.fake.person_says(ANN, ANN, "one");

@@ -1,6 +1,6 @@
 //! The webhook: answered only once an update is stored, and only for those who know the secret.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use reqwest::{Client, StatusCode};
 use satchel_fakes::{
@@ -123,6 +123,51 @@ async fn strangers_and_nonsense_are_turned_away() {
     assert_eq!(knock(at, path, Some(&secret), update.to_string()).await, StatusCode::OK);
     assert_eq!(taker.texts(), ["forged"], "the secret is all that tells Telegram from others");
     listening.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_webhook_that_another_set_with_its_own_secret_is_set_again() {
+    let (bench, at) = bench().await;
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    let ours = secret(&bench).unwrap();
+    until("it is ours", || bench.fake.requests("setWebhook") == 1).await;
+    // The same address, so that only the secret tells.
+    let theirs = json!({ "url": "https://bot.invalid/path/of-its-own?x=1", "secret_token": "theirs" });
+    assert_eq!(bench.call("setWebhook", theirs).await["ok"], true);
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.all_confirmed().await;
+    assert_eq!((taker.texts(), secret(&bench)), (vec!["hello".to_owned()], Some(ours)));
+    assert_eq!(bench.fake.requests("setWebhook"), 3);
+    // By now Telegram was heard, and others knock in vain.
+    for _ in 0..3 {
+        assert_eq!(knock(at, "/path/of-its-own", Some("theirs"), "{}".to_owned()).await, StatusCode::FORBIDDEN);
+    }
+    bench.fake.person_says(ANN, ANN, "again");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!((taker.texts().len(), bench.fake.requests("setWebhook")), (2, 3));
+}
+
+#[tokio::test]
+async fn strangers_who_knock_make_us_set_it_again_once_a_minute_at_most() {
+    let (bench, at) = bench().await;
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    let stranger = || knock(at, "/path/of-its-own", Some("guessed"), "{}".to_owned());
+    let knocking = async {
+        while bench.fake.requests("setWebhook") == 1 {
+            assert_eq!(stranger().await, StatusCode::FORBIDDEN);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), knocking).await.expect("it is set again");
+    for _ in 0..50 {
+        assert_eq!(stranger().await, StatusCode::FORBIDDEN);
+    }
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!((taker.texts().len(), bench.fake.requests("setWebhook")), (1, 2));
 }
 
 #[tokio::test]

@@ -97,7 +97,8 @@ async fn what_could_not_be_read_is_warned_of() {
     ] {
         let channel = ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
-        ledger.keep_unreadable(&UnreadableUpdate { channel, key: key.to_owned(), raw, reason }).await.unwrap();
+        let update = UnreadableUpdate { channel, key: key.to_owned(), sender: None, raw, reason };
+        ledger.keep_unreadable(&update).await.unwrap();
         let mut findings = Vec::new();
         storage::database(loaded.config(), &mut findings).await;
         let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == Level::Warning).collect();

@@ -9,7 +9,7 @@ use satchel_domain::{
     ConversationId, FileReference, Filename, InboundMessage, Sender, ToolOutcome, capabilities::StreamRule,
     delivery::DeliveryRules,
 };
-use satchel_files::DirectoryBlobs;
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_intake::{Reception, access::Access, prepare::InboundLimits, steering::steering};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
@@ -180,7 +180,10 @@ impl Stage {
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
-        let inbound = Reception::new(Arc::clone(&ledger) as Arc<dyn Ledger>, Arc::clone(&self.bus), claim, access);
+        let workspace = DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20).unwrap();
+        let workspace = Arc::new(workspace);
+        let inbound =
+            Reception::new(Arc::clone(&ledger) as Arc<dyn Ledger>, Arc::clone(&self.bus), claim, access, workspace);
         let mut lanes = Lanes::new(hosting, claimed);
         lanes.timing.look = self.look;
         timing(&mut lanes.timing);

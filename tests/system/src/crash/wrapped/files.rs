@@ -59,4 +59,8 @@ impl Workspace for Wrapped<DirectoryWorkspace> {
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
         between!(self, "workspace.remove", self.inner.remove(conversation, path))
     }
+
+    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+        between!(self, "workspace.hand_over", self.inner.hand_over(from, to))
+    }
 }
