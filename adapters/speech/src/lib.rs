@@ -1,6 +1,6 @@
 //! Speech: words as OGG/Opus from a server or a program of one's own, and recordings as words.
 //!
-//! An engine's sound flows through [`mix`] while it is made, so that what is kept is only what was encoded: a quarter of
+//! An engine's sound flows through `mix` while it is made, so that what is kept is only what was encoded: a quarter of
 //! a megabyte a minute.
 
 mod decode;
