@@ -150,20 +150,11 @@ impl BotClient {
         P: Payload + Serialize + Sync,
         T: DeserializeOwned,
     {
-        self.ask_waiting(payload, Duration::ZERO).await
-    }
-
-    /// Calls a method that the server lets wait for so long, as `getUpdates` does.
-    pub(crate) async fn ask_waiting<P, T>(&self, payload: &P, wait: Duration) -> Result<T, CallError>
-    where
-        P: Payload + Serialize + Sync,
-        T: DeserializeOwned,
-    {
         let body = serde_json::to_vec(payload).expect("a payload of texts and numbers is JSON");
-        self.ask_json(P::NAME, body, wait).await
+        self.ask_json(P::NAME, body, Duration::ZERO).await
     }
 
-    /// Calls a method with a body of JSON.
+    /// Calls a method with a body of JSON, which the server lets wait for so long, as `getUpdates` does.
     pub(crate) async fn ask_json<T: DeserializeOwned>(
         &self,
         method: &str,

@@ -46,6 +46,9 @@ const AT_ONCE: usize = 3;
 /// How long one attempt to put or to change a question may take.
 const SENDING: Duration = Duration::from_secs(20);
 
+/// How long it is tried to take the buttons from a question that is over.
+const ENDING: Duration = Duration::from_secs(2 * 60);
+
 /// The least wait before a question that was not put is put again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -271,10 +274,18 @@ impl Question<'_> {
         let part = PartToSend { content: PartContent::of_text(format!("{words}: {}", self.title)), ..part };
         let channel = Arc::clone(&self.lane.channel);
         tokio::spawn(async move {
-            match timeout(SENDING, channel.edit(&message, &part)).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::debug!(turn.id = %part.turn, error = %error, "a question keeps its buttons"),
-                Err(_) => tracing::debug!(turn.id = %part.turn, "a question keeps its buttons: the edit took too long"),
+            let given_up = Instant::now() + ENDING;
+            loop {
+                match timeout(SENDING, channel.edit(&message, &part)).await {
+                    Ok(Ok(_)) => return,
+                    Ok(Err(SendError::NotSent { retry_after_ms, .. })) if Instant::now() < given_up => {
+                        tokio::time::sleep(Duration::from_millis(retry_after_ms.unwrap_or(0)).max(AGAIN)).await;
+                    }
+                    Ok(Err(error)) => {
+                        return tracing::debug!(turn.id = %part.turn, error = %error, "a question keeps its buttons");
+                    }
+                    Err(_) => return tracing::debug!(turn.id = %part.turn, "a question may keep its buttons"),
+                }
             }
         });
     }

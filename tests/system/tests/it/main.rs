@@ -3,6 +3,7 @@
 mod architecture;
 mod boundaries;
 mod canary;
+mod confirming;
 mod console_session;
 mod crash_matrix;
 mod durability;

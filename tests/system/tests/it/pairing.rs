@@ -17,15 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What a stranger writes that is kept nowhere.
 const SECRET: &str = "the words of a stranger";
 
-struct Home {
-    telegram: FakeTelegram,
+pub(crate) struct Home {
+    pub(crate) telegram: FakeTelegram,
     household: Household,
     _satchel: Child,
 }
 
 impl Home {
-    /// Satchel runs, and Ann owns it.
-    async fn furnish(ann: i64) -> Self {
+    /// Satchel runs, Ann owns it, and the rest is configured so.
+    pub(crate) async fn furnish(ann: i64, settings: &str) -> Self {
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         for (id, name) in [(ann, "Ann"), (42, "Bob"), (43, "Eve")] {
             telegram.person(id, name);
@@ -35,7 +35,7 @@ impl Home {
         let (token, url) = (telegram.token(), telegram.api_url());
         let settings = format!(
             "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ann}], groups: ['*'] }}\n\
-             web: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n"
+             web: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n{settings}"
         );
         household.file("satchel.yaml", settings);
         let log = File::create(household.root().join("log")).expect("a log can be written");
@@ -46,7 +46,7 @@ impl Home {
     }
 
     /// Waits until the bot's `nth` message stands in a chat, and returns its words and its id.
-    async fn reads(&self, chat: i64, nth: usize) -> (String, i64) {
+    pub(crate) async fn reads(&self, chat: i64, nth: usize) -> (String, i64) {
         let found = async {
             loop {
                 let transcript = self.telegram.transcript();
@@ -95,7 +95,7 @@ fn is_kept(directory: &Path, text: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_let_in_by_a_button_or_by_the_operator() {
     let (ann, bob, eve) = (41, 42, 43);
-    let home = Home::furnish(ann).await;
+    let home = Home::furnish(ann, "").await;
     let telegram = &home.telegram;
 
     // Bob, and Ann's button.
