@@ -17,7 +17,7 @@ pub(crate) fn render(text: &str, limit: &TextLimit) -> String {
     let rich = rich::render(text);
     let fits = limit.max.is_none_or(|max| rich.units() <= max)
         && limit.entities.is_none_or(|entities| rich.entities() <= entities.max(1));
-    if fits { rich.into_text() } else { verbatim::render(text).into_text() }
+    if fits { rich.into_text() } else { verbatim::render(text, limit.entities).into_text() }
 }
 
 #[cfg(test)]

@@ -31,9 +31,17 @@ pub(super) struct Html {
     open: Vec<Open>,
     units: usize,
     entities: usize,
+    /// The most spans that are formatted; `None` for any number.
+    most: Option<usize>,
 }
 
 impl Html {
+    /// HTML in which at most so many spans are formatted; the words of further ones stand bare. Telegram would drop their
+    /// formatting too, and chooses for itself which.
+    pub(super) fn of_at_most(entities: Option<usize>) -> Self {
+        Self { most: entities, ..Self::default() }
+    }
+
     /// How many UTF-16 units a person sees.
     pub(super) fn units(&self) -> usize {
         self.units
@@ -83,6 +91,9 @@ impl Html {
                 continue;
             }
             self.open[index].written = true;
+            if !self.has_room() {
+                self.open[index].span = None;
+            }
             if let Some(span) = self.open[index].span.clone() {
                 self.start_tag(&span);
             }
@@ -100,7 +111,7 @@ impl Html {
         if code.is_empty() {
             return;
         }
-        if self.open.iter().any(|open| matches!(open.span, Some(Span::Link(_)))) {
+        if !self.has_room() || self.open.iter().any(|open| matches!(open.span, Some(Span::Link(_)))) {
             return self.words(code);
         }
         for index in (0..self.open.len()).rev() {
@@ -125,6 +136,9 @@ impl Html {
         if code.is_empty() {
             return;
         }
+        if !self.has_room() {
+            return self.words(code);
+        }
         self.write_quote();
         self.entities += 1;
         if language.is_empty() {
@@ -147,6 +161,10 @@ impl Html {
             quote.written = true;
             self.start_tag(&Span::Quote);
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.most.is_none_or(|most| self.entities < most)
     }
 
     fn start_tag(&mut self, span: &Span) {

@@ -140,6 +140,14 @@ fn what_would_become_too_long_is_shown_verbatim() {
     assert!(render(&table, &limit).contains("| <b>y</b> |\n| x | y |"));
 }
 
+#[test]
+fn what_has_more_formatting_than_there_is_room_for_keeps_its_words() {
+    let limit = TextLimit { entities: Some(1), ..TELEGRAM };
+    for (text, html) in [("***x***", "<i>x</i>"), ("**a** `b`", "<b>a</b> b")] {
+        assert_eq!(render(text, &limit), html, "{text:?}");
+    }
+}
+
 /// Pieces of which texts are made: every construct, broken ones too.
 fn markdown() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
@@ -172,7 +180,7 @@ proptest! {
 
     #[test]
     fn verbatim_shows_what_was_measured_and_no_more(text in markdown()) {
-        let html = verbatim::render(&text);
+        let html = verbatim::render(&text, None);
         let counted = html.units();
         let html = html.into_text();
         let (shown, _) = read(&html).map_err(|error| TestCaseError::fail(format!("{error}: {html}")))?;

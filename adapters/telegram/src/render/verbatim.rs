@@ -22,9 +22,10 @@ enum Mark {
     CodeBlock(Vec<Range<usize>>),
 }
 
-/// Renders a text.
-pub(super) fn render(text: &str) -> Html {
-    let mut html = Html::default();
+/// Renders a text with at most so many formatted spans: what can't be split further, such as one letter in bold and
+/// italics, may have more than there is room for.
+pub(super) fn render(text: &str, entities: Option<usize>) -> Html {
+    let mut html = Html::of_at_most(entities);
     let mut shown = 0;
     for (range, mark) in marks(text) {
         html.words(&text[shown..range.start]);
