@@ -143,7 +143,9 @@ fn what_would_become_too_long_is_shown_verbatim() {
 #[test]
 fn what_has_more_formatting_than_there_is_room_for_keeps_its_words() {
     let limit = TextLimit { entities: Some(1), ..TELEGRAM };
-    for (text, html) in [("***x***", "<i>x</i>"), ("**a** `b`", "<b>a</b> b"), ("*a*\n\n    b\n", "<i>a</i>\n\n    b\n")] {
+    for (text, html) in
+        [("***x***", "<i>x</i>"), ("**a** `b`", "<b>a</b> b"), ("*a*\n\n    b\n", "<i>a</i>\n\n    b\n")]
+    {
         assert_eq!(render(text, &limit), html, "{text:?}");
     }
 }
