@@ -1,7 +1,7 @@
 //! What a running turn records, so that it goes on after a crash.
 
 use satchel_domain::{
-    MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId,
+    Attachment, MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId,
     delivery::{self, DeliveryRules, Event},
 };
 use satchel_ports::ledger::{JournalEntry, Lease};
@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Result},
     lanes, parts,
     process::Process,
-    rows::{PartRow, select_part},
+    rows::{self, PartRow, select_part},
     session::Session,
 };
 
@@ -90,6 +90,25 @@ pub(crate) async fn journal_outcome(
     append(&mut batch, turn, Some(ordinal), &entry);
     session.run(batch).await?;
     Ok(outcome)
+}
+
+/// Records files that a running call of a turn has made, and returns them with their numbers.
+pub(crate) async fn register_files(
+    session: &mut Session<'_>,
+    turn: TurnId,
+    mut files: Vec<Attachment>,
+) -> Result<Vec<Attachment>> {
+    let conversation: Option<String> =
+        sqlx::query_scalar("SELECT conversation FROM turns WHERE id = $1 AND state = 'queued'")
+            .bind(turn.0)
+            .fetch_optional(session.connection().await?)
+            .await?;
+    let conversation = conversation.ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))?;
+    let conversation = rows::conversation(&conversation)?;
+    for file in &mut files {
+        attachments::store(session, &conversation, turn, file).await?;
+    }
+    Ok(files)
 }
 
 /// Whether an earlier reply is under way, so that a turn can't stream yet.

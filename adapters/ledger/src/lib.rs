@@ -2,6 +2,7 @@
 
 mod attachments;
 mod batch;
+mod bookmarks;
 mod complete;
 mod error;
 mod inbox;
@@ -14,6 +15,7 @@ mod parts;
 mod people;
 mod process;
 mod queries;
+mod readers;
 mod receive;
 mod records;
 mod rename;
@@ -38,14 +40,20 @@ use satchel_ports::ledger::{
     TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
-use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
+use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{error::Error, owners::OwnerLock, process::Process, session::Session, writer::Writer};
 pub use crate::{
     inspect::{Inspection, inspect},
     open::OpenError,
     process::Settings,
+};
+use crate::{
+    owners::OwnerLock,
+    process::Process,
+    readers::{Reader, Readers},
+    session::Session,
+    writer::Writer,
 };
 
 /// The ledger of one process on a data directory.
@@ -55,7 +63,7 @@ pub use crate::{
 pub struct SqliteLedger {
     process: Arc<Process>,
     writer: Writer,
-    readers: SqlitePool,
+    readers: Readers,
     _lock: OwnerLock,
 }
 
@@ -72,16 +80,21 @@ impl SqliteLedger {
         self.writer.commits()
     }
 
-    async fn reader(&self, doing: &'static str) -> Result<PoolConnection<Sqlite>, LedgerError> {
-        self.readers.acquire().await.map_err(|error| Error::from(error).at_port(doing))
+    async fn reader(&self, doing: &'static str) -> Result<Reader<'_>, LedgerError> {
+        self.readers.lend().await.map_err(|error| error.at_port(doing))
     }
 }
 
 /// Runs a query on a reader.
 macro_rules! read {
-    ($ledger:ident, $doing:literal, $query:path $(, $argument:expr)*) => {{
+    ($ledger:ident, $doing:expr, $query:path $(, $argument:expr)*) => {{
         let mut reader = $ledger.reader($doing).await?;
-        $query(&mut Session::reading(&mut reader) $(, $argument)*).await.map_err(|error| error.at_port($doing))
+        let read = $query(&mut Session::reading(&mut reader) $(, $argument)*).await;
+        // One that failed is closed: another takes its place, whatever was wrong with it.
+        if read.is_ok() {
+            reader.give_back();
+        }
+        read.map_err(|error| error.at_port($doing))
     }};
 }
 
@@ -109,6 +122,19 @@ impl Ledger for SqliteLedger {
         self.writer
             .write("keeping an update that can't be read", move |s| {
                 Box::pin(async move { unreadable::keep(s, &process, &update).await })
+            })
+            .await
+    }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
+        read!(self, "reading how far a channel was read", bookmarks::read, channel)
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
+        let (channel, bookmark) = (channel.clone(), bookmark.clone());
+        self.writer
+            .write("keeping how far a channel was read", move |s| {
+                Box::pin(async move { bookmarks::keep(s, &channel, &bookmark).await })
             })
             .await
     }
@@ -197,11 +223,7 @@ impl Ledger for SqliteLedger {
 
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError> {
         const DOING: &str = "reading the next turn";
-        let read = {
-            let mut reader = self.reader(DOING).await?;
-            turns::next_turn(&mut Session::reading(&mut reader), lease).await.map_err(|error| error.at_port(DOING))?
-        };
-        match read {
+        match read!(self, DOING, turns::next_turn, lease)? {
             // The message that would join it may be on its way to the disk: whoever is about to begin an album must
             // read it behind everything that was let in while it could be joined.
             Some(read) if read.is_album && read.turn.ready_at <= self.now() => {
@@ -295,6 +317,13 @@ impl Ledger for SqliteLedger {
             .write("journalling an outcome", move |s| {
                 Box::pin(async move { journal::journal_outcome(s, &lease, turn, ordinal, outcome).await })
             })
+            .await
+    }
+
+    async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError> {
+        let files = files.to_vec();
+        self.writer
+            .write("registering files", move |s| Box::pin(async move { journal::register_files(s, turn, files).await }))
             .await
     }
 

@@ -8,9 +8,9 @@ use std::{
 use futures::future::BoxFuture;
 use satchel_ports::ledger::OwnerId;
 use sqlx::{
-    ConnectOptions, SqliteConnection, SqlitePool,
+    ConnectOptions, SqliteConnection,
     migrate::{MigrateError, Migrator},
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ use crate::{
     error::{code, extended_code, is_full},
     owners::{OwnerLock, Owners},
     process::{Process, Settings},
+    readers::Readers,
     writer::Writer,
 };
 
@@ -114,7 +115,7 @@ impl SqliteLedger {
             let pages = format!("PRAGMA max_page_count = {}", bytes.div_ceil(PAGE));
             sqlx::query(sqlx::AssertSqlSafe(pages)).execute(&mut connection).await.map_err(failed)?;
         }
-        let readers = readers(options, &settings);
+        let readers = Readers::new(options, settings.readers);
         Ok(Self {
             process: Process::new(owner, owners, settings).into(),
             writer: Writer::start(connection),
@@ -150,14 +151,6 @@ fn options(path: &Path, settings: &Settings) -> SqliteConnectOptions {
         .foreign_keys(true)
         .statement_cache_capacity(256)
         .disable_statement_logging()
-}
-
-fn readers(options: SqliteConnectOptions, settings: &Settings) -> SqlitePool {
-    SqlitePoolOptions::new()
-        .max_connections(settings.readers.max(1))
-        // A file on this machine does not go away as a server does.
-        .test_before_acquire(false)
-        .connect_lazy_with(options.pragma("query_only", "ON"))
 }
 
 enum Schema {
@@ -282,7 +275,7 @@ mod tests {
             assert_eq!(value, expected, "{pragma}");
         }
         assert_eq!(ledger.commits(), 0, "asking costs nothing");
-        let mut reader = ledger.readers.acquire().await.unwrap();
+        let mut reader = ledger.readers.lend().await.unwrap();
         let written = sqlx::query("DELETE FROM lanes").execute(&mut *reader).await;
         assert!(written.is_err(), "readers can't write");
     }
@@ -312,7 +305,7 @@ mod tests {
         assert!(good.is_ok() && early.is_err() && other.is_ok());
         insert("d", true).await.expect_err("it panicked alone");
         insert("e", false).await.unwrap();
-        let mut reader = ledger.readers.acquire().await.unwrap();
+        let mut reader = ledger.readers.lend().await.unwrap();
         let kept: Vec<String> = sqlx::query_scalar("SELECT conversation FROM lanes ORDER BY conversation")
             .fetch_all(&mut *reader)
             .await

@@ -228,7 +228,7 @@ async fn wrong(
 pub(crate) async fn pairings(session: &mut Session<'_>, process: &Process) -> Result<Vec<Pairing>> {
     let rows: Vec<PairingRow> = sqlx::query_as(
         "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
-         WHERE state = 'open' AND expires_at > $1 ORDER BY issued_at, code",
+         WHERE state = 'open' AND expires_at > $1 ORDER BY sequence",
     )
     .bind(process.now().0)
     .fetch_all(session.connection().await?)

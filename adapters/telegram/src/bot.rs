@@ -41,7 +41,10 @@ pub enum TelegramError {
     /// The client could not be built.
     #[error("the system has no certificates to trust; install the package ca-certificates")]
     Client,
-    /// Telegram said no.
+    /// Telegram doesn't know the token, or not any more.
+    #[error("Telegram refused: it knows no bot with this token; @BotFather tells the valid one")]
+    UnknownToken,
+    /// Telegram said no to something else.
     #[error("Telegram refused: {reason}")]
     Refused {
         /// Its words, and what can be done about them.

@@ -4,7 +4,6 @@
 //! it: by the offset of the next poll, or by the answer to the webhook's call.
 
 mod albums;
-mod attributed;
 mod described;
 mod desk;
 mod files;

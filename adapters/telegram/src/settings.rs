@@ -12,7 +12,7 @@ pub struct TelegramSettings {
     pub token: SecretString,
     /// Another server than Telegram's own: `http(s)://host:port`. It may hold a name and a password.
     pub api_url: Option<SecretString>,
-    /// What the platform lets it do, as the operator has raised or lowered it; no pace for test servers.
+    /// What Telegram, or the other server, lets it do; no pace for test servers.
     pub capabilities: ChannelCapabilities,
     /// Where a Bot API server of one's own (`--local`) keeps its files; nothing outside of it is opened.
     pub local_files: Option<PathBuf>,

@@ -11,6 +11,8 @@ use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchError, IncomingFil
 
 use crate::{
     WebError, WebSettings,
+    links::SignedLinks,
+    revoked::RevokedLinks,
     signing::{Purpose, SigningKey},
     upload::Upload,
 };
@@ -23,20 +25,26 @@ pub struct WebChannel {
     capabilities: ChannelCapabilities,
     blobs: Arc<dyn Blobs>,
     key: SigningKey,
+    links: SignedLinks,
 }
 
 impl WebChannel {
-    /// Makes the channel and, at the first start, the key with which uploads are signed.
+    /// Makes the channel and, at the first start, the key with which uploads and links are signed.
     ///
     /// # Errors
-    /// When the key can be neither read nor made.
+    /// When the key can be neither read nor made, or the list of links that were revoked can't be read.
     pub fn new(settings: &WebSettings, blobs: Arc<dyn Blobs>) -> Result<Self, WebError> {
         let key = SigningKey::load_or_make(&settings.key_file)?;
-        Ok(Self { capabilities: settings.capabilities.clone(), blobs, key })
+        let links = SignedLinks::new(key.clone(), RevokedLinks::load(&settings.key_file)?);
+        Ok(Self { capabilities: settings.capabilities.clone(), blobs, key, links })
     }
 
     pub(crate) fn key(&self) -> &SigningKey {
         &self.key
+    }
+
+    pub(crate) fn links(&self) -> &SignedLinks {
+        &self.links
     }
 
     /// Checks that everything that a part shows can be had.

@@ -44,7 +44,12 @@ impl PublicUrl {
     pub(crate) fn is_local(&self) -> bool {
         let authority: Option<Authority> = self.authority.parse().ok();
         let host = authority.as_ref().map(|authority| authority.host().trim_matches(['[', ']'])).unwrap_or_default();
-        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        // A final dot says that the name is whole, and changes nothing. What ends in `.localhost` is this machine (RFC 6761).
+        let host = host.trim_end_matches('.');
+        let own = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+        host == "localhost"
+            || host.ends_with(".localhost")
+            || host.parse().map(|ip: IpAddr| ip.to_canonical()).is_ok_and(own)
     }
 
     /// The address as a browser writes it.

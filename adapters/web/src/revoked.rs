@@ -56,7 +56,9 @@ impl RevokedLinks {
             let mut known = times.lock().unwrap_or_else(PoisonError::into_inner);
             let mut times = known.clone();
             times.retain(|_, revoked| now.since(*revoked) <= LONGEST_LINK);
-            times.insert(attachment, now);
+            // A link that was made in the moment of an earlier revocation counts as made after it.
+            let earlier = times.get(&attachment).map_or(now, |revoked| Timestamp(revoked.0 + 1));
+            times.insert(attachment, now.max(earlier));
             replace(&path, &times)?;
             *known = times;
             Ok(())

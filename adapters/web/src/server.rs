@@ -14,7 +14,6 @@ use crate::{
     connections::{self, Patience},
     live::Hub,
     public_url::{Hosts, PublicUrl},
-    revoked::RevokedLinks,
     routes,
     site::Site,
 };
@@ -60,7 +59,6 @@ impl WebServer {
             );
             return Err(WebError::Settings(detail));
         }
-        let revoked = RevokedLinks::load(&settings.key_file)?;
         let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);
         let listener = TcpListener::bind(settings.listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
@@ -70,8 +68,7 @@ impl WebServer {
         let secure = public.as_ref().is_some_and(|public| public.secure);
         let access = Access::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
         let hosts = Hosts::new(address, public);
-        let site =
-            Arc::new(Site { settings, hosts, access, channel, inbound, ledger, blobs, hub: Arc::clone(&hub), revoked });
+        let site = Arc::new(Site { settings, hosts, access, channel, inbound, ledger, blobs, hub: Arc::clone(&hub) });
         Ok(Self { listener, address, router: routes::router(site), hub, events, stopping })
     }
 

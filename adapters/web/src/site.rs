@@ -8,7 +8,6 @@ use satchel_ports::{Blobs, Channel, Inbound, Ledger};
 
 use crate::{
     WebChannel, WebSettings, access::Access, live::Hub, peer, peer::Peer, problem::Problem, public_url::Hosts,
-    revoked::RevokedLinks,
 };
 
 /// The parts of the server.
@@ -21,7 +20,6 @@ pub(crate) struct Site {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) revoked: RevokedLinks,
 }
 
 impl Site {

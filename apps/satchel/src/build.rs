@@ -4,13 +4,18 @@ use std::{collections::HashMap, sync::Arc};
 
 use satchel_agent::{AgentSettings, IsOwner, Services, SteeringMode, Toolbox};
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
-use satchel_intake::{Reception, access::Access, prepare::InboundLimits, steering::steering};
-use satchel_ports::{Blobs, Channel, EventBus, Inbound, LanguageModel, Ledger, Speech, Tool, Workspace};
-use satchel_tools::{ToolLimits, ToolServices, built_in, path_fields::PathFields, send_voice};
+use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
+use satchel_ports::{
+    Blobs, Channel, EventBus, Fetcher, FileLinks, Inbound, LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
+};
+use satchel_tools::{
+    ScriptRules, ToolLimits, ToolServices, built_in, execute_script, path_fields::PathFields, send_voice,
+};
 use tokio::sync::mpsc;
 
 use crate::{
     config::{Config, turn::Steering},
+    fetch,
     lanes::{Hosting, Lanes},
 };
 
@@ -28,10 +33,16 @@ pub struct Ports {
     pub workspace: Arc<dyn Workspace>,
     /// Who hears of what happens.
     pub bus: Arc<dyn EventBus>,
+    /// Who fetches what others have named.
+    pub fetcher: Arc<dyn Fetcher>,
     /// Who answers.
     pub model: Arc<dyn LanguageModel>,
     /// Who speaks; `None` where no voice is configured.
     pub speech: Option<Arc<dyn Speech>>,
+    /// Who evaluates scripts; `None` where nobody does.
+    pub scripts: Option<Arc<dyn ScriptHost>>,
+    /// Who gives files away that can't be sent; `None` where nobody does.
+    pub links: Option<Arc<dyn FileLinks>>,
     /// Where people are. Only lanes of these channels are worked on.
     pub channels: Vec<Arc<dyn Channel>>,
     /// What the model may ask for besides the tools that Satchel brings along.
@@ -58,6 +69,10 @@ pub struct Behaviour {
     pub inbound: InboundLimits,
     /// What tools may do.
     pub tools: ToolLimits,
+    /// What scripts may do.
+    pub scripts: ScriptRules,
+    /// The hosts that people's files may be downloaded from besides the platforms' own.
+    pub download_hosts: Vec<String>,
     /// Who may talk, and who decides.
     pub access: Access,
 }
@@ -93,8 +108,17 @@ impl Behaviour {
                 add_file_bytes: tools.add.max_file_bytes,
                 add_call_bytes: tools.add.max_call_bytes,
                 add_turn_bytes: tools.add.max_turn_bytes,
+                download_file_bytes: tools.download.max_file_bytes,
+                download_call_bytes: tools.download.max_call_bytes,
                 ..ToolLimits::default()
             },
+            scripts: ScriptRules {
+                time_limit: tools.script.timeout,
+                allowed_tools: tools.script.allowed_tools.clone(),
+                deny_all_tools: tools.script.deny_all_tools,
+                ..ScriptRules::default()
+            },
+            download_hosts: fetch::download_hosts(config),
             access: config.access(),
         }
     }
@@ -104,6 +128,8 @@ impl Behaviour {
 pub struct Satchel {
     /// The way in, for the channels' inbound sides.
     pub inbound: Arc<dyn Inbound>,
+    /// The way in for what Satchel does unasked. Channels don't get it.
+    pub own_door: OwnDoor,
     /// The work; nothing happens until it runs.
     pub lanes: Lanes,
 }
@@ -111,16 +137,23 @@ pub struct Satchel {
 /// Puts the ports together.
 #[must_use]
 pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
-    let Ports { ledger, blobs, workspace, bus, model, speech, channels, tools: extra_tools } = ports;
+    let Ports { ledger, blobs, workspace, bus, fetcher, model, speech, scripts, links, channels, tools: extra_tools } =
+        ports;
     let tool_services = ToolServices {
         ledger: Arc::clone(&ledger),
         blobs: Arc::clone(&blobs),
         workspace: Arc::clone(&workspace),
+        fetcher,
+        download_hosts: behaviour.download_hosts,
         limits: behaviour.tools,
     };
     let mut tools = built_in(tool_services.clone());
     if speech.as_ref().is_some_and(|speech| speech.speaks()) {
         tools.register(send_voice()).expect("no built-in tool is called like it, and the table knows it");
+    }
+    if let Some(host) = scripts {
+        let tool = execute_script(tool_services.clone(), host, behaviour.scripts);
+        tools.register(tool).expect("no built-in tool is called like it, and the table knows it");
     }
     for ExtraTool { tool, paths } in extra_tools {
         if let Err(error) = tools.register_with(tool, paths) {
@@ -139,6 +172,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
         model,
         tools: Toolbox::new(tools),
         steer: steering,
+        links: links.clone(),
         is_owner,
         settings: behaviour.agent,
     };
@@ -147,8 +181,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
     let (claim, claimed) = mpsc::channel(LANES);
     let (rules, inbound) = (behaviour.delivery, behaviour.inbound);
     let hosting = Hosting { services, blobs, speech, channels, rules, inbound, access: Arc::clone(&access) };
-    Satchel {
-        inbound: Arc::new(Reception::new(ledger, bus, claim, access, workspace)),
-        lanes: Lanes::new(hosting, claimed),
-    }
+    let reception = Reception::new(ledger, bus, claim, access, workspace, links);
+    let own_door = reception.own_door();
+    Satchel { inbound: Arc::new(reception), own_door, lanes: Lanes::new(hosting, claimed) }
 }

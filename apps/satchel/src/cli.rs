@@ -14,7 +14,7 @@ use secrecy::SecretString;
     about = "A self-hosted assistant that loses no file",
     long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nNo file that reaches it \
                   is lost, every reply arrives once and in order, and what can't be delivered is told.\nWithout a \
-                  command it runs: `satchel` is `satchel run`.\n\nToday the web page and the terminal are built.",
+                  command it runs: `satchel` is `satchel run`.",
     after_help = "Examples:\n  satchel chat                               talk in the terminal\n  satchel chat --once \
                   \"save this\" --attach a.pdf  one turn, then exit\n  satchel run                                serve \
                   the page and all channels that are configured\n  satchel init                               write a \
@@ -86,9 +86,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a script
-    #[command(hide = true)]
-    Script(Later),
+    /// Run scripts
+    #[command(subcommand)]
+    Script(ScriptCommand),
     /// Run a declared task
     #[command(hide = true)]
     Task(Later),
@@ -107,6 +107,28 @@ pub struct Later {
     /// Not read.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     pub rest: Vec<OsString>,
+}
+
+/// What `script` does.
+#[derive(Debug, Subcommand)]
+pub enum ScriptCommand {
+    /// Run a script and print what it says; its files are written to ./files
+    #[command(after_help = "Examples:\n  satchel script run report.star\n  satchel script run report.star --json")]
+    Run(ScriptRunOptions),
+}
+
+/// What `script run` takes.
+#[derive(Debug, Args)]
+pub struct ScriptRunOptions {
+    /// The script; - reads it from standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print the result as JSON: {"text", "data", "attachments"}
+    #[arg(long)]
+    pub json: bool,
+    /// The conversation whose files and workspace it finds; it is `console:NAME` everywhere else
+    #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = console_conversation)]
+    pub conversation: ConversationId,
 }
 
 /// What `chat` takes.

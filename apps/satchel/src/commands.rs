@@ -11,6 +11,8 @@ pub mod pair;
 pub mod plan;
 pub mod record;
 pub mod run;
+pub mod script;
+pub mod terminal;
 
 use std::{io::Write, process::ExitCode};
 

@@ -15,6 +15,7 @@ pub mod models;
 pub mod origin;
 mod overlay;
 mod reader;
+pub mod schedules;
 pub mod schema;
 pub mod speech;
 pub mod storage;
@@ -39,9 +40,10 @@ use satchel_intake::access::Access;
 
 use self::{
     origin::{Origin, Problem, Problems},
-    reader::{NotBuilt, Reader},
+    reader::Reader,
     tree::Node,
 };
+use crate::schedules::Schedule;
 
 /// The variable that names the configuration file; every other `SATCHEL_` variable is a setting.
 pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
@@ -80,6 +82,8 @@ pub struct Config {
     pub web: web::Web,
     /// The figures.
     pub metrics: web::Metrics,
+    /// What happens at a time of its own, switched off or on.
+    pub schedules: Vec<Schedule>,
 }
 
 impl Config {
@@ -118,7 +122,7 @@ pub struct Setting {
 #[derive(Debug)]
 pub struct Loaded {
     config: Config,
-    not_built: Vec<NotBuilt>,
+    not_built: Vec<Problem>,
     /// Every setting, by its key.
     pub settings: Vec<Setting>,
     /// The file that was read, as it was found.
@@ -133,7 +137,7 @@ impl Loaded {
     pub fn ready(self) -> Result<Config, Problems> {
         match self.not_built.is_empty() {
             true => Ok(self.config),
-            false => Err(Problems(self.not_built.into_iter().map(|part| part.problem).collect())),
+            false => Err(Problems(self.not_built)),
         }
     }
 
@@ -145,14 +149,7 @@ impl Loaded {
 
     /// What the configuration switches on and isn't built yet.
     pub fn not_built(&self) -> impl Iterator<Item = &Problem> {
-        self.not_built.iter().map(|part| &part.problem)
-    }
-
-    /// Whether a key in this section switches on something that isn't built yet.
-    #[must_use]
-    pub fn is_not_built(&self, section: &str) -> bool {
-        let within = |key: &str| key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        self.not_built.iter().any(|part| within(&part.key))
+        self.not_built.iter()
     }
 }
 
@@ -195,7 +192,7 @@ fn lay_over(mut root: Node, file: Option<PathBuf>, sources: &Sources<'_>) -> Res
 /// Takes every section out of the tree.
 fn read(reader: &mut Reader<'_>, sources: &Sources<'_>) -> Config {
     let default_data_dir = locate::data_dir(sources.environment, sources.cwd);
-    let config = Config {
+    let mut config = Config {
         log: reader.text("log"),
         models: models::read(reader, sources.environment),
         storage: storage::read(reader, &default_data_dir),
@@ -210,7 +207,9 @@ fn read(reader: &mut Reader<'_>, sources: &Sources<'_>) -> Config {
         discord: channels::read_discord(reader),
         web: web::read(reader),
         metrics: web::read_metrics(reader),
+        schedules: Vec::new(),
     };
+    config.schedules = schedules::read(reader, &config.web);
     later::read(reader);
     config
 }

@@ -6,6 +6,7 @@ pub mod build;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod fetch;
 pub mod lanes;
 pub mod logging;
 pub mod metrics;
@@ -13,6 +14,8 @@ pub mod models;
 #[cfg(feature = "otel")]
 pub mod otel;
 pub mod platforms;
+pub mod schedules;
+pub mod scripts;
 pub mod speech;
 pub mod stores;
 pub mod upkeep;
@@ -28,8 +31,11 @@ use anyhow::Context;
 use clap::Parser;
 
 use crate::{
-    cli::{AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PairCommand, PlanOptions},
-    commands::{chat::Surroundings, not_built::not_built},
+    cli::{
+        AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PairCommand, PlanOptions,
+        ScriptCommand,
+    },
+    commands::{not_built::not_built, terminal::Surroundings},
     config::{Config, Loaded, Sources},
     logging::Logging,
 };
@@ -97,7 +103,16 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
             let loaded = load(&cli.global, environment, cwd)?;
             in_runtime(commands::doctor::run(&loaded, *json, &mut std::io::stdout()))
         }
-        Command::Script(_) => not_built("script"),
+        Command::Script(ScriptCommand::Run(options)) => {
+            let script = commands::script::read(&options.file, cwd)?;
+            let config = ready(&command)?;
+            in_runtime(async {
+                let decision = models::decide(&config.models).await;
+                let stores = stores::open(&config, Some(options.conversation.clone())).await?;
+                let around = Surroundings::of(environment, cwd);
+                commands::script::run(options, &script, &config, stores, &decision, around).await
+            })
+        }
         Command::Task(_) => not_built("task"),
         Command::Pair(asked) => in_runtime(about_people(asked, &ready(&command)?)),
         Command::Migrate(_) => not_built("migrate"),
@@ -195,7 +210,7 @@ fn start_logging(
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<Logging> {
     let usual = match command {
-        Command::Chat(_) => logging::QUIET,
+        Command::Chat(_) | Command::Script(_) => logging::QUIET,
         _ => logging::USUAL,
     };
     let filter = global.log.as_deref().or(config.log.as_deref()).unwrap_or(usual);

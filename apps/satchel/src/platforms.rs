@@ -114,17 +114,7 @@ pub async fn discord_bot(
         #[serde(default)]
         bot: bool,
     }
-    let token = token.expose_secret().trim();
-    if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
-        let words = "this is no Discord token: it stands in the developer portal, under Bot, and holds no spaces";
-        return Err(TokenError::Wrong(words.to_owned()));
-    }
-    let base = api_url.map_or(DISCORD, |url| url.expose_secret().trim_end_matches('/'));
-    let request = http.get(format!("{base}/api/v10/users/@me"));
-    // Discord asks clients to say who they are, and blocks those that don't.
-    let agent = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
-    let request = request.header("authorization", format!("Bot {token}")).header("user-agent", agent);
-    let (status, body) = ask("Discord", request).await?;
+    let (status, body) = ask_discord(http, api_url, token, "users/@me").await?;
     match (status, serde_json::from_slice::<User>(&body)) {
         (200, Ok(user)) if user.bot => Ok(shown(&user.username)),
         (200, Ok(_)) => Err(TokenError::Wrong("this token belongs to a person; Discord wants a bot's".to_owned())),
@@ -135,6 +125,64 @@ pub async fn discord_bot(
         }
         (status, _) => Err(TokenError::NotAsked(format!("what answers for Discord said {status}"))),
     }
+}
+
+/// A Discord bot as its owner has set it up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscordApplication {
+    /// The address at which somebody takes the bot into their server, with all that it needs there.
+    pub invitation: String,
+    /// Whether it is shown what people write and attach without mentioning it.
+    pub reads_messages: bool,
+}
+
+/// What Discord tells of a bot's setting up.
+///
+/// # Errors
+/// When the token is wrong, or nobody could be asked.
+pub async fn discord_application(
+    http: &Client,
+    api_url: Option<&SecretString>,
+    token: &SecretString,
+) -> Result<DiscordApplication, TokenError> {
+    #[derive(Deserialize)]
+    struct Application {
+        id: String,
+        #[serde(default)]
+        flags: u64,
+    }
+    // Application Flags: GATEWAY_MESSAGE_CONTENT, and GATEWAY_MESSAGE_CONTENT_LIMITED for bots in few guilds.
+    const MESSAGE_CONTENT: u64 = 1 << 18 | 1 << 19;
+    // Permissions: view channels, send messages, attach files, read the history, send in threads, send voice messages.
+    const NEEDED: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 38 | 1 << 46;
+    let (status, body) = ask_discord(http, api_url, token, "applications/@me").await?;
+    match (status, serde_json::from_slice::<Application>(&body)) {
+        (200, Ok(Application { id, flags })) if id.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let invitation = format!(
+                "{DISCORD}/oauth2/authorize?client_id={id}&scope=bot+applications.commands&permissions={NEEDED}"
+            );
+            Ok(DiscordApplication { invitation, reads_messages: flags & MESSAGE_CONTENT != 0 })
+        }
+        (status, _) => Err(TokenError::NotAsked(format!("what answers for Discord said {status}"))),
+    }
+}
+
+async fn ask_discord(
+    http: &Client,
+    api_url: Option<&SecretString>,
+    token: &SecretString,
+    path: &str,
+) -> Result<(u16, Vec<u8>), TokenError> {
+    let token = token.expose_secret().trim();
+    if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
+        let words = "this is no Discord token: it stands in the developer portal, under Bot, and holds no spaces";
+        return Err(TokenError::Wrong(words.to_owned()));
+    }
+    let base = api_url.map_or(DISCORD, |url| url.expose_secret().trim_end_matches('/'));
+    let request = http.get(format!("{base}/api/v10/{path}"));
+    // Discord asks clients to say who they are, and blocks those that don't.
+    let agent = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
+    ask("Discord", request.header("authorization", format!("Bot {token}")).header("user-agent", agent)).await
 }
 
 async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), TokenError> {

@@ -4,33 +4,47 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use crate::{cargo, perform};
+use crate::{cargo, perform, worker};
 
 /// Checks form, lints and documentation, then runs every test.
 pub(crate) fn run() -> Result<()> {
     step("form");
     cargo("cargo fmt", ["fmt", "--all", "--check"])?;
+    worker::cargo("cargo fmt of the script worker", ["fmt"], &["--check"])?;
     step("lints");
     cargo("cargo clippy", ["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
+    let lints = ["clippy", "--all-targets", "--quiet"];
+    worker::cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])?;
     step("documentation");
     let mut rustdoc = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     rustdoc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
     perform("cargo doc", &mut rustdoc)?;
     if there_is("deny") {
         step("licences and sources");
-        cargo("cargo deny", ["--offline", "--config", ".deny.toml", "check", "bans", "licenses", "sources"])?;
+        let check = ["--offline", "check", "--config", ".deny.toml", "bans", "licenses", "sources"];
+        cargo("cargo deny", ["deny"].into_iter().chain(check))?;
+        let manifest = worker::manifest(&worker::root()?).display().to_string();
+        let worker = ["deny", "--manifest-path", manifest.as_str()];
+        cargo("cargo deny of the script worker", worker.into_iter().chain(check))?;
     } else {
         step("licences and sources: not run, `cargo install cargo-deny` adds them");
     }
     step("what some tests need");
+    // The tests of the architecture look at the whole graph, other systems' crates too, and ask nobody for it.
+    cargo("cargo fetch", ["fetch", "--locked", "--quiet"])?;
+    worker::cargo("cargo fetch for the script worker", ["fetch", "--locked", "--quiet"], &[])?;
     provide();
     step("tests");
-    // The system tests run the real binary, which cargo builds for no other package's tests.
+    // The system tests run the real binaries, which cargo builds for no other package's tests.
+    worker::build(false)?;
     cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])?;
     if there_is("nextest") {
-        cargo("the tests", ["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests", "fail"])?;
+        let tests = ["nextest", "run", "--no-fail-fast", "--no-tests", "fail"];
+        worker::cargo("the script worker's tests", tests, &[])?;
+        cargo("the tests", tests.into_iter().chain(["--workspace"]))?;
         cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"])
     } else {
+        worker::cargo("the script worker's tests", ["test"], &[])?;
         cargo("the tests", ["test", "--workspace"])
     }
 }

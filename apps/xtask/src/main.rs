@@ -1,6 +1,7 @@
-//! The project's own chores: `cargo xtask run`, `test`, `bench`.
+//! The project's own chores: `cargo xtask run`, `test`, `bench`, `worker`.
 
 mod gate;
+mod worker;
 
 use std::process::Command;
 
@@ -23,6 +24,12 @@ enum Chore {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Builds the worker that evaluates scripts, beside the program itself
+    Worker {
+        /// Optimised, beside the release build
+        #[arg(long)]
+        release: bool,
+    },
     /// Runs every check and every test
     Test,
     /// Measures a release build and prints one table; figures as JSON go to target/bench.json
@@ -34,14 +41,15 @@ enum Chore {
 
 fn main() -> Result<()> {
     match Arguments::parse().chore {
-        Chore::Run { arguments } => cargo(
-            "Satchel",
-            ["run", "--quiet", "--package", "satchel", "--", "run", "--open"]
-                .into_iter()
-                .chain(arguments.iter().map(String::as_str)),
-        ),
+        Chore::Run { arguments } => {
+            worker::build(false)?;
+            let run = ["run", "--quiet", "--package", "satchel", "--", "run", "--open"];
+            cargo("Satchel", run.into_iter().chain(arguments.iter().map(String::as_str)))
+        }
+        Chore::Worker { release } => worker::build(release),
         Chore::Test => gate::run(),
         Chore::Bench { only } => {
+            worker::build(true)?;
             cargo(
                 "the build",
                 ["build", "--release", "--package", "satchel", "--package", "satchel-system", "--bins"],

@@ -3,17 +3,21 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{Attachment, Sender, ToolCall, ToolOutcome};
-use satchel_ports::{Event, LedgerError, SafetyTier, Tool, ToolContext, ToolSpec};
+use satchel_domain::{Attachment, CallId, Sender, Source, ToolCall, ToolOutcome};
+use satchel_ports::{Event, LedgerError, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec, ledger::AttachmentQuery};
 use satchel_routing::insist::insist;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Lane, Services,
-    confirm::{Verdict, Words, confirm},
+    confirm::{Needed, Verdict, Words, confirm},
+    nested::Caller,
+    prompt::reference,
     rounds::Rounds,
     run::publish,
+    written_script,
 };
 
 /// Whether this process asked for a call itself or found it in the journal of one that died.
@@ -50,8 +54,12 @@ pub struct CallScope {
     pub words: Words,
     /// The files that came with the turn.
     pub inbound: Arc<[Attachment]>,
+    /// The call that a person wrote and no model asked for: the script that their message is.
+    pub written: Option<CallId>,
     /// Cancelled when the turn ends.
     pub cancel: CancellationToken,
+    /// Whether the turn is complete; closed before it is where the turn is taken up again, by whoever has the lane then.
+    pub completed: watch::Receiver<bool>,
 }
 
 /// Runs all calls at once. Each outcome is recorded when it is there, in `rounds` too, so that what is gathered is not
@@ -128,39 +136,73 @@ async fn outcome_of(
     call: &ToolCall,
     origin: Origin,
 ) -> Result<ToolOutcome, LedgerError> {
-    let Some((spec, tool)) = services.tools.find(&call.name) else {
-        let known: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
-        let words = format!("there is no tool `{}`; there are: {}", call.name, known.join(", "));
-        return Ok(ToolOutcome::of_failure(words));
+    let (spec, tool) = match admitted(services, scope, call) {
+        Ok(admitted) => admitted,
+        Err(words) => return Ok(ToolOutcome::of_failure(words)),
     };
-    if spec.tier == SafetyTier::Privileged && scope.group && !services.settings.privileged_in_groups {
-        let words = format!("`{}` can't be used where others read along", spec.name);
-        return Ok(ToolOutcome::of_failure(words));
-    }
-    if !matches!(call.arguments, Value::Object(_)) {
-        return Ok(ToolOutcome::of_failure(format!("the arguments of `{}` must be a JSON object", spec.name)));
-    }
-    match first(spec.tier, asks(services, spec), origin) {
+    match first(spec.tier, asks(services, scope, call.id, spec), origin) {
         First::Run => {}
-        First::Ask => match confirm(services, lane, &scope.words, &scope.asker, call, spec).await? {
+        First::Ask => match confirm(services, lane, scope, call, spec, Needed::AsLongAsItTakes).await? {
             Verdict::Allowed => {}
             Verdict::Refused(words) => return Ok(ToolOutcome::of_failure(words)),
         },
         First::Refuse => return Ok(ToolOutcome::of_failure("the person refused this call")),
         First::Doubt => {
-            return Ok(ToolOutcome::of_failure(format!(
-                "outcome unknown: Satchel was interrupted while `{}` ran. It may have taken effect and is not repeated \
-                 by itself; look before you ask for it again",
-                spec.name
-            )));
+            let made = made_so_far(services, call).await?;
+            return Ok(ToolOutcome::of_failure(match scope.written == Some(call.id) {
+                true => written_script::interrupted(&made),
+                false => interrupted(&spec.name, &made),
+            }));
         }
     }
-    Ok(performed(services, lane, scope, call, spec, tool.as_ref()).await)
+    let others: Arc<dyn ToolCaller> = Arc::new(Caller::new(services, lane, scope, call.id));
+    Ok(performed(services, lane, scope, call, spec, tool.as_ref(), Some(others)).await)
 }
 
-/// Whether a call of this tool needs a person's word.
-pub(crate) fn asks(services: &Services, spec: &ToolSpec) -> bool {
-    services.settings.confirm.contains(&spec.tier)
+/// The tool of a call that may be made here at all, or why it may not, in words for the model.
+pub(crate) fn admitted<'a>(
+    services: &'a Services,
+    scope: &CallScope,
+    call: &ToolCall,
+) -> Result<(&'a ToolSpec, &'a Arc<dyn Tool>), String> {
+    let Some((spec, tool)) = services.tools.find(&call.name) else {
+        let known: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
+        return Err(format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")));
+    };
+    if spec.tier == SafetyTier::Privileged && scope.group && !services.settings.privileged_in_groups {
+        return Err(format!("`{}` can't be used where others read along", spec.name));
+    }
+    if !matches!(call.arguments, Value::Object(_)) {
+        return Err(format!("the arguments of `{}` must be a JSON object", spec.name));
+    }
+    Ok((spec, tool))
+}
+
+/// The files that the turn's calls had registered before they were interrupted, the oldest first: nobody else tells of
+/// them.
+async fn made_so_far(services: &Services, call: &ToolCall) -> Result<Vec<Attachment>, LedgerError> {
+    let query = AttachmentQuery { turn: Some(call.id.turn), ..AttachmentQuery::default() };
+    let files = services.ledger.attachments(&query).await?;
+    Ok(files.into_iter().rev().filter(|file| file.source != Source::User).collect())
+}
+
+/// What a model is told of a call that may have run.
+fn interrupted(tool: &str, made: &[Attachment]) -> String {
+    let made = match made {
+        [] => String::new(),
+        files => format!(". Files of this turn so far: {}", files.iter().map(reference).collect::<Vec<_>>().join(" ")),
+    };
+    format!(
+        "outcome unknown: Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated by \
+         itself; look before you ask for it again{made}"
+    )
+}
+
+/// Whether a call of this tool needs a person's word; of a call within another, `by` is the outer one. Everybody who has
+/// to know asks here: a call that the journal has as waiting for a word, and that began without one, would run twice.
+pub(crate) fn asks(services: &Services, scope: &CallScope, by: CallId, spec: &ToolSpec) -> bool {
+    let is_trusted = services.settings.trust_written_scripts && scope.written == Some(by);
+    services.settings.confirm.contains(&spec.tier) && !is_trusted
 }
 
 /// What comes first for a call.
@@ -186,13 +228,15 @@ fn first(tier: SafetyTier, asks: bool, origin: Origin) -> First {
     }
 }
 
-async fn performed(
+/// Makes a call that may be made. `others` is its way to the other tools.
+pub(crate) async fn performed(
     services: &Services,
     lane: &Lane,
     scope: &CallScope,
     call: &ToolCall,
     spec: &ToolSpec,
     tool: &dyn Tool,
+    others: Option<Arc<dyn ToolCaller>>,
 ) -> ToolOutcome {
     let context = ToolContext {
         conversation: lane.lease.conversation.clone(),
@@ -200,6 +244,8 @@ async fn performed(
         asker: scope.asker.clone(),
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
+        tools: others,
+        for_people: scope.written == Some(call.id),
     };
     // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
     let _cancel = context.cancel.clone().drop_guard();

@@ -11,7 +11,7 @@ use satchel_ports::{
     Event, LedgerError,
     ledger::{CompletedTurn, HistoryChange},
 };
-use satchel_routing::{insist::insist, plan::plan};
+use satchel_routing::{insist::insist, plan::plan_with_links};
 
 use crate::{Lane, Services, run::publish};
 
@@ -47,7 +47,11 @@ pub struct Completion {
 pub async fn complete(services: &Services, lane: &Lane, completion: Completion) -> Result<Option<Part>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let response = with_refusals(completion.response, &completion.refused);
-    let plan = asking(plan(&response, &lane.channel.capabilities(&conversation)), completion.buttons);
+    let planned_at = services.ledger.now();
+    let plan = plan_with_links(&response, &lane.channel.capabilities(&conversation), &|file| {
+        services.links.as_ref()?.link(&conversation, file.id, planned_at)
+    });
+    let plan = asking(plan, completion.buttons);
     let completed = CompletedTurn {
         turn: completion.turn,
         ending: completion.ending,
@@ -118,13 +122,89 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use satchel_domain::{
-        Attachment, AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility,
+        Attachment, AttachmentId, ConversationId, Filename, Media, Sha256, Source, Timestamp, Visibility,
         part::{FileForm, FileItem},
     };
+    use satchel_ports::{
+        Lease, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger, OwnerId, ledger::Steering,
+    };
+    use satchel_routing::tables;
+    use tokio_util::sync::CancellationToken;
     use uuid::Uuid;
 
     use super::*;
+    use crate::{AgentSettings, Toolbox};
+
+    fn file(bytes: u64) -> Attachment {
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(7)),
+            number: 1,
+            conversation: "console:main".parse().unwrap(),
+            source: Source::Tool,
+            filename: Filename::from_untrusted("a.txt"),
+            mime: "text/plain".into(),
+            bytes,
+            sha256: Sha256([0; 32]),
+            media: Media::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_over_the_limit_is_told_with_a_link_to_it_in_this_conversation() {
+        let mut ledger = MockLedger::new();
+        let told = |turn: &CompletedTurn| match &turn.plan.parts.last().unwrap().content {
+            PartContent::Notice { text } => text.contains("kept as #1: <https://a.example/links/x> (for 7 days;"),
+            _ => false,
+        };
+        ledger.expect_complete_turn().times(1).withf(move |_, turn| told(turn)).returning(|_, _| Ok(None));
+        let mut links = MockFileLinks::new();
+        let to_this = |conversation: &ConversationId, file: &AttachmentId, planned_at: &Timestamp| {
+            conversation.to_string() == "telegram:41"
+                && *file == AttachmentId(Uuid::from_u128(7))
+                && *planned_at == Timestamp(5)
+        };
+        links.expect_link().withf(to_this).returning(|_, _, _| Some("https://a.example/links/x".into()));
+        ledger.expect_now().returning(|| Timestamp(5));
+        let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
+        bus.expect_publish().returning(|_| Ok(()));
+        channel.expect_capabilities().returning(|_| tables::telegram());
+        let services = Services {
+            ledger: Arc::new(ledger),
+            bus: Arc::new(bus),
+            model: Arc::new(MockLanguageModel::new()),
+            tools: Toolbox::default(),
+            steer: |_| Steering::default(),
+            links: Some(Arc::new(links)),
+            is_owner: Arc::new(|_, _| false),
+            settings: AgentSettings::default(),
+        };
+        let lane = Lane {
+            lease: Lease { conversation: "telegram:41".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            channel: Arc::new(channel),
+            wake: Arc::default(),
+            stirred: Arc::default(),
+            stop: CancellationToken::new(),
+        };
+        let completion = Completion {
+            turn: TurnId(Uuid::from_u128(1)),
+            ending: Ending::Done,
+            response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::of_text("Here.") },
+            refused: Vec::new(),
+            history: HistoryChange::Append(Vec::new()),
+            steered: Vec::new(),
+            told: Vec::new(),
+            reply_to: None,
+            streamed: false,
+            buttons: Vec::new(),
+        };
+        assert_eq!(complete(&services, &lane, completion).await.unwrap(), None);
+    }
 
     #[test]
     fn every_refused_file_is_named_to_the_person() {
@@ -158,21 +238,7 @@ mod tests {
         );
         assert_eq!(asking(Plan::default(), buttons.clone()), Plan::default());
         let mut riding = of(&["a"]);
-        let attachment = Attachment {
-            id: AttachmentId(Uuid::nil()),
-            number: 1,
-            conversation: "console:main".parse().unwrap(),
-            source: Source::Tool,
-            filename: Filename::from_untrusted("a.txt"),
-            mime: "text/plain".into(),
-            bytes: 1,
-            sha256: Sha256([0; 32]),
-            media: Media::default(),
-            description: String::new(),
-            created_at: Timestamp(0),
-            visibility: Visibility::Deliver,
-        };
-        let item = FileItem { attachment, form: FileForm::Document, caption: String::new() };
+        let item = FileItem { attachment: file(1), form: FileForm::Document, caption: String::new() };
         if let PartContent::Text { files, .. } = &mut riding.parts[0].content {
             files.push(item);
         }

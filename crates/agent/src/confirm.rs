@@ -1,9 +1,9 @@
 //! Asks a person before a tool runs: the question with its buttons, the wait for the word, and the record of it.
 //!
 //! A question is no part of a reply: repeating it costs a look and nothing else, so it goes to the channel straight away,
-//! and again until the channel takes it. What matters is journalled: a word that was given survives a crash, and without one nothing runs. The
-//! code in the buttons is made of the call itself, so that a button of the same call still works after a restart and
-//! never allows any other.
+//! where `question` has it in hand. What matters is journalled: a word that was given survives a crash, and
+//! without one nothing runs. The code in the buttons is made of the call itself, so that a button of the same call still
+//! works after a restart and never allows any other.
 
 use std::{
     sync::{
@@ -14,13 +14,12 @@ use std::{
 };
 
 use satchel_domain::{
-    Button, ConversationId, InboxId, MessageRef, PartContent, PartId, Sender, ToolCall,
-    delivery::SendError,
+    Button, ConversationId, InboxId, Sender, ToolCall,
     filename::{as_code, is_hidden},
     pairing::LETTERS,
 };
 use satchel_ports::{
-    Event, LedgerError, PartToSend, ToolSpec,
+    LedgerError, ToolSpec,
     ledger::{Decision, JournalEntry},
 };
 use satchel_routing::insist::insist;
@@ -31,7 +30,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Lane, Services, run::publish};
+use crate::{
+    Lane, Services,
+    calls::CallScope,
+    question::{Asked, Question},
+};
 
 /// How much of the arguments the question shows, in characters, each argument having its share.
 const SHOWN: usize = 2_000;
@@ -40,17 +43,13 @@ const SHOWN: usize = 2_000;
 const LEAST: usize = 40;
 const MOST_ARGUMENTS: usize = SHOWN / LEAST;
 
+/// Less time than this is none to read a question in and to answer it.
+const ENOUGH: Duration = Duration::from_secs(5);
+
+const NO_TIME: &str = "there was no time left to ask a person, so the call was not made";
+
 /// How many questions of a turn stand at once.
 const AT_ONCE: usize = 3;
-
-/// How long one attempt to put or to change a question may take.
-const SENDING: Duration = Duration::from_secs(20);
-
-/// How long it is tried to take the buttons from a question that is over.
-const ENDING: Duration = Duration::from_secs(2 * 60);
-
-/// The least wait before a question that was not put is put again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// What people have said about the calls of a turn.
 #[derive(Debug, Clone)]
@@ -119,6 +118,15 @@ pub enum Verdict {
     Refused(String),
 }
 
+/// For how long the answer to a question is of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// As long as people are given to answer; after a restart too, when the call is taken up again.
+    AsLongAsItTakes,
+    /// While what the call is made within still runs, for no longer than this.
+    Within(Duration),
+}
+
 /// Asks whoever asked for the turn, or an owner, and records the answer.
 ///
 /// # Errors
@@ -126,45 +134,70 @@ pub enum Verdict {
 pub async fn confirm(
     services: &Services,
     lane: &Lane,
-    words: &Words,
-    asker: &Sender,
+    scope: &CallScope,
     call: &ToolCall,
     spec: &ToolSpec,
+    needed: Needed,
 ) -> Result<Verdict, LedgerError> {
+    let CallScope { words, asker, .. } = scope;
+    let usual = services.settings.confirm_time;
+    let (begun, left) = match needed {
+        Needed::AsLongAsItTakes => (Instant::now(), Duration::MAX),
+        Needed::Within(left) => (Instant::now(), left),
+    };
+    // Whoever waits for a place has waited long enough when another question ran out.
+    let Ok(place) = timeout(left, words.places.acquire()).await else {
+        return Ok(Verdict::Refused(NO_TIME.to_owned()));
+    };
+    let _place = place.expect("the places are never closed");
+    if words.nobody_is_there.load(Ordering::Relaxed) {
+        return Ok(Verdict::Refused("nobody answers, so this call was not made".to_owned()));
+    }
+    let left = left.saturating_sub(begun.elapsed());
+    if left < ENOUGH {
+        return Ok(Verdict::Refused(NO_TIME.to_owned()));
+    }
+    let patience = usual.min(left);
     let code = code(call);
-    let patience = services.settings.confirm_time;
     let Some((text, buttons)) = wording(&spec.name, call, &code, patience) else {
         let words = format!("a person can't be shown more than {MOST_ARGUMENTS} arguments, so the call was not made");
         return Ok(Verdict::Refused(words));
     };
-    let question = Question { services, lane, call, title: format!("`{}`", spec.name) };
-    // Whoever waits for a place has waited long enough when another question ran out.
-    let _place = words.places.acquire().await.expect("the places are never closed");
-    if words.nobody_is_there.load(Ordering::Relaxed) {
-        return Ok(Verdict::Refused("nobody answers, so this call was not made".to_owned()));
-    }
     let _stands = words.stands();
-    question.tell(&text, &buttons).await;
-    let heard = word(services, &lane.lease.conversation, words, asker, &code);
-    tokio::pin!(heard);
-    let mut shown = None;
-    let decision = tokio::select! {
-        biased;
-        decision = &mut heard => Some(decision),
-        put = question.put(text, buttons, patience) => match put {
-            Ok(put) => {
-                shown = put;
-                timeout(patience, heard).await.ok()
-            }
-            Err(reason) => {
-                question.is_over(shown, "I could not ask", false).await;
-                return Ok(Verdict::Refused(format!("a person could not be asked ({reason}), so the call was not made")));
-            }
-        },
+    let asked = Asked {
+        call,
+        title: format!("`{}`", spec.name),
+        text,
+        buttons,
+        patience,
+        taken_up_again: (needed == Needed::AsLongAsItTakes).then(|| scope.completed.clone()),
+    };
+    let mut question = Question::ask(services, lane, asked).await;
+    let answer = async {
+        let heard = word(services, &lane.lease.conversation, words, asker, &code);
+        tokio::pin!(heard);
+        tokio::select! {
+            biased;
+            decision = &mut heard => Ok(Some(decision)),
+            stands = question.stands() => match stands {
+                Ok(()) => Ok(timeout(usual, heard).await.ok()),
+                Err(reason) => Err(reason),
+            },
+        }
+    };
+    let decision = match timeout(left, answer).await.unwrap_or(Ok(None)) {
+        Ok(decision) => decision,
+        Err(reason) => {
+            question.end("I could not ask", false).await;
+            return Ok(Verdict::Refused(format!("a person could not be asked ({reason}), so the call was not made")));
+        }
     };
     let Some(decision) = decision else {
-        words.nobody_is_there.store(true, Ordering::Relaxed);
-        question.is_over(shown, "Nobody answered, so I left it", false).await;
+        // Whoever had less time than usual may well be there for the next one.
+        if patience == usual {
+            words.nobody_is_there.store(true, Ordering::Relaxed);
+        }
+        question.end("Nobody answered, so I left it", false).await;
         let minutes = patience.as_secs().div_ceil(60);
         return Ok(Verdict::Refused(format!("nobody allowed this call within {minutes} min, so it was not made")));
     };
@@ -179,7 +212,7 @@ pub async fn confirm(
             Verdict::Refused("the person refused this call; don't ask for it again unless they want it".to_owned()),
         ),
     };
-    question.is_over(shown, &told, decision.allow).await;
+    question.end(&told, decision.allow).await;
     Ok(verdict)
 }
 
@@ -205,89 +238,6 @@ async fn word(
             // Nobody listens any more: the turn ends, and this is dropped with it.
             std::future::pending::<()>().await;
         }
-    }
-}
-
-struct Question<'a> {
-    services: &'a Services,
-    lane: &'a Lane,
-    call: &'a ToolCall,
-    title: String,
-}
-
-impl Question<'_> {
-    /// Tells the bus, by which the page shows it.
-    async fn tell(&self, text: &str, buttons: &[Button]) {
-        let asked = Event::ToolQuestion {
-            conversation: self.lane.lease.conversation.clone(),
-            call: self.call.id,
-            text: text.to_owned(),
-            buttons: buttons.to_owned(),
-        };
-        publish(self.services, asked).await;
-    }
-
-    /// Puts the question, again and again while the platform doesn't take it. `None` is that it may stand there, but
-    /// nobody knows as what.
-    async fn put(
-        &self,
-        text: String,
-        buttons: Vec<Button>,
-        patience: Duration,
-    ) -> Result<Option<(PartToSend, MessageRef)>, String> {
-        let part = PartToSend {
-            part: PartId(self.services.ledger.new_id()),
-            turn: self.call.id.turn,
-            conversation: self.lane.lease.conversation.clone(),
-            content: PartContent::Question { text, buttons },
-            reply_to: None,
-        };
-        let given_up = Instant::now() + patience;
-        loop {
-            let wait = match timeout(SENDING, self.lane.channel.send(&part)).await {
-                Ok(Ok(messages)) => return Ok(messages.into_iter().next().map(|message| (part, message))),
-                Ok(Err(SendError::InDoubt { .. })) | Err(_) => return Ok(None),
-                Ok(Err(SendError::NotSent { retry_after_ms, reason })) if Instant::now() < given_up => {
-                    tracing::debug!(call.id = %self.call.id, reason, "a question was not put and is put again");
-                    Duration::from_millis(retry_after_ms.unwrap_or(0)).max(AGAIN)
-                }
-                Ok(Err(error)) => {
-                    tracing::warn!(call.id = %self.call.id, error = %error, "a question about a call can't be put");
-                    return Err(error.to_string());
-                }
-            };
-            tokio::time::sleep_until(given_up.min(Instant::now() + wait)).await;
-        }
-    }
-
-    /// Lets the question say how it ended, without its buttons; not waited for, since the call is what people wait for.
-    /// A question that keeps its buttons answers no press any more.
-    async fn is_over(&self, shown: Option<(PartToSend, MessageRef)>, words: &str, allowed: bool) {
-        let decided = Event::ToolDecided {
-            conversation: self.lane.lease.conversation.clone(),
-            call: self.call.id,
-            allowed,
-            words: words.to_owned(),
-        };
-        publish(self.services, decided).await;
-        let Some((part, message)) = shown else { return };
-        let part = PartToSend { content: PartContent::of_text(format!("{words}: {}", self.title)), ..part };
-        let channel = Arc::clone(&self.lane.channel);
-        tokio::spawn(async move {
-            let given_up = Instant::now() + ENDING;
-            loop {
-                match timeout(SENDING, channel.edit(&message, &part)).await {
-                    Ok(Ok(_)) => return,
-                    Ok(Err(SendError::NotSent { retry_after_ms, .. })) if Instant::now() < given_up => {
-                        tokio::time::sleep(Duration::from_millis(retry_after_ms.unwrap_or(0)).max(AGAIN)).await;
-                    }
-                    Ok(Err(error)) => {
-                        return tracing::debug!(turn.id = %part.turn, error = %error, "a question keeps its buttons");
-                    }
-                    Err(_) => return tracing::debug!(turn.id = %part.turn, "a question may keep its buttons"),
-                }
-            }
-        });
     }
 }
 

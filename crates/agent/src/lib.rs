@@ -8,12 +8,15 @@ pub mod calls;
 pub mod complete;
 pub mod confirm;
 pub mod model;
+mod nested;
 pub mod prompt;
+mod question;
 pub mod rounds;
 pub mod run;
 pub mod streaming;
 pub mod toolbox;
 mod voice_notes;
+mod written_script;
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -22,7 +25,7 @@ use std::{
 
 use satchel_domain::{ChannelName, Sender};
 use satchel_ports::{
-    Channel, EventBus, LanguageModel, Lease, Ledger, SafetyTier,
+    Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, Steering},
 };
 use tokio::sync::Notify;
@@ -63,6 +66,8 @@ pub struct AgentSettings {
     pub confirm_time: Duration,
     /// Whether privileged tools may be used where others can read along.
     pub privileged_in_groups: bool,
+    /// Whether a script that is itself the message needs no more words: whoever writes here has given theirs.
+    pub trust_written_scripts: bool,
 }
 
 impl Default for AgentSettings {
@@ -78,6 +83,7 @@ impl Default for AgentSettings {
             confirm: vec![SafetyTier::Privileged],
             confirm_time: Duration::from_secs(10 * 60),
             privileged_in_groups: false,
+            trust_written_scripts: false,
         }
     }
 }
@@ -98,6 +104,8 @@ pub struct Services {
     pub tools: Toolbox,
     /// What the messages behind a turn ask of it.
     pub steer: fn(&[QueuedMessage]) -> Steering,
+    /// Who gives files away that can't be sent; `None` where nobody does.
+    pub links: Option<Arc<dyn FileLinks>>,
     /// Who may allow a call besides the one who asked for the turn.
     pub is_owner: IsOwner,
     /// How the agent behaves.

@@ -11,7 +11,10 @@ use satchel_ports::{
     ledger::{QueuedTurn, Steered},
 };
 
-use crate::{rounds, voice_notes};
+use crate::{
+    rounds::{self, Rounds},
+    voice_notes, written_script,
+};
 
 /// What the model is told of itself unless the operator says otherwise.
 pub const INSTRUCTIONS: &str = "\
@@ -70,6 +73,24 @@ pub fn addendum(attachments: &[Attachment], refused: &[RefusedFile]) -> Option<S
     Some(text.trim_start().to_owned())
 }
 
+/// Says that nobody wrote the turn's message, which is an instruction all the same; `None` where somebody did, and where
+/// the script that wants the model to look wants it to know no more than it says itself.
+#[must_use]
+pub fn event(turn: &QueuedTurn, rounds: &Rounds) -> Option<ModelMessage> {
+    let (name, due) = written_script::schedule(turn)?;
+    let mut wakes = rounds.outcomes.values().flat_map(|outcome| &outcome.wakes).peekable();
+    if wakes.peek().is_some() && !wakes.any(|wake| wake.include_event) {
+        return None;
+    }
+    let text = format!(
+        "Nobody has written this just now: it is what the operator's schedule {:?} asks for, due {}. What you answer is \
+         delivered to the people of this conversation.",
+        shown(name),
+        shown(due)
+    );
+    Some(ModelMessage::Note { text })
+}
+
 /// A message that was injected in the middle of the turn.
 #[must_use]
 pub fn steered(steered: &Steered) -> ModelMessage {
@@ -114,7 +135,8 @@ fn older(message: &Message) -> ModelMessage {
     }
 }
 
-fn reference(attachment: &Attachment) -> String {
+/// A file as the model reads of it.
+pub(crate) fn reference(attachment: &Attachment) -> String {
     let filename = Filename::from_untrusted(&shown(attachment.filename.as_str()));
     let cut = Attachment { filename, mime: shown(&attachment.mime), ..attachment.clone() };
     cut.reference()

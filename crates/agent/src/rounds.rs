@@ -39,6 +39,8 @@ pub struct Rounds {
     pub steered: Vec<Steered>,
     /// What the model has written of its next message.
     pub partial: String,
+    /// Whether the model has answered this process, and so has been told what it is told once.
+    pub answered: bool,
 }
 
 impl Rounds {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use satchel_domain::{
-    Ending, InboxId, Part, Sender, ToolCall,
-    fold::{fold, spoken_too},
+    Ending, InboxId, OutgoingResponse, Part, Sender, ToolCall,
+    fold::{NOTHING_TO_SAY, fold, spoken_too},
 };
 use satchel_ports::{
     Activity, Event, LedgerError, ModelRequest,
@@ -28,6 +28,7 @@ use crate::{
     rounds::{self, Round, Rounds},
     streaming::{Growth, Streaming, reply_to},
     voice_notes,
+    written_script::{self, may_be_silent},
 };
 
 /// After how many deaths of its process a turn is given up.
@@ -71,15 +72,17 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
     let (heard, words) = watch::channel(Vec::new());
+    let (complete_now, completed) = watch::channel(false);
+    let mut rounds = Rounds::resume(&turn.journal);
     let scope = CallScope {
         asker: asker(&turn),
         group: turn.messages.iter().any(|queued| queued.message.group),
         words: Words::new(words),
         inbound: rounds::attachments(&turn).into(),
+        written: written_script::call(&turn, &rounds, &services.tools),
         cancel: cancel.clone(),
+        completed,
     };
-    let mut rounds = Rounds::resume(&turn.journal);
-    let answered_before = rounds.model_calls();
     let streaming = Streaming::start(services, lane, &turn, &capabilities);
 
     let worked = if turn.crashes >= MOST_CRASHES {
@@ -102,6 +105,9 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let Some(ended) = worked? else { return Ok(None) };
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);
+    let says_nothing = folded.text.as_deref() == Some(NOTHING_TO_SAY);
+    let is_silent = says_nothing && may_be_silent(&turn, &rounds);
+    let folded = if is_silent { OutgoingResponse::default() } else { folded };
     let folded = if turn.voice { spoken_too(folded, &ended.ending) } else { folded };
     let completion = Completion {
         turn: turn.id,
@@ -111,7 +117,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         ending: ended.ending,
         steered: rounds.steered_ids().into_iter().chain(scope.words.taken()).chain(ended.stop).collect(),
         // A model that gave no answer has been told nothing.
-        told: match rounds.model_calls() > answered_before {
+        told: match rounds.answered {
             true => turn.untold.iter().map(|error| error.part).collect(),
             false => Vec::new(),
         },
@@ -119,7 +125,9 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         streamed,
         buttons: Vec::new(),
     };
-    complete(services, lane, completion).await
+    let begun = complete(services, lane, completion).await?;
+    complete_now.send_replace(true);
+    Ok(begun)
 }
 
 /// Asks the model and runs its tools until it has nothing more to ask for.
@@ -136,10 +144,13 @@ async fn work(
     run_calls(services, lane, scope, unanswered, Origin::Resumed { word: None }, rounds).await?;
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
     let opening = prompt::opening(&history, turn, prompt::receipt(&turn.untold));
+    // A turn's budget is what a model may do in it: the script that a person wrote was no idea of a model's.
+    let free = u32::from(scope.written.is_some());
     let mut begins = true;
     loop {
+        let written = written_script::next(turn, rounds, &services.tools);
         // Before anything is injected: what the model won't see must not be consumed.
-        if rounds.model_calls() >= settings.model_calls {
+        if written.is_none() && rounds.model_calls().saturating_sub(free) >= settings.model_calls {
             let limit = format!("{} model calls", settings.model_calls);
             return Ok(Ended::with(Ending::Budget { limit }));
         }
@@ -151,22 +162,39 @@ async fn work(
             if let Some(stop) = stop {
                 return Ok(Ended::stopped(stop));
             }
+            // What is said behind a script is a turn of its own: no model is here to read it.
+            let inject = if written.is_some() { Vec::new() } else { inject };
             let known = rounds.steered_ids();
             rounds.steered.extend(inject.into_iter().filter(|steered| !known.contains(&steered.id)));
         }
         begins = false;
-        let request = ModelRequest {
-            system: settings.instructions.clone(),
-            messages: opening.iter().cloned().chain(rounds.as_request()).collect(),
-            tools: services.tools.specs(),
-        };
         growth.begin(rounds.model_calls());
         let first_ordinal = rounds.calls();
-        let answer = match ask(services, request, turn.id, first_ordinal, &mut rounds.partial, growth).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                tracing::warn!(turn.id = %turn.id, model = services.model.name(), error = %error, "the model failed");
-                return Ok(Ended::with(Ending::ModelFailed { reason: error.reason }));
+        let is_quiet = written.is_some() && written_script::schedule(turn).is_some();
+        let answer = match written {
+            Some(answer) => answer,
+            None => {
+                let request = ModelRequest {
+                    system: settings.instructions.clone(),
+                    messages: opening
+                        .iter()
+                        .cloned()
+                        .chain(prompt::event(turn, rounds))
+                        .chain(rounds.as_request())
+                        .collect(),
+                    tools: services.tools.specs(),
+                };
+                match ask(services, request, turn.id, first_ordinal, &mut rounds.partial, growth).await {
+                    Ok(answer) => {
+                        rounds.answered = true;
+                        answer
+                    }
+                    Err(error) => {
+                        let model = services.model.name();
+                        tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed");
+                        return Ok(Ended::with(Ending::ModelFailed { reason: error.reason }));
+                    }
+                }
             }
         };
         let round = Round { steered: std::mem::take(&mut rounds.steered), text: answer.text, calls: answer.calls };
@@ -174,7 +202,8 @@ async fn work(
             rounds.rounds.push(round);
             return Ok(Ended::with(Ending::Done));
         }
-        if first_ordinal + u32::try_from(round.calls.len()).unwrap_or(u32::MAX) > settings.tool_calls {
+        let asked_for = first_ordinal.saturating_add(u32::try_from(round.calls.len()).unwrap_or(u32::MAX));
+        if asked_for.saturating_sub(free) > settings.tool_calls {
             rounds.rounds.push(Round { calls: Vec::new(), ..round });
             return Ok(Ended::with(Ending::Budget { limit: format!("{} tool calls", settings.tool_calls) }));
         }
@@ -182,19 +211,23 @@ async fn work(
             steered: round.steered.clone(),
             text: round.text.clone(),
             calls: round.calls.clone(),
-            asks: waits_for_a_word(services, &round.calls),
+            asks: waits_for_a_word(services, scope, &round.calls),
         };
         insist(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
-        growth.works(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+        // Nobody waits for a schedule's script, and it may have nothing to say.
+        if !is_quiet {
+            growth.works(&round.text, &calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>());
+        }
         rounds.rounds.push(round);
         run_calls(services, lane, scope, calls, Origin::Fresh, rounds).await?;
     }
 }
 
 /// The ordinals of the calls that a person must allow.
-fn waits_for_a_word(services: &Services, calls: &[ToolCall]) -> Vec<u32> {
-    let asks = |call: &&ToolCall| services.tools.find(&call.name).is_some_and(|(spec, _)| asks(services, spec));
+fn waits_for_a_word(services: &Services, scope: &CallScope, calls: &[ToolCall]) -> Vec<u32> {
+    let tool = |call: &ToolCall| services.tools.find(&call.name);
+    let asks = |call: &&ToolCall| tool(call).is_some_and(|(spec, _)| asks(services, scope, call.id, spec));
     calls.iter().filter(asks).map(|call| call.id.ordinal).collect()
 }
 

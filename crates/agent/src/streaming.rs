@@ -26,8 +26,10 @@ use crate::{Lane, Services};
 /// How long a reply may grow before it is shown growing.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// How long the end of a turn waits for an edit in flight.
-const LAST_EDIT: Duration = Duration::from_secs(30);
+/// How long the end of a turn waits for an edit in flight: longer than any adapter lets a call take, its turn, connecting
+/// and a silence in the answer included. An edit that is dropped earlier may arrive after the final one and stand there
+/// for good.
+const LAST_EDIT: Duration = Duration::from_secs(60);
 
 /// Where the model's pieces go as they come.
 pub struct Growth {
@@ -255,8 +257,24 @@ impl Editor {
                 self.ledger.save_part(&self.lane.lease, part).await?;
                 Ok(Shown::Ends)
             }
+            // More text can mend its markup, and nothing else of it. The final edit meets the refusal again, and that is told.
+            Err(
+                SendError::Refused {
+                    refusal:
+                        Refusal::TooLarge { .. }
+                        | Refusal::WrongKind
+                        | Refusal::VoiceForbidden
+                        | Refusal::Item { .. }
+                        | Refusal::Other,
+                    ..
+                }
+                | SendError::Forbidden { .. }
+                | SendError::Unreadable { .. },
+            ) => Ok(Shown::Ends),
             // The final edit brings the text in any case; what went wrong with this one needn't be told.
-            _ => Ok(Shown::Done),
+            Ok(_) | Err(SendError::Refused { refusal: Refusal::BadMarkup, .. } | SendError::InDoubt { .. }) => {
+                Ok(Shown::Done)
+            }
         }
     }
 

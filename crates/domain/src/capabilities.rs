@@ -117,6 +117,16 @@ pub enum StreamRule {
     None,
 }
 
+/// Which message each message of a reply answers, as the platform shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyRule {
+    /// All of them the person's.
+    Question,
+    /// The first one the person's; files and voices after it the reply's last message before them; texts none.
+    Chain,
+}
+
 /// How fast a channel may be sent to; edits count as sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
@@ -153,6 +163,8 @@ pub struct ChannelCapabilities {
     pub idempotency: Idempotency,
     /// Whether a doubtful send can be looked up in the channel's history.
     pub can_look_up: bool,
+    /// Which message each message of a reply answers.
+    pub replies: ReplyRule,
     /// How a growing reply is shown.
     pub stream: StreamRule,
     /// How fast it may go; `None` for no limit.

@@ -117,6 +117,21 @@ pub struct DoubtRules {
     pub idempotency: Idempotency,
     /// Whether a doubtful send can be looked up.
     pub can_look_up: bool,
+    /// Whether sending it again, with a label, may help.
+    pub may_resend: bool,
+}
+
+impl DoubtRules {
+    /// What is left to be done once a repeat was answered so: a refusal says nothing about the first send, and would
+    /// come again.
+    #[must_use]
+    pub fn after_repeat(self, error: &SendError) -> Self {
+        match error {
+            SendError::NotSent { .. } | SendError::InDoubt { .. } => self,
+            SendError::Refused { .. } | SendError::Unreadable { .. } => Self { idempotency: Idempotency::None, ..self },
+            SendError::Forbidden { .. } => Self { idempotency: Idempotency::None, may_resend: false, ..self },
+        }
+    }
 }
 
 /// What is to be done with an unsettled part.
@@ -157,8 +172,8 @@ pub enum Event {
     Begun,
     /// The channel answered.
     Answered(Result<Vec<MessageRef>, SendError>),
-    /// The channel answered a repeat of a doubtful send, which its key makes safe. When the repeat did not arrive, the
-    /// first send still may have.
+    /// The channel answered a repeat of a doubtful send, which its key makes safe. When the repeat did not arrive, for
+    /// whatever reason, the first send still may have; what is done next, see [`DoubtRules::after_repeat`].
     RepeatAnswered(Result<Vec<MessageRef>, SendError>),
     /// The process that had begun it is gone, and with it the answer.
     Interrupted,
@@ -212,17 +227,17 @@ pub fn after_doubt(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: 
     if channel.can_look_up && !part.labelled {
         return DoubtStep::LookUp;
     }
-    without_certainty(part, rules)
+    without_certainty(part, rules, channel)
 }
 
 /// Says what is done when a look-up found nothing certain, or there is none.
 #[must_use]
-pub fn without_certainty(part: &Part, rules: &DeliveryRules) -> DoubtStep {
+pub fn without_certainty(part: &Part, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
     let reason = match &part.state {
         PartState::InDoubt { reason, .. } => reason.clone(),
         _ => "the answer was lost".to_owned(),
     };
-    if part.labelled || rules.on_doubt == OnDoubt::Hold {
+    if part.labelled || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
         return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason });
     }
     DoubtStep::Resend
@@ -231,7 +246,8 @@ pub fn without_certainty(part: &Part, rules: &DeliveryRules) -> DoubtStep {
 /// The part after an event. Settled parts stay as they are.
 ///
 /// A refusal leaves the part `Sending`: whether another form takes its place is for the caller to decide, who then
-/// reports [`Event::Replaced`] or [`Event::GivenUp`].
+/// reports [`Event::Replaced`] or [`Event::GivenUp`]. A part with a label was sent before, so it fails as one that may
+/// have arrived.
 #[must_use]
 pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules) -> Part {
     let mut next = part.clone();
@@ -248,6 +264,9 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
         Event::RepeatAnswered(Err(SendError::NotSent { retry_after_ms, reason })) => {
             PartState::InDoubt { until: not_before(part, retry_after_ms, now, rules), reason }
         }
+        Event::RepeatAnswered(Err(
+            SendError::Refused { reason, .. } | SendError::Forbidden { reason } | SendError::Unreadable { reason },
+        )) => PartState::InDoubt { until: now, reason },
         Event::Answered(answer) | Event::RepeatAnswered(answer) => answered(part, answer, now, rules),
         Event::StillUnreachable { reason, probes } => {
             PartState::InDoubt { until: now.plus(backoff(part, part.attempts.saturating_add(probes), rules)), reason }
@@ -264,6 +283,13 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
         Event::Replaced(by) => PartState::Replaced { by },
         Event::GivenUp(reason) => PartState::Failed { reason },
     };
+    if let PartState::Failed { reason } = &mut next.state
+        && part.labelled
+        && *reason != FailureReason::Discarded
+        && !matches!(reason, FailureReason::MayHaveArrived { .. })
+    {
+        *reason = FailureReason::MayHaveArrived { reason: reason.to_string() };
+    }
     next
 }
 

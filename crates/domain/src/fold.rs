@@ -65,6 +65,12 @@ fn deliverable(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
     folded
 }
 
+/// The exact files that several outcomes ask for together, if any of them selects; for a tool that calls others.
+#[must_use]
+pub fn selection(outcomes: &[ToolOutcome]) -> Option<Vec<Attachment>> {
+    outcomes.iter().any(|outcome| outcome.selection.is_some()).then(|| deliverable(outcomes))
+}
+
 /// Adds a file, or joins it with the one that it repeats: the first position and id stay, the later description wins,
 /// `deliver` beats `internal`.
 fn merge(folded: &mut Vec<Attachment>, attachment: &Attachment) {

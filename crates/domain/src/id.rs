@@ -71,6 +71,21 @@ pub struct CallId {
     pub ordinal: u32,
 }
 
+/// From here on ordinals are those of calls that a call makes.
+const WITHIN: u32 = 1 << 20;
+
+impl CallId {
+    /// How many calls one call can make before their ids repeat.
+    pub const MOST_WITHIN: u32 = 1 << 12;
+
+    /// The id of the `nth` call that this one makes. No call of a model has it: a turn's budget is far below.
+    #[must_use]
+    pub fn within(self, nth: u32) -> Self {
+        let first = WITHIN.saturating_add(self.ordinal.saturating_mul(Self::MOST_WITHIN));
+        Self { ordinal: first.saturating_add(nth % Self::MOST_WITHIN), ..self }
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.turn, self.ordinal)
@@ -80,6 +95,16 @@ impl fmt::Display for CallId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_within_calls_have_ids_of_their_own() {
+        let call = |ordinal| CallId { turn: TurnId(Uuid::nil()), ordinal };
+        let ids = [call(0), call(1), call(80), call(0).within(0), call(0).within(1), call(1).within(0)];
+        for (at, id) in ids.iter().enumerate() {
+            assert!(!ids[at + 1..].contains(id), "{id}");
+        }
+        assert!(call(10_000).within(0) > call(10_000) && call(u32::MAX).within(9).turn == call(0).turn);
+    }
 
     #[test]
     fn only_the_hyphenated_form_is_an_id() {

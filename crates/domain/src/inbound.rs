@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChannelName, ConversationId, Errand, Filename, MessageRef, Sha256};
+use crate::{ChannelName, ConversationId, Errand, Filename, MessageRef, Sha256, reference_block::Reference};
 
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct FileReference {
     /// The size that the platform claims.
     #[serde(default)]
     pub bytes: Option<u64>,
+    /// Where anybody can fetch it for now, if the platform has such links and they hold no secret of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_url: Option<String>,
     /// What the sender wrote beneath it.
     #[serde(default)]
     pub caption: String,
@@ -54,7 +57,16 @@ impl FileReference {
     /// A file of which nothing else is known.
     #[must_use]
     pub fn new(locator: String, filename: Filename) -> Self {
-        Self { locator, filename, mime: None, bytes: None, caption: String::new(), stored: None, voice_note: false }
+        Self {
+            locator,
+            filename,
+            mime: None,
+            bytes: None,
+            source_url: None,
+            caption: String::new(),
+            stored: None,
+            voice_note: false,
+        }
     }
 }
 
@@ -79,6 +91,10 @@ pub struct InboundMessage {
     /// The files that came with it, in the sender's order.
     #[serde(default)]
     pub files: Vec<FileReference>,
+    /// Files that a program in front of the channel refers to without bringing them, in its order. Nobody can write one into
+    /// their words: markers in those are plain text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<Reference>,
     /// The album that it belongs to; messages of one album become one turn after half a second of quiet.
     #[serde(default)]
     pub album: Option<String>,
@@ -105,6 +121,7 @@ impl InboundMessage {
             group: false,
             text: String::new(),
             files: Vec::new(),
+            references: Vec::new(),
             album: None,
             message: None,
             raw: serde_json::Value::Null,

@@ -5,6 +5,7 @@
 //! tested with values alone.
 
 pub mod attachment;
+pub mod attributed;
 pub mod capabilities;
 pub mod conversation;
 pub mod delivery;
@@ -18,7 +19,9 @@ pub mod outcome;
 pub mod pairing;
 pub mod part;
 pub mod path;
+pub mod reference_block;
 pub mod response;
+pub mod script;
 pub mod sha256;
 pub mod size;
 pub mod time;
@@ -31,7 +34,7 @@ pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, PartId, TurnId};
 pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender, UnreadableUpdate};
 pub use message::{Message, ToolCall};
-pub use outcome::{ToolOutcome, VoiceRequest};
+pub use outcome::{ToolOutcome, VoiceRequest, Wake};
 pub use pairing::{Errand, PairingCode};
 pub use part::{Button, MessageRef, Part, PartContent, PartState};
 pub use path::WorkspacePath;

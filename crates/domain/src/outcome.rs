@@ -11,6 +11,15 @@ pub struct VoiceRequest {
     pub text: Option<String>,
 }
 
+/// Something that a script wants a model to look at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wake {
+    /// What the model shall know.
+    pub context: serde_json::Value,
+    /// Whether it shall also know what ran the script.
+    pub include_event: bool,
+}
+
 /// What one tool call yields. Every field may be absent: a tool that only made a file has nothing else to say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ToolOutcome {
@@ -30,6 +39,9 @@ pub struct ToolOutcome {
     /// this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Vec<Attachment>>,
+    /// What a script wants a model to look at; it is asked then, also where it didn't ask for the call itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wakes: Vec<Wake>,
     /// Whether the text says why the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
@@ -58,7 +70,7 @@ impl ToolOutcome {
     #[must_use]
     pub fn as_model_text(&self) -> String {
         match (&self.text, &self.data) {
-            (Some(text), _) if self.failed => format!("error: {text}"),
+            (Some(text), _) if self.failed && !text.starts_with("Error: ") => format!("error: {text}"),
             (Some(text), _) => text.clone(),
             (None, Some(data)) => data.to_string(),
             (None, None) => "done".to_owned(),

@@ -82,8 +82,8 @@ impl<'de> Deserialize<'de> for PairingCode {
     }
 }
 
-/// Something that Satchel itself has to say in a conversation about who may talk. Only Satchel queues one: what a person
-/// sends never has any.
+/// Something that Satchel itself has to say or to do in a conversation. Only Satchel queues one: what a person sends
+/// never has any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "errand", rename_all = "snake_case")]
 pub enum Errand {
@@ -103,6 +103,13 @@ pub enum Errand {
     },
     /// Tells somebody that they were let in.
     Welcome,
+    /// Does what the message's words ask for, because its time has come.
+    Scheduled {
+        /// The schedule's name.
+        name: String,
+        /// When it was due, as people of its time zone write it.
+        due: String,
+    },
 }
 
 #[cfg(test)]

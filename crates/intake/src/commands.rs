@@ -1,28 +1,20 @@
 //! The commands that people give to Satchel itself; the model never sees them.
 
+mod files;
+
 use std::fmt::Write;
 
-use satchel_domain::{
-    Attachment, Button, ConversationId, OutgoingResponse, Part, PartState, Visibility, filename::as_code, size,
-};
+use satchel_domain::{Button, ConversationId, OutgoingResponse, Part, PartState};
 use satchel_ports::{
-    Ledger, LedgerError,
-    ledger::{AttachmentKey, AttachmentQuery, HistoryChange, OutboxQuery},
+    FileLinks, Ledger, LedgerError,
+    ledger::{HistoryChange, OutboxQuery},
 };
 
+use self::files::{described, files, resend, unlink};
 use crate::pairing::{self, Asked, PairCommand};
 
 /// How many files or parts a list shows.
 const LISTED: u32 = 30;
-
-/// How many of the newest files are looked through for those that the person may see.
-const LOOKED_THROUGH: u32 = 500;
-
-/// How much of a name is shown, in characters.
-const SHOWN: usize = 150;
-
-/// How many files one `/resend` sends.
-const RESENT: usize = 20;
 
 /// A command. What begins with a slash and is none of these goes to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +23,8 @@ pub enum Command {
     Files,
     /// Sends files again, by their numbers; as given, so that a mistake can be named.
     Resend(Vec<String>),
+    /// Ends all links to files, by their numbers; as given.
+    Unlink(Vec<String>),
     /// Lists what is still to be delivered or could not be.
     Outbox,
     /// Stops the running turn.
@@ -68,6 +62,7 @@ impl Command {
         match (name.as_str(), arguments.is_empty()) {
             ("files", true) => Some(Self::Files),
             ("resend", _) => Some(Self::Resend(arguments)),
+            ("unlink", _) => Some(Self::Unlink(arguments)),
             ("outbox", true) => Some(Self::Outbox),
             ("stop", true) => Some(Self::Stop),
             ("new", true) => Some(Self::New),
@@ -99,7 +94,7 @@ pub struct CommandAnswer {
     pub buttons: Vec<Button>,
 }
 
-/// Answers a command.
+/// Answers a command; `links` are there where somebody gives files away.
 ///
 /// # Errors
 /// When the ledger can't be read.
@@ -108,11 +103,13 @@ pub async fn answer(
     ledger: &dyn Ledger,
     asked: &Asked<'_>,
     speaking: Speaking,
+    links: Option<&dyn FileLinks>,
 ) -> Result<CommandAnswer, LedgerError> {
     let conversation = asked.conversation;
     let response = match command {
         Command::Files => files(ledger, conversation).await?,
         Command::Resend(numbers) => resend(ledger, conversation, numbers).await?,
+        Command::Unlink(numbers) => unlink(ledger, conversation, numbers, links).await?,
         Command::Outbox => outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         Command::Stop => OutgoingResponse::of_text("Nothing is running."),
@@ -125,15 +122,26 @@ pub async fn answer(
         ),
         Command::Voice(wish) => voice(ledger, conversation, *wish, speaking).await?,
         Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
-        Command::Help if asked.by_owner() => OutgoingResponse::of_text(format!("{HELP}\n{HELP_FOR_OWNERS}")),
-        Command::Help => OutgoingResponse::of_text(HELP),
+        Command::Help => {
+            let with_links = links.map(|_| HELP_WITH_LINKS);
+            let for_owners = asked.by_owner().then_some(HELP_FOR_OWNERS);
+            let lines: Vec<&str> = [Some(HELP), with_links, for_owners].into_iter().flatten().collect();
+            OutgoingResponse::of_text(lines.join("\n"))
+        }
     };
     let history = if *command == Command::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
     Ok(CommandAnswer { response, history, buttons: Vec::new() })
 }
 
-/// The commands as platforms list them while a person types: name and what it does.
-pub const MENU: [(&str, &str); 7] = [
+/// The commands as platforms list them while a person types: name and what it does. Links are ended only where they
+/// are given.
+#[must_use]
+pub fn menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
+    let unlink = with_links.then_some(("unlink", "end the links to a file, by its number"));
+    MENU.into_iter().chain(unlink).collect()
+}
+
+const MENU: [(&str, &str); 7] = [
     ("files", "the files of this conversation"),
     ("resend", "send a file again, by its number"),
     ("outbox", "what is on its way or was not delivered"),
@@ -155,59 +163,10 @@ Write to me, send me files, and ask for files back.
 - `/allow` and `/refuse` with a code answer me when I ask whether I may use a tool
 - `/help` shows this";
 
+const HELP_WITH_LINKS: &str = "\
+- `/unlink 17` ends the links to file #17: I give one where a file can't be sent, and whoever has it can open the file";
+
 const HELP_FOR_OWNERS: &str = "- `/pair list` shows who asks to talk to me and whom you let in; `/pair` says more";
-
-async fn files(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
-    let query = AttachmentQuery { conversation: Some(conversation.clone()), turn: None, limit: Some(LOOKED_THROUGH) };
-    let mut newest = ledger.attachments(&query).await?;
-    newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
-    let more = newest.len() > LISTED as usize;
-    newest.truncate(LISTED as usize);
-    if newest.is_empty() {
-        return Ok(OutgoingResponse::of_text("No files here yet. Send me one."));
-    }
-    let mut text = "Your files, newest first:\n\n".to_owned();
-    for attachment in &newest {
-        let _ = writeln!(text, "- {}", described(attachment));
-    }
-    if more {
-        let _ = writeln!(text, "- … and older ones");
-    }
-    text.push_str("\n`/resend` and a number brings one back.");
-    Ok(OutgoingResponse::of_text(text))
-}
-
-async fn resend(
-    ledger: &dyn Ledger,
-    conversation: &ConversationId,
-    numbers: &[String],
-) -> Result<OutgoingResponse, LedgerError> {
-    if numbers.is_empty() {
-        return Ok(OutgoingResponse::of_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
-    }
-    if numbers.len() > RESENT {
-        let text = format!("`/resend` takes at most {RESENT} numbers at once, these are {}.", numbers.len());
-        return Ok(OutgoingResponse::of_text(text));
-    }
-    let mut attachments: Vec<Attachment> = Vec::new();
-    let mut unknown = Vec::new();
-    for given in numbers {
-        let number = given.trim_matches([',', '#']).parse().ok();
-        let found = match number {
-            Some(number) => ledger.attachment(conversation, AttachmentKey::Number(number)).await?,
-            None => None,
-        };
-        match found {
-            Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
-            Some(attachment) => attachments.push(Attachment { visibility: Visibility::Deliver, ..attachment }),
-            None => unknown.push(as_code(given, SHOWN)),
-        }
-    }
-    let text = (!unknown.is_empty()).then(|| {
-        format!("There is no file {} here. A file's number stands before it in `/files`.", unknown.join(", "))
-    });
-    Ok(OutgoingResponse { text, voice: None, attachments })
-}
 
 async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query = OutboxQuery { conversation: Some(conversation.clone()), limit: Some(LISTED), ..OutboxQuery::default() };
@@ -265,19 +224,13 @@ fn standing(state: &PartState) -> String {
     }
 }
 
-fn described(attachment: &Attachment) -> String {
-    let Attachment { number, filename, mime, bytes, .. } = attachment;
-    format!("#{number} {} {mime} {}", as_code(filename.as_str(), SHOWN), size::human(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
 
     use rstest::rstest;
-    use satchel_domain::{AttachmentId, Filename, Media, Sender, Sha256, Source, Timestamp};
-    use satchel_ports::MockLedger;
-    use uuid::Uuid;
+    use satchel_domain::Sender;
+    use satchel_ports::{MockFileLinks, MockLedger};
 
     use super::*;
     use crate::access::{Access, ChannelAccess, OWNER};
@@ -287,6 +240,7 @@ mod tests {
     #[case("  /HELP \n", Some(Command::Help))]
     #[case("/resend 17 #18", Some(Command::Resend(vec!["17".into(), "#18".into()])))]
     #[case("/resend", Some(Command::Resend(vec![])))]
+    #[case("/unlink #17", Some(Command::Unlink(vec!["#17".into()])))]
     #[case("/stop", Some(Command::Stop))]
     #[case("/stop that", None)]
     #[case("/voice", Some(Command::Voice(None)))]
@@ -316,51 +270,6 @@ mod tests {
         Asked { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
     }
 
-    fn file(number: u64, name: &str) -> Attachment {
-        Attachment {
-            id: AttachmentId(Uuid::from_u128(u128::from(number))),
-            number,
-            conversation: conversation(),
-            source: Source::User,
-            filename: Filename::from_untrusted(name),
-            mime: "image/jpeg".into(),
-            bytes: 245_000,
-            sha256: Sha256([0; 32]),
-            media: Media::default(),
-            description: String::new(),
-            created_at: Timestamp(0),
-            visibility: Visibility::Internal,
-        }
-    }
-
-    #[tokio::test]
-    async fn resend_brings_known_files_and_names_the_unknown() {
-        let mut ledger = MockLedger::new();
-        ledger
-            .expect_attachment()
-            .returning(|_, key| Ok((key == AttachmentKey::Number(17)).then(|| file(17, "a.jpg"))));
-        let command = Command::parse("/resend #17 17 99 x`y").unwrap();
-        let answer = answer(&command, &ledger, &asked(&access()), Speaking::default()).await.unwrap();
-        assert_eq!(answer.response.attachments.len(), 1);
-        assert_eq!(answer.response.attachments[0].visibility, Visibility::Deliver);
-        assert!(answer.response.text.unwrap().contains("no file `99`, `xy` here"));
-    }
-
-    #[tokio::test]
-    async fn files_are_listed_with_number_name_type_and_size() {
-        let mut ledger = MockLedger::new();
-        ledger
-            .expect_attachments()
-            .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
-        let text = answer(&Command::Files, &ledger, &asked(&access()), Speaking::default())
-            .await
-            .unwrap()
-            .response
-            .text
-            .unwrap();
-        assert!(text.contains("- #3 `*b*.jpg` image/jpeg 245 KB\n"), "{text}");
-    }
-
     #[rstest]
     #[case::told_while_on(None, true, true, "I speak my replies here", None)]
     #[case::told_while_off(None, true, false, "I only write my replies", None)]
@@ -381,7 +290,7 @@ mod tests {
         let times = usize::from(set.is_some());
         ledger.expect_set_voice().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
         let speaking = Speaking { possible, wanted };
-        let answer = answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking).await.unwrap();
+        let answer = answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking, None).await.unwrap();
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
@@ -390,7 +299,7 @@ mod tests {
     async fn only_an_owner_hears_of_pairing() {
         let ledger = MockLedger::new();
         let help = async |access: &Access| {
-            let answer = answer(&Command::Help, &ledger, &asked(access), Speaking::default()).await.unwrap();
+            let answer = answer(&Command::Help, &ledger, &asked(access), Speaking::default(), None).await.unwrap();
             answer.response.text.unwrap()
         };
         assert!(help(&access()).await.contains("`/pair list`"));
@@ -399,11 +308,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn ending_links_is_offered_only_where_links_are_given() {
+        let ledger = MockLedger::new();
+        let links = MockFileLinks::new();
+        for links in [None, Some(&links as &dyn FileLinks)] {
+            let help = answer(&Command::Help, &ledger, &asked(&access()), Speaking::default(), links).await.unwrap();
+            assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
+            assert_eq!(menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
+        }
+    }
+
+    #[tokio::test]
     async fn only_new_forgets_the_history() {
         let ledger = MockLedger::new();
-        let new = answer(&Command::New, &ledger, &asked(&access()), Speaking::default()).await.unwrap();
+        let new = answer(&Command::New, &ledger, &asked(&access()), Speaking::default(), None).await.unwrap();
         assert_eq!(new.history, HistoryChange::Reset);
-        let stop = answer(&Command::Stop, &ledger, &asked(&access()), Speaking::default()).await.unwrap();
+        let stop = answer(&Command::Stop, &ledger, &asked(&access()), Speaking::default(), None).await.unwrap();
         assert_eq!(stop.history, HistoryChange::Append(Vec::new()));
     }
 }

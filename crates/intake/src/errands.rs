@@ -14,17 +14,19 @@ pub fn errand_of(turn: &QueuedTurn) -> Option<&Errand> {
     turn.messages.iter().find_map(|queued| queued.message.errand.as_ref())
 }
 
-/// Says it. Nothing of it is for the model.
+/// Says it, and nothing of it is for the model; `None` for what the model or a script does.
 #[must_use]
-pub fn answer(errand: &Errand) -> CommandAnswer {
+pub fn answer(errand: &Errand) -> Option<CommandAnswer> {
     let (text, buttons) = match errand {
         Errand::Introduce { code } => {
             (format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."), Vec::new())
         }
         Errand::AskOwner { code, person, channel } => ask(*code, person, channel),
         Errand::Welcome => ("You are let in; write to me. `/help` says what I can do.".to_owned(), Vec::new()),
+        Errand::Scheduled { .. } => return None,
     };
-    CommandAnswer { response: OutgoingResponse::of_text(text), history: HistoryChange::Append(Vec::new()), buttons }
+    let history = HistoryChange::Append(Vec::new());
+    Some(CommandAnswer { response: OutgoingResponse::of_text(text), history, buttons })
 }
 
 fn ask(code: PairingCode, person: &Sender, channel: &ChannelName) -> (String, Vec<Button>) {
@@ -67,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_stranger_is_told_the_code_and_nothing_else() {
-        let CommandAnswer { response, history, buttons } = answer(&Errand::Introduce { code: code() });
+        let CommandAnswer { response, history, buttons } = answer(&Errand::Introduce { code: code() }).unwrap();
         let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
         assert_eq!(response, OutgoingResponse::of_text(expected));
         assert_eq!((history, buttons), (HistoryChange::Append(Vec::new()), Vec::new()));
@@ -79,7 +81,8 @@ mod tests {
         let name = "`Ada`](https://evil) is fine.\n**Press Let in**\u{202e}".to_owned() + &"x".repeat(500);
         let person = Sender { handle: Some("eve".into()), ..Sender::new("5", name) };
         let channel = ChannelName::new("telegram").unwrap();
-        let CommandAnswer { response, buttons, .. } = answer(&Errand::AskOwner { code: code(), person, channel });
+        let CommandAnswer { response, buttons, .. } =
+            answer(&Errand::AskOwner { code: code(), person, channel }).unwrap();
         let text = response.text.unwrap();
         let beginning =
             "`Ada](https://evil) is fine.**Press Let in**xxxxxxxxxxxxxxxxx (@eve)`, id `5`, wants to talk to me";

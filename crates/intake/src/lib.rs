@@ -1,11 +1,13 @@
 //! From a message as it came to a turn that the agent can run: taking in, fetching files, commands, steering.
 //!
-//! The way in is [`Reception`], which channel adapters know as [`satchel_ports::Inbound`]. What is queued, the worker of
-//! a lane turns into a turn with [`prepare::fetch_files`], or answers at once with [`commands::answer`].
+//! The way in is [`Reception`], which channel adapters know as [`satchel_ports::Inbound`]; what nobody wrote comes through
+//! its [`OwnDoor`]. What is queued, the worker of a lane turns into a turn with [`prepare::fetch_files`], or answers at
+//! once with [`commands::answer`].
 
 pub mod access;
 pub mod commands;
 pub mod errands;
+mod own_door;
 pub mod pairing;
 pub mod prepare;
 pub mod reception;
@@ -13,4 +15,5 @@ mod refusals;
 pub mod steering;
 mod strangers;
 
+pub use own_door::OwnDoor;
 pub use reception::Reception;

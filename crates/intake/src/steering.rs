@@ -1,13 +1,15 @@
 //! What the messages behind a running turn ask of it. Pure.
 
+use satchel_domain::{reference_block, script::script_of};
 use satchel_ports::ledger::{Decision, QueuedMessage, Steered, Steering};
 
 use crate::commands::Command;
 
 /// Decides about the messages that wait behind a running turn.
 ///
-/// Text-only neighbours are put before the model; the first message with files or with a command, and what Satchel itself
-/// has to say, ends the neighbourhood, because what comes after it must not overtake it. A `/stop` and a word about a tool call count wherever they stand.
+/// Text-only neighbours are put before the model; the first message with files, typed or referred to in a block, or with
+/// a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes after it must not overtake
+/// it. A `/stop` and a word about a tool call count wherever they stand.
 #[must_use]
 pub fn steering(waiting: &[QueuedMessage]) -> Steering {
     let command = |message: &QueuedMessage| Command::parse(&message.message.text);
@@ -18,7 +20,9 @@ pub fn steering(waiting: &[QueuedMessage]) -> Steering {
         .iter()
         .filter(|message| decision(message).is_none())
         .take_while(|message| {
-            message.files.is_empty() && command(message).is_none() && message.message.errand.is_none()
+            let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
+            let is_talk = command(message).is_none() && script_of(&message.message.text).is_none();
+            is_text_only && is_talk && message.message.errand.is_none()
         })
         .map(|message| Steered {
             id: message.id,
@@ -77,6 +81,15 @@ mod tests {
     fn nothing_overtakes_a_message_with_files_or_a_command() {
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, "b", 1), waiting(3, "c", 0)]), ["a"]);
         assert_eq!(injected(&[waiting(1, "/files", 0), waiting(2, "b", 0)]), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_message_that_refers_to_files_in_its_text_stays_whole() {
+        let reference = reference_block::Reference::new("https://cdn.discordapp.com/a.png".into());
+        let referring = reference_block::append("b", &[reference]);
+        assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, &referring, 0), waiting(3, "c", 0)]), ["a"]);
+        let escaped = reference_block::escape(&referring);
+        assert_eq!(injected(&[waiting(2, &escaped, 0)]), [escaped], "what a person typed is text");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The way in: what channel adapters hand their messages to.
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use serde_json::Value;
 
 /// Why a message was not taken. The adapter must not tell its platform that it was.
 #[derive(Debug, thiserror::Error)]
@@ -13,11 +14,14 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// # Contract
 /// - `accept` returns `Ok` only after the message is durable; only then may the platform hear of it.
 /// - A message whose key is known already is taken as the one that it repeats.
+/// - Markers in a message's words and captions are plain text; its typed `references` become the one block behind its
+///   words, where tools and models find them.
 /// - Of a message whose sender may not talk nothing is kept; `Ok(None)` says so, and the platform may hear that it came.
 /// - `conversation_moved` returns `Ok` only after all that the conversation has is under its new name. Where something is
 ///   there already both stay as they are: that is told to the operator, and no error.
 /// - `keep_unreadable` returns `Ok` only after the update is durable; one whose key is known already is kept once. Where
 ///   its sender may not talk, or nobody knows who it is, it is counted and nothing of its content is kept.
+/// - `bookmark` reads what `keep_bookmark` stored last for the channel; what was stored survives the process.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Inbound: Send + Sync {
@@ -30,4 +34,11 @@ pub trait Inbound: Send + Sync {
 
     /// Keeps an update that the adapter can't read, so that nothing is skipped silently.
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError>;
+
+    /// Reads how far a platform's stream had been taken in; `None` when nothing was kept. Only the adapter that wrote it
+    /// knows what it means.
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError>;
+
+    /// Keeps how far a platform's stream has been taken in. What it says is taken must have been accepted before.
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError>;
 }

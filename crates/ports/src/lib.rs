@@ -7,9 +7,12 @@
 pub mod blobs;
 pub mod channel;
 pub mod event_bus;
+pub mod fetcher;
+pub mod file_links;
 pub mod inbound;
 pub mod language_model;
 pub mod ledger;
+pub mod script_host;
 pub mod speech;
 pub mod tool;
 pub mod workspace;
@@ -25,16 +28,28 @@ pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>
 pub use blobs::{BlobError, BlobHint, Blobs, StoredBlob};
 pub use channel::{Activity, Channel, FetchError, IncomingFile, PartToSend};
 pub use event_bus::{BusError, Event, EventBus};
+pub use fetcher::{FetchFailure, FetchRequest, Fetched, Fetcher, Hosts};
+pub use file_links::{FileLinks, LINK_LIFE, LinkError};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{Lease, Ledger, LedgerError, OwnerId};
+pub use script_host::{Evaluation, Script, ScriptFailure, ScriptHost, ScriptWorld};
 pub use speech::{Recording, Speech, SpeechError, Spoken};
-pub use tool::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+pub use tool::{SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec};
 pub use workspace::{Workspace, WorkspaceError, WriteMode};
 
 #[cfg(feature = "mocks")]
 pub use {
-    blobs::MockBlobs, channel::MockChannel, event_bus::MockEventBus, inbound::MockInbound,
-    language_model::MockLanguageModel, ledger::MockLedger, speech::MockSpeech, tool::MockTool,
+    blobs::MockBlobs,
+    channel::MockChannel,
+    event_bus::MockEventBus,
+    fetcher::MockFetcher,
+    file_links::MockFileLinks,
+    inbound::MockInbound,
+    language_model::MockLanguageModel,
+    ledger::MockLedger,
+    script_host::{MockScriptHost, MockScriptWorld},
+    speech::MockSpeech,
+    tool::{MockTool, MockToolCaller},
     workspace::MockWorkspace,
 };

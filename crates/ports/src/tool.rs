@@ -48,6 +48,10 @@ pub struct ToolContext {
     pub inbound: Arc<[Attachment]>,
     /// Cancelled when the person stops the turn, the time is up, or the lane is lost.
     pub cancel: CancellationToken,
+    /// The way to the other tools, for one that runs what a model wrote; `None` where another tool makes this call.
+    pub tools: Option<Arc<dyn ToolCaller>>,
+    /// Whether people read the answer as it stands, and a model only where the outcome wakes one.
+    pub for_people: bool,
 }
 
 impl fmt::Debug for ToolContext {
@@ -58,6 +62,22 @@ impl fmt::Debug for ToolContext {
             .field("inbound", &self.inbound.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Calls tools on behalf of a tool.
+///
+/// # Contract
+/// - A call passes every check that the model's own calls pass: tiers, groups, a person's word, time limits.
+/// - A tool that is called so has no [`ToolContext::tools`], and answers whole: nothing is shortened for a model.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait ToolCaller: Send + Sync {
+    /// What is known of the tools that can be called.
+    fn specs(&self) -> Arc<[ToolSpec]>;
+
+    /// Calls a tool by its name; a tool that fails is an error in its own words. A person who is asked about it is asked no
+    /// longer than `left`, the time for which whoever calls can still wait.
+    async fn call(&self, tool: &str, arguments: Value, left: Duration) -> Result<ToolOutcome, ToolError>;
 }
 
 /// Why a call failed, in words that tell the model what to do about it.

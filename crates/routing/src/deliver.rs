@@ -4,45 +4,37 @@
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
 //! sent, or in doubt.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+mod repeat;
+mod said;
+mod voice;
+
+use std::sync::Arc;
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
     delivery::{
-        DeliveryRules, DoubtRules, DoubtStep, Event as PartEvent, Refusal, SendError, Step, advance, after_doubt,
-        next_step, without_certainty,
+        DeliveryRules, DoubtStep, Event as PartEvent, Refusal, SendError, Step, advance, after_doubt, next_step,
+        without_certainty,
     },
-    part::{FailureReason, PlannedPart, PreparedVoice},
+    part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
-    Activity, BlobError, BlobHint, Blobs, Channel, Event, EventBus, Lease, Ledger, LedgerError, PartToSend, Speech,
-    SpeechError,
+    Blobs, Channel, Event, EventBus, FileLinks, Lease, Ledger, LedgerError, PartToSend, Speech,
     ledger::{Settled, Settlement},
 };
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    repeat::{Key, Repeat},
+    said::Said,
+    voice::prepared_in_sight,
+};
 use crate::{
     insist::insist,
     label::labelled,
-    notice::closing_notice,
+    notice::{Links, closing_notice},
     replan::{Replan, replan},
-    speakable::speakable,
 };
-
-/// The largest spoken reply, in bytes of OGG/Opus: some three hours.
-const LARGEST_VOICE: u64 = 50 << 20;
-
-/// How long one try to speak may take; an engine has a limit of its own, which is to be hit before.
-const VOICE_TIME: Duration = Duration::from_secs(10 * 60);
-
-/// How long it may take before the person is shown that a voice is being made.
-const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
-
-/// How often a person is shown that a voice is being made; platforms let the sign fade after five seconds.
-const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
-
-/// How often words are tried to be spoken before they are written instead.
-const VOICE_TRIES: u32 = 3;
 
 /// What delivering needs.
 #[derive(Clone)]
@@ -57,6 +49,8 @@ pub struct Delivery {
     pub speech: Option<Arc<dyn Speech>>,
     /// Who hears of it.
     pub bus: Arc<dyn EventBus>,
+    /// Who gives files away that can't be sent; `None` where nobody does.
+    pub links: Option<Arc<dyn FileLinks>>,
     /// When a part is tried again and when it is given up.
     pub rules: DeliveryRules,
     /// Cancelled when the process stops: the part in flight is finished, the rest stays in the ledger.
@@ -103,6 +97,7 @@ pub async fn deliver(delivery: &Delivery, lease: &Lease, start: Start) -> Result
     };
     let is_begun = |part: &Part| part.state == PartState::Sending;
     let mut begun_here = next.as_ref().is_some_and(is_begun) && !may_be_anothers;
+    let mut said = Said::default();
     while let Some(part) = next {
         if delivery.stop.is_cancelled() {
             if begun_here {
@@ -110,7 +105,7 @@ pub async fn deliver(delivery: &Delivery, lease: &Lease, start: Start) -> Result
             }
             return Ok(Left::Stopped);
         }
-        let settled = match perform(delivery, lease, part, begun_here).await {
+        let settled = match perform(delivery, lease, part, begun_here, &mut said).await {
             Ok(Some(settled)) => settled,
             Ok(None) => return Ok(Left::Stopped),
             // An operator discarded it meanwhile.
@@ -142,13 +137,15 @@ async fn perform(
     lease: &Lease,
     mut part: Part,
     begun_here: bool,
+    said: &mut Said,
 ) -> Result<Performed, LedgerError> {
     let Delivery { ledger, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
-    let doubt = DoubtRules { idempotency: capabilities.idempotency, can_look_up: capabilities.can_look_up };
+    let mut key = Key::of(&part, &capabilities);
+    let reply_to = said.answered_by(delivery, &part, capabilities.replies).await?;
     let mut must_send = begun_here;
-    // Whether what is sent repeats a doubtful send under the same key.
-    let mut repeats = false;
+    // How what is sent repeats a doubtful send under the same key.
+    let mut repeats = None;
     let mut probes = 0;
     if part.state == PartState::Sending && !begun_here {
         part = advance(&part, PartEvent::Interrupted, ledger.now(), rules);
@@ -156,8 +153,24 @@ async fn perform(
     loop {
         if must_send {
             must_send = false;
-            match send(delivery, &part).await {
-                Err(SendError::Refused { refusal, reason }) => {
+            let changed = key.changed(&part, repeats);
+            let sent = send(delivery, changed.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
+            match (sent, repeats.take()) {
+                // The message that the key found may show less than the part: what had been streamed by then.
+                (Ok(messages), Some(_)) if matches!(part.content, PartContent::Text { .. }) => {
+                    part.target = messages.into_iter().next();
+                    must_send = part.target.is_some();
+                    continue;
+                }
+                (answer, Some(repeat)) => {
+                    if let Err(error) = &answer {
+                        key.failed(repeat, error);
+                    }
+                    part = advance(&part, PartEvent::RepeatAnswered(answer), ledger.now(), rules);
+                }
+                (Err(SendError::Refused { refusal, reason }), None) => {
+                    // The refusal may have taught the channel what this place takes.
+                    let capabilities = delivery.channel.capabilities(&part.conversation);
                     match replan(&part.content, &refusal, &reason, &capabilities) {
                         Replan::Children(children) => {
                             let given_up = FailureReason::Refused { reason };
@@ -176,7 +189,7 @@ async fn perform(
                     }
                 }
                 // One file that can't be read must not take the others, or the text, with it.
-                Err(SendError::Unreadable { reason }) if carries_more_than_a_file(&part.content) => {
+                (Err(SendError::Unreadable { reason }), None) if carries_more_than_a_file(&part.content) => {
                     match replan(&part.content, &Refusal::TooLarge { limit: None }, &reason, &capabilities) {
                         Replan::Children(children) => {
                             let given_up = FailureReason::Unreadable { reason };
@@ -187,20 +200,10 @@ async fn perform(
                         }
                     }
                 }
-                // The message that the key found may show less than the part: what had been streamed by then.
-                Ok(messages) if repeats && matches!(part.content, PartContent::Text { .. }) => {
-                    repeats = false;
-                    part.target = messages.into_iter().next();
-                    must_send = part.target.is_some();
-                    continue;
-                }
-                answer if repeats => {
-                    repeats = false;
-                    part = advance(&part, PartEvent::RepeatAnswered(answer), ledger.now(), rules);
-                }
-                answer => part = advance(&part, PartEvent::Answered(answer), ledger.now(), rules),
+                (answer, None) => part = advance(&part, PartEvent::Answered(answer), ledger.now(), rules),
             }
             if part.state.is_settled() {
+                said.note(&part);
                 return settle(delivery, lease, part, Vec::new(), None).await;
             }
             report(delivery, &part);
@@ -237,17 +240,18 @@ async fn perform(
                     part = advance(&part, unreachable, ledger.now(), rules);
                     continue;
                 }
-                let mut step = after_doubt(&part, ledger.now(), rules, doubt);
+                let mut step = after_doubt(&part, ledger.now(), rules, key.doubt);
                 if step == DoubtStep::LookUp {
                     let after = ledger.sent_before(part.id).await?;
-                    match delivery.channel.find_sent(&to_send(&part), after).await {
+                    match delivery.channel.find_sent(&to_send(delivery, &part, reply_to.as_ref()), after).await {
                         Ok(Some(messages)) => {
                             part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
+                            said.note(&part);
                             return settle(delivery, lease, part, Vec::new(), None).await;
                         }
-                        Ok(None) => step = without_certainty(&part, rules),
+                        Ok(None) => step = without_certainty(&part, rules, key.doubt),
                         Err(SendError::Forbidden { .. } | SendError::Refused { .. }) => {
-                            step = without_certainty(&part, rules);
+                            step = without_certainty(&part, rules, key.doubt);
                         }
                         Err(error) => {
                             probes += 1;
@@ -258,13 +262,18 @@ async fn perform(
                     }
                 }
                 match step {
+                    // Looking for it has found nothing; what the key would find by the words is edited to the rest.
+                    DoubtStep::Resend | DoubtStep::GiveUp(_) if key.takes_words(&part, ledger.now()) => {
+                        repeats = Some(Repeat::Words);
+                        part = begin(delivery, lease, &part).await?;
+                    }
                     DoubtStep::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
                     DoubtStep::Resend => {
                         part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
                         part = begin(delivery, lease, &part).await?;
                     }
                     DoubtStep::Repeat | DoubtStep::LookUp => {
-                        repeats = part.target.is_none();
+                        repeats = part.target.is_none().then_some(Repeat::Whole);
                         part = begin(delivery, lease, &part).await?;
                     }
                 }
@@ -281,23 +290,26 @@ async fn begin(delivery: &Delivery, lease: &Lease, part: &Part) -> Result<Part, 
     Ok(begun)
 }
 
-async fn send(delivery: &Delivery, part: &Part) -> Result<Vec<MessageRef>, SendError> {
+async fn send(delivery: &Delivery, part: &Part, reply_to: Option<&MessageRef>) -> Result<Vec<MessageRef>, SendError> {
     let channel = &delivery.channel;
     match (&part.content, &part.target) {
         (PartContent::Withdraw, Some(target)) => channel.delete(&part.conversation, target).await.map(|()| Vec::new()),
         (PartContent::Withdraw, None) => Ok(Vec::new()),
-        (_, Some(target)) => channel.edit(target, &to_send(part)).await,
-        (_, None) => channel.send(&to_send(part)).await,
+        (_, Some(target)) => channel.edit(target, &to_send(delivery, part, reply_to)).await,
+        (_, None) => channel.send(&to_send(delivery, part, reply_to)).await,
     }
 }
 
-fn to_send(part: &Part) -> PartToSend {
+fn to_send(delivery: &Delivery, part: &Part, reply_to: Option<&MessageRef>) -> PartToSend {
     PartToSend {
         part: part.id,
         turn: part.turn,
         conversation: part.conversation.clone(),
-        content: if part.labelled { labelled(&part.content) } else { part.content.clone() },
-        reply_to: part.reply_to.clone(),
+        content: match part.labelled {
+            true => labelled(&part.content, delivery.channel.capabilities(&part.conversation).caption),
+            false => part.content.clone(),
+        },
+        reply_to: reply_to.cloned(),
     }
 }
 
@@ -306,71 +318,6 @@ fn carries_more_than_a_file(content: &PartContent) -> bool {
         PartContent::Text { files, .. } => !files.is_empty(),
         PartContent::Album { .. } => true,
         _ => false,
-    }
-}
-
-/// Prepares a part, and shows the person meanwhile that something is being made for them.
-async fn prepared_in_sight(delivery: &Delivery, part: &Part) -> Result<PartContent, String> {
-    tokio::select! {
-        biased;
-        prepared = prepare(delivery, &part.content) => prepared,
-        never = show_speaking(delivery, part) => match never {},
-    }
-}
-
-async fn show_speaking(delivery: &Delivery, part: &Part) -> Infallible {
-    tokio::time::sleep(BEFORE_A_SIGN).await;
-    loop {
-        delivery.channel.show_activity(&part.conversation, Activity::Speaking).await;
-        tokio::time::sleep(BETWEEN_SIGNS).await;
-    }
-}
-
-/// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
-async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartContent, String> {
-    let PartContent::Voice { words, in_text, as_file, caption, .. } = content else {
-        return Ok(content.clone());
-    };
-    let Some(speech) = &delivery.speech else {
-        return Err("no voice is configured".to_owned());
-    };
-    let speakable = speakable(words, *in_text)?;
-    let mut tried = 0;
-    loop {
-        tried += 1;
-        let spoken = tokio::time::timeout(VOICE_TIME, speech.speak(&speakable)).await.unwrap_or_else(|_| {
-            Err(SpeechError { reason: format!("it took longer than {} s", VOICE_TIME.as_secs()), retryable: true })
-        });
-        let reason = match spoken {
-            Ok(spoken) => {
-                let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()) };
-                match delivery.blobs.put(spoken.content, &hint, LARGEST_VOICE).await {
-                    Ok(stored) => {
-                        let prepared = PreparedVoice {
-                            sha256: stored.sha256,
-                            bytes: stored.bytes,
-                            duration_ms: spoken.duration_ms,
-                            waveform: spoken.waveform,
-                        };
-                        return Ok(PartContent::Voice {
-                            words: words.clone(),
-                            in_text: *in_text,
-                            prepared: Some(prepared),
-                            as_file: *as_file,
-                            caption: caption.clone(),
-                        });
-                    }
-                    Err(BlobError::Source(source)) => source.to_string(),
-                    Err(error) => return Err(error.to_string()),
-                }
-            }
-            Err(SpeechError { reason, retryable: false }) => return Err(reason),
-            Err(SpeechError { reason, .. }) => reason,
-        };
-        if tried == VOICE_TRIES {
-            return Err(reason);
-        }
-        tokio::time::sleep(delivery.rules.backoff * tried).await;
     }
 }
 
@@ -451,8 +398,14 @@ fn fails(part: &Part) -> bool {
 
 /// The words of the closing notice once `part` is settled as `in_its_place`.
 async fn notice_with(delivery: &Delivery, part: &Part, in_its_place: &[Part]) -> Result<Option<String>, LedgerError> {
-    let Some(turn) = delivery.ledger.turn(part.turn).await? else {
-        return Ok(closing_notice(in_its_place));
+    let turn = delivery.ledger.turn(part.turn).await?;
+    // A part that takes another's place is younger than the reply; whoever ended a file's links since that was planned
+    // has ended them for all of it.
+    let of_reply = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
+    let planned_at = of_reply.fold(part.created_at, Ord::min);
+    let links: Links<'_> = &|file| delivery.links.as_ref()?.link(&part.conversation, file.id, planned_at);
+    let Some(turn) = turn else {
+        return Ok(closing_notice(in_its_place, links));
     };
     let mut parts = Vec::new();
     for known in turn.parts {
@@ -462,7 +415,7 @@ async fn notice_with(delivery: &Delivery, part: &Part, in_its_place: &[Part]) ->
             parts.push(known);
         }
     }
-    Ok(closing_notice(&parts))
+    Ok(closing_notice(&parts, links))
 }
 
 /// Logs what an operator wants to see: everything that is not simply sent.

@@ -1,6 +1,10 @@
 //! The words by which a person knows that a message may have come twice.
 
-use satchel_domain::{PartContent, part::Markup};
+use satchel_domain::{
+    PartContent,
+    capabilities::CaptionRule,
+    part::{FileItem, Markup},
+};
 
 use crate::split::begins_a_block;
 
@@ -10,12 +14,17 @@ pub const LABEL: &str = "(possible duplicate)";
 /// The room that plans keep for the label and what parts it from the words, in UTF-16 units and in characters.
 pub const LABEL_UNITS: usize = LABEL.len() + 2;
 
-/// The content with the label before its text or its first caption.
+/// The content with the label before its text or its first caption. Where captions are alternative texts, which hardly
+/// anybody sees, it stands as a text above the files.
 ///
 /// A withdrawal shows nothing that could be labelled and stays as it is.
 #[must_use]
-pub fn labelled(content: &PartContent) -> PartContent {
-    let mut content = content.clone();
+pub fn labelled(content: &PartContent, captions: CaptionRule) -> PartContent {
+    let mut content = match (content.clone(), captions) {
+        (PartContent::File(item), CaptionRule::AltText { .. }) => return above(vec![item]),
+        (PartContent::Album { items }, CaptionRule::AltText { .. }) => return above(items),
+        (content, _) => content,
+    };
     match &mut content {
         PartContent::Text { text, markup: Markup::Rich, .. }
         | PartContent::Notice { text }
@@ -31,10 +40,18 @@ pub fn labelled(content: &PartContent) -> PartContent {
                 first.caption = caption(&first.caption);
             }
         }
-        PartContent::Voice { caption: under, .. } => *under = caption(under),
+        PartContent::Voice { caption: under, as_file, .. } => {
+            // A voice message shows no words there; a file of sound does.
+            *as_file |= matches!(captions, CaptionRule::AltText { .. });
+            *under = caption(under);
+        }
         PartContent::Withdraw => {}
     }
     content
+}
+
+fn above(files: Vec<FileItem>) -> PartContent {
+    PartContent::Text { text: LABEL.to_owned(), markup: Markup::Rich, files }
 }
 
 fn caption(caption: &str) -> String {
@@ -43,7 +60,13 @@ fn caption(caption: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use satchel_domain::part::FileForm;
+
     use super::*;
+    use crate::samples::{file, item};
+
+    const CAPTION: CaptionRule = CaptionRule::Caption { max: 1024 };
+    const ALT_TEXT: CaptionRule = CaptionRule::AltText { max: 1024 };
 
     #[test]
     fn the_label_keeps_the_block_that_the_text_begins_with() {
@@ -53,11 +76,35 @@ mod tests {
             ("# Title", "(possible duplicate)\n\n# Title"),
             ("- item", "(possible duplicate)\n\n- item"),
         ] {
-            assert_eq!(labelled(&PartContent::of_text(text)), PartContent::of_text(expected));
+            assert_eq!(labelled(&PartContent::of_text(text), CAPTION), PartContent::of_text(expected));
             assert!(expected.len() - text.len() <= LABEL_UNITS);
         }
         let plain = |text: &str| PartContent::Text { text: text.to_owned(), markup: Markup::Plain, files: Vec::new() };
-        assert_eq!(labelled(&plain("# x")), plain("(possible duplicate) # x"));
-        assert_eq!(labelled(&PartContent::Withdraw), PartContent::Withdraw);
+        assert_eq!(labelled(&plain("# x"), CAPTION), plain("(possible duplicate) # x"));
+        assert_eq!(labelled(&PartContent::Withdraw, CAPTION), PartContent::Withdraw);
+    }
+
+    #[test]
+    fn where_a_caption_is_not_seen_the_label_stands_above_the_files() {
+        let files = [1, 2].map(|n| item(file(n, "a.jpg", "image/jpeg", 9), FileForm::Document));
+        let above =
+            |files: &[_]| PartContent::Text { text: LABEL.to_owned(), markup: Markup::Rich, files: files.to_vec() };
+        let (one, both) = (PartContent::File(files[0].clone()), PartContent::Album { items: files.to_vec() });
+        assert_eq!(labelled(&one, ALT_TEXT), above(&files[..1]));
+        assert_eq!(labelled(&both, ALT_TEXT), above(&files));
+        assert_eq!(labelled(&one, CAPTION).files()[0].caption, LABEL);
+        let voice = PartContent::Voice {
+            words: "hello".to_owned(),
+            in_text: true,
+            prepared: None,
+            as_file: false,
+            caption: String::new(),
+        };
+        let label = |content| match content {
+            PartContent::Voice { as_file, caption, .. } => (as_file, caption),
+            other => panic!("{other:?} is no voice"),
+        };
+        assert_eq!(label(labelled(&voice, ALT_TEXT)), (true, LABEL.to_owned()));
+        assert_eq!(label(labelled(&voice, CAPTION)), (false, LABEL.to_owned()));
     }
 }

@@ -3,11 +3,17 @@
 mod words;
 
 use satchel_domain::{
-    Part, PartContent, PartState,
+    Attachment, Part, PartContent, PartState,
     part::{FailureReason, FileItem, PlannedPart, RoutingError},
 };
 
 use self::words::{Audience, lines};
+
+/// Makes a link to a kept file; `None` where there is none to be had. Every call makes a new one.
+pub type Links<'a> = &'a dyn Fn(&Attachment) -> Option<String>;
+
+/// There are no links.
+pub const NO_LINKS: Links<'static> = &|_| None;
 
 /// Something that was not delivered.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +43,10 @@ impl<'part> Losses<'part> {
 /// The closing notice of a response, as its parts stand; `None` when nothing failed.
 ///
 /// A part that was replaced counts through those that took its place. What is still to be sent counts as sent: the
-/// notice goes out after it, and a later failure writes the notice anew.
+/// notice goes out after it, and a later failure writes the notice anew. What is too large for the channel, refused by it
+/// or forbidden there is named with a link where there is one.
 #[must_use]
-pub fn closing_notice(parts: &[Part]) -> Option<String> {
+pub fn closing_notice(parts: &[Part], links: Links<'_>) -> Option<String> {
     let mut losses = Losses::default();
     for part in parts {
         match &part.state {
@@ -48,18 +55,19 @@ pub fn closing_notice(parts: &[Part]) -> Option<String> {
             _ => losses.count(&part.content, None),
         }
     }
-    told_to_the_person(&losses)
+    told_to_the_person(&losses, links)
 }
 
 /// The closing notice of a plan, in the words of [`closing_notice`]; `None` when every part can be sent.
 #[must_use]
-pub fn notice_for_plan(parts: &[PlannedPart]) -> Option<String> {
+pub fn notice_for_plan(parts: &[PlannedPart], links: Links<'_>) -> Option<String> {
     let mut losses = Losses::default();
     parts.iter().for_each(|part| losses.count(&part.content, part.refused.as_ref()));
-    told_to_the_person(&losses)
+    told_to_the_person(&losses, links)
 }
 
-/// The same facts as the model is told them at the start of its next turn; `None` when there are none.
+/// The same facts as the model is told them at the start of its next turn; `None` when there are none. Links are for
+/// people alone, as whatever a model reads it may pass on; where a person quotes one to it, intake hides it.
 #[must_use]
 pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     let failures: Vec<_> = errors
@@ -73,12 +81,12 @@ pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     // What an operator discards is not announced to the person: whoever discards it has a reason.
     let announced = failures.iter().all(|failure| *failure.reason != FailureReason::Discarded);
     let told = if announced { "; the person was told" } else { "" };
-    let lines = lines(&failures, Audience::Model);
+    let lines = lines(&failures, Audience::Model, NO_LINKS);
     Some(format!("Not delivered from your earlier replies{told}:\n- {}", lines.join("\n- ")))
 }
 
-fn told_to_the_person(losses: &Losses<'_>) -> Option<String> {
-    let told = lines(&losses.failures, Audience::Person);
+fn told_to_the_person(losses: &Losses<'_>, links: Links<'_>) -> Option<String> {
+    let told = lines(&losses.failures, Audience::Person, links);
     let count = count_of_files(losses);
     match (count, told.as_slice()) {
         (_, []) => None,

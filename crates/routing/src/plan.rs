@@ -16,7 +16,7 @@ use satchel_domain::{
 use self::groups::{Group, fit_together};
 use crate::{
     label::LABEL_UNITS,
-    notice::notice_for_plan,
+    notice::{Links, NO_LINKS, notice_for_plan},
     split::{split, units},
 };
 
@@ -24,6 +24,12 @@ use crate::{
 /// notice where a file can't be sent. Total and deterministic.
 #[must_use]
 pub fn plan(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Plan {
+    plan_with_links(response, capabilities, NO_LINKS)
+}
+
+/// The same plan with links, in its closing notice, to the files that can't be sent. They change nothing else of it.
+#[must_use]
+pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabilities, links: Links<'_>) -> Plan {
     let text = response.text.as_deref().filter(|text| !text.trim().is_empty());
     let chunks = text.map(|text| split(text, &with_room_for_the_label(&capabilities.text))).unwrap_or_default();
     let mut parts: Vec<PlannedPart> =
@@ -39,12 +45,22 @@ pub fn plan(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> 
     }
     parts.extend(voice.map(PlannedPart::of));
     parts.extend(files(response, capabilities));
-    if let Some(text) = notice_for_plan(&parts) {
-        // Where even the notice is too long, its beginning says the most.
-        let text = split(&text, &with_room_for_the_label(&capabilities.text)).into_iter().next().unwrap_or(text);
+    if let Some(text) = notice(&parts, capabilities, links) {
         parts.push(PlannedPart::of(PartContent::Notice { text }));
     }
     Plan { parts }
+}
+
+/// The closing notice as one message.
+fn notice(parts: &[PlannedPart], capabilities: &ChannelCapabilities, links: Links<'_>) -> Option<String> {
+    let limit = with_room_for_the_label(&capabilities.text);
+    let linked = notice_for_plan(parts, links)?;
+    if split(&linked, &limit).len() == 1 {
+        return Some(linked);
+    }
+    // A link that is cut leads nowhere. Where even the words are too long, their beginning says the most.
+    let words = notice_for_plan(parts, NO_LINKS)?;
+    Some(split(&words, &limit).into_iter().next().unwrap_or(words))
 }
 
 /// The limit less the room for the label of a possible duplicate, where it leaves room for anything else.

@@ -40,17 +40,30 @@ pub fn replan(content: &PartContent, refusal: &Refusal, reason: &str, capabiliti
             voice_again(content, words, *in_text, *as_file, refusal, capabilities)
         }
         PartContent::File(item) => file_again(item, refusal, capabilities),
-        PartContent::Album { items } => album_again(items, refusal),
-        // Its words name what its buttons say.
-        PartContent::Notice { text } | PartContent::Question { text, .. } => {
-            text_again(text, Markup::Rich, refusal, capabilities)
-        }
+        PartContent::Album { items } => album_again(items, refusal, capabilities),
+        PartContent::Notice { text } => text_again(text, Markup::Rich, refusal, capabilities),
+        // Whatever is wrong with it may be its buttons, and its words name what they say.
+        PartContent::Question { text, .. } => plain(text, capabilities),
         PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {
         return Replan::GiveUp(failure(content, refusal, reason, capabilities));
     }
-    Replan::Children(children.into_iter().map(PlannedPart::of).collect())
+    Replan::Children(children.into_iter().map(|content| planned(content, capabilities)).collect())
+}
+
+/// A part to be sent, unless it is a file that is known not to be taken here: a refusal may have taught a lower limit.
+fn planned(content: PartContent, capabilities: &ChannelCapabilities) -> PlannedPart {
+    let limit = capabilities.file_bytes;
+    let is_too_large = matches!(&content, PartContent::File(item) if item.attachment.bytes > limit);
+    PlannedPart { content, refused: is_too_large.then_some(FailureReason::TooLarge { limit }) }
+}
+
+/// Files as parts, those that are too large for this place alone.
+fn apart(items: &[FileItem], capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    let fits = |item: &FileItem| item.attachment.bytes <= capabilities.file_bytes;
+    let runs = items.chunk_by(|one, other| fits(one) && fits(other));
+    runs.flat_map(|run| grouped(run, capabilities)).collect()
 }
 
 fn failure(
@@ -97,12 +110,12 @@ fn text_and_files(
             if let [PartContent::Text { files: riding, .. }] = parts.as_mut_slice() {
                 *riding = files.to_vec();
             } else {
-                parts.extend(grouped(files, capabilities));
+                parts.extend(apart(files, capabilities));
             }
             parts
         }
         (Refusal::Item { index }, _) => alone.chain(singles(files, Some(*index))).collect(),
-        _ => alone.chain(grouped(files, capabilities)).collect(),
+        _ => alone.chain(apart(files, capabilities)).collect(),
     }
 }
 
@@ -136,8 +149,10 @@ fn file_again(item: &FileItem, refusal: &Refusal, capabilities: &ChannelCapabili
     vec![PartContent::File(FileItem { form: FileForm::Document, ..item.clone() })]
 }
 
-fn album_again(items: &[FileItem], refusal: &Refusal) -> Vec<PartContent> {
+fn album_again(items: &[FileItem], refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    let is_too_large = |item: &FileItem| item.attachment.bytes > capabilities.file_bytes;
     match refusal {
+        Refusal::TooLarge { .. } if items.iter().any(is_too_large) => apart(items, capabilities),
         Refusal::Item { index } => singles(items, Some(*index)),
         Refusal::TooLarge { .. } if items.len() > 3 => {
             let (first, second) = items.split_at(items.len() / 2);

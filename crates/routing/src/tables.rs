@@ -1,14 +1,17 @@
 //! The capabilities of each channel: the platforms' rules as rows of numbers.
 
 use satchel_domain::capabilities::{
-    CaptionRule, ChannelCapabilities, Idempotency, Pace, PhotoRule, StreamRule, TextLimit, TextUnit, Together,
-    VoiceRule,
+    CaptionRule, ChannelCapabilities, Idempotency, Pace, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit,
+    Together, VoiceRule,
 };
 
 /// One megabyte as Telegram counts it.
 const MB: u64 = 1_000_000;
 /// One mebibyte as Discord counts it.
 const MIB: u64 = 1 << 20;
+/// What a request of Discord's may hold beside its files: words, names, descriptions and the form around them. All of it
+/// counts against the request's limit; the fullest message has less than this.
+const DISCORD_FORM: u64 = 128 << 10;
 
 /// Telegram through the public Bot API.
 #[must_use]
@@ -30,6 +33,7 @@ pub fn telegram() -> ChannelCapabilities {
         voice: VoiceRule::Message,
         idempotency: Idempotency::None,
         can_look_up: false,
+        replies: ReplyRule::Question,
         // Our own interval for a growing message, kind to the one message a second of a chat.
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Bots FAQ: about 30 messages a second, one a second in a chat, 20 a minute in a group.
@@ -60,8 +64,8 @@ pub fn discord() -> ChannelCapabilities {
         native_media: false,
         // Uploading Files: 10 MiB by default; a boosted guild's limit is put in by the adapter.
         file_bytes: 10 * MIB,
-        // Uploading Files: 25 MiB for all files of a request.
-        request_bytes: Some(25 * MIB),
+        // Create Message: 25 MiB for a request, of which its files are a part.
+        request_bytes: Some(25 * MIB - DISCORD_FORM),
         // Create Message: up to 10 attachments.
         together: Together::Messages { max: 10, with_text: true },
         // Voice Messages: flag 8192, one OGG/Opus file alone.
@@ -69,6 +73,7 @@ pub fn discord() -> ChannelCapabilities {
         // Create Message, enforce_nonce: unique "in the past few minutes"; three are on the safe side.
         idempotency: Idempotency::Key { window_ms: Some(3 * 60 * 1_000) },
         can_look_up: true,
+        replies: ReplyRule::Chain,
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Global Rate Limit: 50 requests a second; the buckets of each route come from the headers.
         pace: Some(Pace { per_second: Some(50), per_conversation_second: None, burst: 1, per_group_minute: None }),
@@ -92,6 +97,7 @@ pub fn web() -> ChannelCapabilities {
         // The page knows a part by its id for ever.
         idempotency: Idempotency::Key { window_ms: None },
         can_look_up: false,
+        replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
         pace: None,
     }
@@ -131,7 +137,7 @@ mod tests {
         for (name, text, file_bytes, request_bytes, interval) in [
             ("telegram", Some(4096), 50_000_000, None, StreamRule::Edits { interval_ms: 1_100 }),
             ("telegram-local", Some(4096), 2_000_000_000, None, StreamRule::Edits { interval_ms: 1_100 }),
-            ("discord", Some(2000), 10_485_760, Some(26_214_400), StreamRule::Edits { interval_ms: 1_100 }),
+            ("discord", Some(2000), 10_485_760, Some(26_083_328), StreamRule::Edits { interval_ms: 1_100 }),
             ("web", None, 2_147_483_648, None, StreamRule::Deltas),
             ("console", None, 2_147_483_648, None, StreamRule::Deltas),
         ] {

@@ -1,5 +1,7 @@
 //! The way from what a model wrote to a tool's typed arguments, and from their type to the schema that it is shown.
 
+use std::fmt::Display;
+
 use satchel_domain::WorkspacePath;
 use satchel_ports::{SafetyTier, ToolError, ToolSpec};
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -7,6 +9,10 @@ use serde::{Deserialize, Deserializer, de, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::failure;
+
+/// The longest description of a file, in bytes. What doesn't fit into a caption is sent as text, so a longer one would
+/// flood its chat.
+const LONGEST_DESCRIPTION: usize = 4 << 10;
 
 /// Describes a tool whose arguments are `T`. The doc comments of its fields are what the model reads.
 pub(crate) fn spec_of<T: JsonSchema>(name: &str, tier: SafetyTier, description: &str) -> ToolSpec {
@@ -102,6 +108,34 @@ fn make_plain(schema: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(make_plain),
         _ => {}
     }
+}
+
+/// Reads a MIME type, or says how one is written.
+pub(crate) fn checked_mime(given: &str) -> Result<String, ToolError> {
+    let mime = given.trim().to_ascii_lowercase();
+    // The token characters of RFC 6838, 4.2: nothing that could end a header.
+    let is_name = |name: &str| {
+        (1..=127).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    match mime.split_once('/') {
+        Some((kind, subtype)) if is_name(kind) && is_name(subtype) => Ok(mime),
+        _ => {
+            let shown: String = given.escape_debug().take(100).collect();
+            Err(failure::error(format!("`{shown}` is no MIME type: they are written type/subtype, such as image/png")))
+        }
+    }
+}
+
+/// Takes the description of a file, or says that it is too long.
+pub(crate) fn checked_description(file: impl Display, given: String) -> Result<String, ToolError> {
+    let long = given.len();
+    if long > LONGEST_DESCRIPTION {
+        return Err(failure::error(format!(
+            "the description of {file} has {long} bytes; at most {LONGEST_DESCRIPTION} are allowed: say more in the text"
+        )));
+    }
+    Ok(given)
 }
 
 /// The path of a file, as opposed to a directory: neither a mount nor written with a slash at its end.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse, spec_of},
+    arguments::{FilePath, checked_description, checked_mime, parse, spec_of},
     failure, lookup,
 };
 
@@ -105,7 +105,7 @@ fn wanted(arguments: Arguments, most: usize) -> Result<Vec<Wanted>, ToolError> {
         wanted.push(Wanted {
             filename: Filename::from_untrusted(filename.as_deref().unwrap_or(own_name)),
             mime: mime.map(|mime| checked_mime(&mime)).transpose()?,
-            description: description.unwrap_or_default(),
+            description: checked_description(format_args!("`{path}`"), description.unwrap_or_default())?,
             path,
         });
     }
@@ -135,22 +135,6 @@ fn pairwise(
     }
     list.resize(count, None);
     Ok(list.into_iter().map(|entry| entry.filter(|entry| !entry.trim().is_empty())).collect())
-}
-
-fn checked_mime(given: &str) -> Result<String, ToolError> {
-    let mime = given.trim().to_ascii_lowercase();
-    // The token characters of RFC 6838, 4.2: nothing that could end a header.
-    let is_name = |name: &str| {
-        (1..=127).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
-    };
-    match mime.split_once('/') {
-        Some((kind, subtype)) if is_name(kind) && is_name(subtype) => Ok(mime),
-        _ => {
-            let shown: String = given.escape_debug().take(100).collect();
-            Err(failure::error(format!("`{shown}` is no MIME type: they are written type/subtype, such as image/png")))
-        }
-    }
 }
 
 /// Looks at every file before the first is added.

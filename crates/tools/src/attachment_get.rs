@@ -62,7 +62,7 @@ mod tests {
           "filename": "a.jpg",
           "mime": "image/jpeg",
           "bytes": 1,
-          "sha256": "52622147992ab4ac52622147992ab4ac52622147992ab4ac52622147992ab4ac",
+          "sha256": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
           "description": "the sea",
           "source": "user",
           "visibility": "deliver",

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::{DefaultHasher, Hash, Hasher},
     ops::Range,
     sync::{
         Arc, Mutex,
@@ -19,12 +18,13 @@ use satchel_domain::{
     TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, MockLedger, StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError,
-    WriteMode,
-    ledger::AttachmentKey,
+    BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, StoredBlob, ToolContext, ToolError,
+    Workspace, WorkspaceError, WriteMode,
+    ledger::{AttachmentKey, TurnRecord},
     workspace::{Entry, EntryKind, WorkspaceFile},
 };
 use serde_json::Value;
+use sha2::Digest;
 use uuid::Uuid;
 
 use crate::{ToolLimits, ToolRegistry, ToolServices, built_in};
@@ -55,12 +55,8 @@ pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -
     }
 }
 
-/// Tells contents apart, which is all that these tests ask of a digest.
 pub(crate) fn digest(content: &[u8]) -> Sha256 {
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    let short = hasher.finish().to_be_bytes();
-    Sha256(std::array::from_fn(|at| short[at % 8]))
+    Sha256(sha2::Sha256::digest(content).into())
 }
 
 /// A stream in chunks of seven bytes, so that every boundary is met.
@@ -207,6 +203,9 @@ type Known = (Attachment, Option<TurnId>);
 /// One conversation, its files, and the tools that work on them.
 pub(crate) struct World {
     pub(crate) limits: ToolLimits,
+    /// What fetches; a mock that expects nothing unless a test puts another here.
+    pub(crate) fetcher: Arc<dyn Fetcher>,
+    said: Arc<Mutex<Vec<TurnRecord>>>,
     known: Arc<Mutex<Vec<Known>>>,
     inbound: Mutex<Vec<Attachment>>,
     ids: Arc<AtomicU64>,
@@ -218,12 +217,19 @@ impl World {
     pub(crate) fn new() -> Self {
         Self {
             limits: ToolLimits::default(),
+            fetcher: Arc::new(MockFetcher::new()),
+            said: Arc::default(),
             known: Arc::default(),
             inbound: Mutex::default(),
             ids: Arc::new(AtomicU64::new(1_000)),
             blobs: Arc::default(),
             workspace: Arc::default(),
         }
+    }
+
+    /// Adds a turn behind those that were said before.
+    pub(crate) fn say(&self, turn: TurnRecord) {
+        self.said.lock().unwrap().push(turn);
     }
 
     /// Adds a file's record that the ledger knows from an earlier turn.
@@ -299,10 +305,36 @@ impl World {
             let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
             Ok(known.iter().rev().filter(asked).map(|(file, _)| file.clone()).take(limit).collect())
         });
+        let registered = self.known.clone();
+        ledger.expect_register_files().returning(move |turn, files| {
+            let mut known = registered.lock().unwrap();
+            let mut numbered = Vec::new();
+            for file in files {
+                let number = match known.iter().find(|(other, _)| other.id == file.id) {
+                    Some((other, _)) => other.number,
+                    None => 100 + known.len() as u64,
+                };
+                numbered.push(Attachment { number, ..file.clone() });
+                known.push((Attachment { number, ..file.clone() }, Some(turn)));
+            }
+            Ok(numbered)
+        });
+        let said = self.said.clone();
+        ledger.expect_turn().returning(move |id| Ok(said.lock().unwrap().iter().find(|turn| turn.id == id).cloned()));
+        let said = self.said.clone();
+        ledger.expect_turns().returning(move |query| {
+            let said = said.lock().unwrap();
+            let before = said.iter().take_while(|turn| query.before != Some(turn.id));
+            let before: Vec<&TurnRecord> = before.filter(|turn| turn.conversation == query.conversation).collect();
+            let newest = before.len().saturating_sub(query.limit as usize);
+            Ok(before[newest..].iter().map(|turn| (*turn).clone()).collect())
+        });
         ToolServices {
             ledger: Arc::new(ledger),
             blobs: self.blobs.clone(),
             workspace: self.workspace.clone(),
+            fetcher: self.fetcher.clone(),
+            download_hosts: vec!["files.lan".to_owned()],
             limits: self.limits.clone(),
         }
     }
@@ -318,6 +350,8 @@ impl World {
             asker: Sender::new("1", "Ada"),
             inbound: self.inbound.lock().unwrap().clone().into(),
             cancel: tokio_util::sync::CancellationToken::new(),
+            tools: Some(Arc::new(satchel_ports::MockToolCaller::new())),
+            for_people: false,
         }
     }
 

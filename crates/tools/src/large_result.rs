@@ -1,24 +1,35 @@
-//! Answers that are too large for a model: kept whole as an internal attachment, shown as a preview.
+//! Answers that are too large for who reads them: kept whole as a file, shown as a beginning.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
-use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, size::human};
+use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, script::block, size::human};
 use satchel_ports::{BlobHint, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{ToolServices, failure};
 
-/// How much of a large answer is shown, in bytes.
+/// How much of a large answer a model is shown, in bytes.
 const PREVIEW_BYTES: u64 = 8 * 1024;
 
-/// Replaces words or data of more than [`crate::ToolLimits::preview_over_bytes`] by a preview that tells how to read
-/// on, and adds the whole as an internal attachment. If it can't be kept, the preview says so.
+/// How much of one people are shown, in bytes: with the words around it, it fits one message of any channel.
+const SHOWN_TO_PEOPLE: usize = 1_500;
+
+/// Replaces words or data of more than [`crate::ToolLimits::preview_over_bytes`] by their beginning, and adds the whole
+/// as a file: for a model as an internal attachment and with how to read on, for people as a file that they get. If it
+/// can't be kept, the words say so.
 pub async fn shorten(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
+    match context.for_people && outcome.wakes.is_empty() {
+        true => shorten_for_people(outcome, services, context).await,
+        false => shorten_for_model(outcome, services, context).await,
+    }
+}
+
+async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
     let over = services.limits.preview_over_bytes;
-    let ToolOutcome { mut text, mut data, mut attachments, voice, selection, failed } = outcome;
+    let ToolOutcome { mut text, mut data, mut attachments, voice, selection, wakes, failed } = outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > over) {
         text = Some(preview(whole, "txt", services, context, &mut attachments).await);
     }
@@ -31,7 +42,45 @@ pub async fn shorten(outcome: ToolOutcome, services: &ToolServices, context: &To
             None => shown,
         });
     }
-    ToolOutcome { text, data, attachments, voice, selection, failed }
+    ToolOutcome { text, data, attachments, voice, selection, wakes, failed }
+}
+
+/// People read words: what the words don't hold is no answer, so data beside words that are cut is left out.
+async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
+    let ToolOutcome { mut text, mut data, mut attachments, voice, mut selection, wakes, failed } = outcome;
+    if let Some(whole) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
+        let shown = beginning(&whole, data.take().as_ref());
+        let size = human(whole.len() as u64);
+        let filename = Filename::from_untrusted("answer.txt");
+        let note = match keep(whole, filename, Visibility::Deliver, services, context).await {
+            Ok(file) => {
+                // A choice of files made before there was this one is none against it.
+                if let Some(selection) = &mut selection {
+                    selection.push(file.clone());
+                }
+                attachments.push(file);
+                format!("This is the beginning of an answer of {size}; all of it is in `answer.txt`.")
+            }
+            Err(error) => format!("This is the beginning of an answer of {size}; the rest is lost: {error}."),
+        };
+        text = Some(format!("{shown}\n\n{note}"));
+    }
+    ToolOutcome { text, data, attachments, voice, selection, wakes, failed }
+}
+
+/// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.
+fn beginning(whole: &str, data: Option<&Value>) -> String {
+    let cut = &whole[..whole.floor_char_boundary(SHOWN_TO_PEOPLE)];
+    let shown = cut.rfind('\n').filter(|end| *end > SHOWN_TO_PEOPLE / 2).map_or(cut, |end| &cut[..end]);
+    let json = data.map(|data| format!("{data:#}"));
+    let begins = json.as_ref().and_then(|json| whole.find(json.as_str())).filter(|begins| *begins < shown.len());
+    match (json, begins) {
+        (Some(json), Some(begins)) => {
+            let ends = shown.len().min(begins + json.len());
+            format!("{}{}{}", &shown[..begins], block("json", &shown[begins..ends]), &shown[ends..])
+        }
+        _ => shown.to_owned(),
+    }
 }
 
 async fn preview(
@@ -45,7 +94,7 @@ async fn preview(
     let shown_bytes = PREVIEW_BYTES.min(services.limits.preview_over_bytes);
     let shown = whole[..whole.floor_char_boundary(usize::try_from(shown_bytes).unwrap_or(usize::MAX))].to_owned();
     let filename = Filename::from_untrusted(&format!("answer-{}.{extension}", context.call.ordinal));
-    let note = match keep(whole, filename, services, context).await {
+    let note = match keep(whole, filename, Visibility::Internal, services, context).await {
         Ok(attachment) => {
             let next = serde_json::json!({ "id": attachment.id, "offset": shown.len() });
             attachments.push(attachment);
@@ -66,6 +115,7 @@ async fn preview(
 async fn keep(
     whole: String,
     filename: Filename,
+    visibility: Visibility,
     services: &ToolServices,
     context: &ToolContext,
 ) -> Result<Attachment, ToolError> {
@@ -89,11 +139,11 @@ async fn keep(
         media: stored.media,
         description: String::new(),
         created_at: services.ledger.now(),
-        visibility: Visibility::Internal,
+        visibility,
     })
 }
 
-/// Makes a tool answer with previews.
+/// Makes a tool answer with no more than can be read.
 pub(crate) fn shortened(tool: Arc<dyn Tool>, services: ToolServices) -> Arc<dyn Tool> {
     Arc::new(Shortened { tool, services })
 }
@@ -111,12 +161,17 @@ impl Tool for Shortened {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let outcome = self.tool.call(arguments, context).await?;
+        // What another tool asks for is read by nobody but that tool.
+        if context.tools.is_none() {
+            return Ok(outcome);
+        }
         Ok(shorten(outcome, &self.services, context).await)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use satchel_domain::Wake;
     use satchel_ports::{BlobError, MockBlobs};
     use serde_json::json;
 
@@ -180,5 +235,60 @@ mod tests {
         let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &world.context()).await;
         assert!(short.attachments.is_empty());
         assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
+    }
+
+    fn for_people(world: &World) -> ToolContext {
+        ToolContext { for_people: true, ..world.context() }
+    }
+
+    #[tokio::test]
+    async fn people_get_the_beginning_of_a_large_answer_and_all_of_it_as_a_file() {
+        let world = World::new();
+        let whole = format!("Script result: {}", "привет ".repeat(20_000));
+        let outcome = ToolOutcome { selection: Some(Vec::new()), ..ToolOutcome::of_text(whole.clone()) };
+        let short = shorten(outcome, &world.services(), &for_people(&world)).await;
+        let [file] = short.attachments.as_slice() else { panic!("{:?}", short.attachments) };
+        assert_eq!((file.filename.as_str(), file.visibility), ("answer.txt", Visibility::Deliver));
+        assert_eq!(world.stored(&file.sha256), whole.as_bytes());
+        assert_eq!(short.selection, Some(vec![file.clone()]), "a choice of other files does not withhold the answer");
+        let text = short.text.expect("a beginning");
+        let (shown, note) = text.rsplit_once("\n\n").expect("a note");
+        assert!(whole.starts_with(shown) && shown.len() > 1_000 && text.len() < 2_000, "{text}");
+        assert!(note.contains("`answer.txt`") && !text.contains("attachment"), "in words for people: {note}");
+    }
+
+    #[tokio::test]
+    async fn the_beginning_of_large_json_keeps_its_lines_and_ends_its_block() {
+        let world = World::new();
+        let data = json!(vec!["*entry*"; 30_000]);
+        let whole = format!("Script result:\n{data:#}\n--- Printed ---\nx");
+        let outcome = ToolOutcome { data: Some(data), ..ToolOutcome::of_text(whole.clone()) };
+        let short = shorten(outcome, &world.services(), &for_people(&world)).await;
+        assert_eq!((short.data, short.attachments.len()), (None, 1));
+        assert_eq!(world.stored(&short.attachments[0].sha256), whole.as_bytes());
+        let text = short.text.expect("a beginning");
+        let (block, note) = text.rsplit_once("\n\n").expect("a note");
+        assert!(
+            block.starts_with("Script result:\n```json\n[\n  \"*entry*\",\n") && block.ends_with("\n```"),
+            "{text}"
+        );
+        assert!(note.starts_with("This is the beginning"), "{note}");
+    }
+
+    #[tokio::test]
+    async fn what_wakes_a_model_is_shortened_for_it_and_people_are_told_what_is_lost() {
+        let world = World::new();
+        let wakes = vec![Wake { context: json!("look"), include_event: true }];
+        let woken = ToolOutcome { wakes, ..ToolOutcome::of_text("x".repeat(200_000)) };
+        let short = shorten(woken, &world.services(), &for_people(&world)).await;
+        assert!(short.text.is_some_and(|text| text.contains("attachment.read")));
+
+        let mut blobs = MockBlobs::new();
+        blobs.expect_put().returning(|_, _, _| Err(BlobError::Full));
+        let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
+        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &for_people(&world)).await;
+        assert!(short.attachments.is_empty());
+        let text = short.text.expect("words");
+        assert!(text.contains("the rest is lost") && text.contains("no space is left") && text.len() < 2_000, "{text}");
     }
 }

@@ -15,11 +15,13 @@ mod lookup;
 mod paging;
 
 mod attachment_add;
+mod attachment_download;
 mod attachment_get;
 mod attachment_list;
 mod attachment_read;
 mod attachment_save;
 mod attachment_save_all;
+mod execute_script;
 mod file_list;
 mod file_read;
 mod file_write;
@@ -29,6 +31,7 @@ mod send_voice;
 #[cfg(test)]
 mod fakes;
 
+pub use execute_script::{ScriptRules, execute_script};
 pub use large_result::shorten;
 pub use registry::{RegisterError, ToolRegistry, built_in};
 pub use send_voice::send_voice;

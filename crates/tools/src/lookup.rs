@@ -23,7 +23,8 @@ pub(crate) async fn find(services: &ToolServices, context: &ToolContext, id: &st
     }
 }
 
-fn unknown(id: &str) -> ToolError {
+/// What is said of an id that is none of this conversation's.
+pub(crate) fn unknown(id: &str) -> ToolError {
     let shown: String = id.escape_debug().take(100).collect();
     failure::error(format!(
         "`{shown}` is no attachment of this conversation: attachment.list shows those that are, with their ids"

@@ -45,11 +45,13 @@ const fn writes(name: &'static str) -> PathField {
 
 const TABLE: &[(&str, PathFields)] = &[
     ("attachment.add", PathFields::Some(&[reads("paths"), reads("path")])),
+    ("attachment.download", PathFields::Some(&[writes("downloadDir")])),
     ("attachment.get", PathFields::None),
     ("attachment.list", PathFields::None),
     ("attachment.read", PathFields::None),
     ("attachment.save_all", PathFields::Some(&[writes("dir")])),
     ("attachment_save", PathFields::Some(&[writes("path")])),
+    ("execute_script", PathFields::None),
     ("file_list", PathFields::Some(&[reads("path")])),
     ("file_read", PathFields::Some(&[reads("path")])),
     ("file_write", PathFields::Some(&[writes("path")])),
@@ -84,11 +86,13 @@ mod tests {
         };
         insta::assert_snapshot!(TABLE.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
         attachment.add: paths Read /shared /tmp, path Read /shared /tmp
+        attachment.download: downloadDir Write /shared /tmp
         attachment.get: none
         attachment.list: none
         attachment.read: none
         attachment.save_all: dir Write /shared /tmp
         attachment_save: path Write /shared /tmp
+        execute_script: none
         file_list: path Read /shared /tmp
         file_read: path Read /shared /tmp
         file_write: path Write /shared /tmp

@@ -7,6 +7,7 @@ use satchel_ports::{Tool, ToolSpec};
 use crate::{
     ToolServices,
     attachment_add::AttachmentAdd,
+    attachment_download::AttachmentDownload,
     attachment_get::AttachmentGet,
     attachment_list::AttachmentList,
     attachment_read::AttachmentRead,
@@ -95,10 +96,11 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
-    let tools: [Arc<dyn Tool>; 10] = [
+    let tools: [Arc<dyn Tool>; 11] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
         Arc::new(AttachmentAdd(services.clone())),
+        Arc::new(AttachmentDownload(services.clone())),
         Arc::new(AttachmentList(services.clone())),
         Arc::new(AttachmentGet(services.clone())),
         Arc::new(AttachmentRead(services.clone())),
@@ -205,7 +207,7 @@ mod tests {
         let tools = world.registry().for_model(&world.services());
         let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
         let specs: Vec<String> = world.registry().specs().into_iter().map(|spec| spec.name).collect();
-        assert_eq!((names.len(), names.is_sorted(), names == specs), (10, true, true));
+        assert_eq!((names.len(), names.is_sorted(), names == specs), (11, true, true));
         let read = tools.into_iter().find(|tool| tool.spec().name == "file_read").expect("file_read");
         let short = read.call(json!({"path": "/shared/a.txt"}), &world.context()).await.unwrap();
         assert_eq!(short.attachments.len(), 1);

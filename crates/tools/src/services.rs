@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_ports::{Blobs, Ledger, Workspace};
+use satchel_ports::{Blobs, Fetcher, Ledger, Workspace};
 use serde::{Deserialize, Serialize};
 
 const MIB: u64 = 1024 * 1024;
@@ -21,6 +21,10 @@ pub struct ToolLimits {
     pub add_call_bytes: u64,
     /// The most bytes that the tools of one turn make into attachments.
     pub add_turn_bytes: u64,
+    /// The largest file in bytes that `attachment.download` takes.
+    pub download_file_bytes: u64,
+    /// The most bytes that one `attachment.download` takes.
+    pub download_call_bytes: u64,
     /// An answer with more bytes than this becomes an internal attachment and a preview.
     pub preview_over_bytes: u64,
     /// The most bytes of text that one `attachment.read` or `file_read` answers with; below `preview_over_bytes`, or
@@ -38,6 +42,8 @@ impl Default for ToolLimits {
             add_file_bytes: 100 * MIB,
             add_call_bytes: 200 * MIB,
             add_turn_bytes: 500 * MIB,
+            download_file_bytes: 50 * MIB,
+            download_call_bytes: 200 * MIB,
             preview_over_bytes: 100 * 1024,
             page_bytes: 64 * 1024,
             list_entries: 200,
@@ -54,6 +60,10 @@ pub struct ToolServices {
     pub blobs: Arc<dyn Blobs>,
     /// Where the conversations' own files are.
     pub workspace: Arc<dyn Workspace>,
+    /// What fetches files that aren't stored.
+    pub fetcher: Arc<dyn Fetcher>,
+    /// The hosts that `attachment.download` may ask besides Discord's, by their exact names.
+    pub download_hosts: Vec<String>,
     /// The limits.
     pub limits: ToolLimits,
 }

@@ -41,6 +41,7 @@ macro_rules! ledger_contract {
             inbox::a_key_is_stored_once_per_channel
             inbox::an_edit_replaces_a_message_that_nobody_has_taken_up
             inbox::an_edit_of_a_message_in_work_is_a_message_of_its_own
+            inbox::an_edit_stands_for_a_message_that_was_never_heard_of
             inbox::an_edit_and_its_repeat_are_one
             inbox::an_album_is_one_turn_and_waits_for_quiet
             inbox::an_album_that_has_begun_takes_no_more
@@ -63,6 +64,7 @@ macro_rules! ledger_contract {
             turns::failures_are_told_to_the_model_once
             files::numbers_count_from_one_in_each_conversation
             files::a_foreign_file_is_unknown
+            files::what_a_running_call_made_outlives_it
             files::stored_and_refused_files_come_back_in_place
             files::response_and_parts_carry_the_numbers
             files::only_what_no_row_names_is_unreferenced
@@ -71,6 +73,7 @@ macro_rules! ledger_contract {
             turns::a_record_shows_what_was_said_in_the_turn
             turns::turns_are_paged_and_conversations_listed
             turns::a_command_is_seen_behind_a_flood
+            people::a_channel_has_one_bookmark_the_last_one
             people::an_update_that_can_not_be_read_is_kept_once_and_counted
             people::of_updates_that_can_not_be_read_the_newest_are_kept
             people::an_approved_code_lets_its_person_in_and_tells_them
@@ -78,6 +81,7 @@ macro_rules! ledger_contract {
             people::a_code_is_used_once
             people::a_code_ends
             people::whoever_says_too_many_wrong_codes_is_locked_out
+            people::codes_are_listed_in_the_order_they_were_asked_for
             people::a_flood_of_strangers_gets_few_codes
             people::whoever_was_refused_gets_no_code_for_a_while
             people::an_album_holds_one_persons_messages

@@ -101,6 +101,28 @@ pub enum Fault {
     VoiceForbidden,
 }
 
+/// What goes wrong with a request to a server whose refusals are of the sort `R`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerFault<R> {
+    /// What can go wrong on every platform. Faults of one sort of message meet that sort only.
+    Common(Fault),
+    /// The request is not performed, and refused in these words.
+    Refuse(R),
+    /// The request is not performed, and this stands in place of an answer.
+    Answer {
+        /// The HTTP status.
+        status: u16,
+        /// The body, which need not be JSON.
+        body: String,
+    },
+}
+
+impl<R> From<Fault> for ServerFault<R> {
+    fn from(fault: Fault) -> Self {
+        Self::Common(fault)
+    }
+}
+
 /// One line of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptedFault {

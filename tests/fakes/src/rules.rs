@@ -8,7 +8,9 @@ use std::time::Duration;
 use pulldown_cmark::{Event, Parser};
 use satchel_domain::{
     ChannelCapabilities,
-    capabilities::{CaptionRule, Idempotency, PhotoRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
+    capabilities::{
+        CaptionRule, Idempotency, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+    },
     part::{FileForm, Markup},
 };
 
@@ -125,6 +127,7 @@ impl PlatformRules {
                 FakeMode::DiscordLike => Idempotency::Key { window_ms },
             },
             can_look_up: !telegram,
+            replies: ReplyRule::Question,
             stream: StreamRule::Edits { interval_ms: 20 },
             pace: None,
         }

@@ -16,7 +16,6 @@ mod pace;
 mod people;
 mod refusal;
 mod rules;
-mod script;
 mod serving;
 mod transcript;
 mod webhook;
@@ -38,13 +37,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    call::Call,
-    inbox::Inbox,
-    pace::Pace,
-    script::{Arrival, Script},
-    world::World,
-};
+use self::{call::Call, inbox::Inbox, pace::Pace, world::World};
 pub use self::{
     message::{ChatKind, Composed, Content, Entity, FileKind, Formatted, InlineButton, TelegramFile, TelegramMessage},
     pace::{ChatPace, PaceReport},
@@ -57,6 +50,7 @@ pub use self::{
 use crate::{
     Moment, When,
     platform::{Cut, Door, Doorway},
+    script::{Arrival, Script},
 };
 
 /// How many requests are remembered for [`FakeTelegram::calls`].
@@ -98,7 +92,7 @@ pub(crate) struct State {
     pub(crate) world: World,
     pub(crate) inbox: Inbox,
     pub(crate) pace: Pace,
-    pub(crate) script: Script,
+    pub(crate) script: Script<Refusal>,
     calls: VecDeque<TelegramCall>,
 }
 
@@ -255,7 +249,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn arrive(&self, method: &str) -> Arrival {
+    pub(crate) fn arrive(&self, method: &str) -> Arrival<Refusal> {
         self.state().script.arrive(method)
     }
 

@@ -18,7 +18,7 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, Script, ScriptedModel};
 use satchel_ports::{
-    Ledger,
+    Fetcher, Ledger,
     ledger::{OutboxQuery, TurnRecord},
 };
 use satchel_tools::path_fields::PathFields;
@@ -26,12 +26,15 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use self::front::Front;
-use crate::crash::{
-    front::{Open, Waits},
-    points::{Point, Points},
-    tools::{RequestVoice, Tally},
-    voice::FakeVoice,
-    wrapped::{Wrapped, WrappedInbound},
+use crate::{
+    crash::{
+        front::{Open, Waits},
+        points::{Point, Points},
+        tools::{RequestVoice, Tally},
+        voice::FakeVoice,
+        wrapped::{Wrapped, WrappedInbound},
+    },
+    fetching::fetcher,
 };
 
 /// How often the process looks whether its turns are over.
@@ -97,7 +100,9 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
     let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(2) };
     let (name, capabilities) = (options.conversation.channel().clone(), options.capabilities.clone());
-    let front = Open::front(options.front, name, &options.platform, capabilities, Arc::clone(&blobs) as _, waits)?;
+    let fetcher: Arc<dyn Fetcher> = Arc::new(Wrapped::new(fetcher(), &points));
+    let (stored, fetched) = (Arc::clone(&blobs) as _, Arc::clone(&fetcher));
+    let front = Open::front(options.front, name, &options.platform, capabilities, stored, fetched, waits)?;
     let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
     let voice = Wrapped::new(RequestVoice, &points);
     let extra = |tool| ExtraTool { tool, paths: PathFields::None };
@@ -106,13 +111,16 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
         blobs,
         workspace: Arc::new(Wrapped::new(workspace, &points)),
         bus: Arc::new(Wrapped::new(LocalBus::new(), &points)),
+        fetcher,
         model: Arc::new(Wrapped::new(ScriptedModel::new(options.script.clone()), &points)),
         speech: Some(Arc::new(Wrapped::new(FakeVoice, &points))),
+        scripts: None,
+        links: None,
         channels: vec![Arc::new(Wrapped::new(front.channel(), &points))],
         tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice))],
     };
     let behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
-    let Satchel { inbound, lanes } = build(ports, behaviour);
+    let Satchel { inbound, lanes, .. } = build(ports, behaviour);
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(lanes.run(stop.clone()));
     let inbound = Arc::new(WrappedInbound::new(inbound, &points));

@@ -39,6 +39,26 @@ pub fn satchel_binary() -> PathBuf {
     binary
 }
 
+/// The script worker that lies beside [`satchel_binary`]; it is built first where it is missing.
+///
+/// # Panics
+/// When it can't be built.
+#[must_use]
+pub fn script_worker() -> PathBuf {
+    let binary = satchel_binary();
+    let worker = binary.with_file_name("satchel-script");
+    if !worker.is_file() {
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["xtask", "worker"]).current_dir(workspace_root());
+        if binary.parent().is_some_and(|profile| profile.ends_with("release")) {
+            build.arg("--release");
+        }
+        let built = build.status();
+        assert!(built.is_ok_and(|status| status.success()) && worker.is_file(), "{} can't be built", worker.display());
+    }
+    worker
+}
+
 /// The directory of the workspace's own `Cargo.toml`.
 ///
 /// # Panics

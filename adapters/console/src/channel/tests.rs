@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::stream;
 use satchel_domain::{
     AttachmentId, Source, Timestamp, TurnId, Visibility,
-    capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
+    capabilities::{CaptionRule, Idempotency, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
     part::{FileForm, PreparedVoice},
 };
 use satchel_ports::{BlobError, ByteStream, IncomingFile, MockBlobs};
@@ -28,6 +28,7 @@ pub(super) fn capabilities() -> ChannelCapabilities {
         voice: VoiceRule::AudioFile,
         idempotency: Idempotency::None,
         can_look_up: false,
+        replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
         pace: None,
     }

@@ -21,9 +21,9 @@ use crate::place::Place;
 /// The account in whose name an administrator writes who doesn't show who it is.
 const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 
-/// Satchel's own commands that no menu offers, since they come with a code that it has told, or are its owners' alone.
-/// Whatever the menu holds, they are commands.
-const OFFERED_NOWHERE: [&str; 3] = ["allow", "refuse", "pair"];
+/// Satchel's own commands that no menu offers, since they come with a code that it has told, or are its owners' alone, and
+/// the one that is offered only where links are given. Whatever the menu holds, they are commands.
+const OFFERED_NOWHERE: [&str; 4] = ["allow", "refuse", "pair", "unlink"];
 
 /// What an update means.
 #[derive(Debug, Clone, PartialEq)]

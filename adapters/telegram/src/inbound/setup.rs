@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    trouble::{Next, Trouble, wrong_token},
+    trouble::{Next, Trouble},
     wire::User,
     words::Us,
 };
@@ -40,7 +40,7 @@ pub(super) async fn us(
                 return Ok(Some(Us { id: us.id, username: us.username.unwrap_or_default() }));
             }
             // A token that was never given to a bot makes an address that isn't found.
-            Err(CallError::Refused(Refused { code: 404, .. })) => return Err(wrong_token()),
+            Err(CallError::Refused(Refused { code: 404, .. })) => return Err(TelegramError::UnknownToken),
             Err(error) => error,
         };
         if trouble.wait(client, &error, stop).await? == Next::Stop {

@@ -61,7 +61,7 @@ impl Trouble {
         stop: &CancellationToken,
     ) -> Result<Next, TelegramError> {
         if let CallError::Refused(Refused { code: 401, .. }) = error {
-            return Err(wrong_token());
+            return Err(TelegramError::UnknownToken);
         }
         let (kind, asked) = match error {
             CallError::Refused(Refused { code: 409, .. }) => (Kind::Conflict, 0),
@@ -112,11 +112,6 @@ pub(super) async fn webhook(client: &BotClient) -> Option<String> {
 pub(super) fn host(url: &str) -> String {
     let uri: Option<hyper::Uri> = url.parse().ok();
     uri.as_ref().and_then(hyper::Uri::host).unwrap_or("an address").to_owned()
-}
-
-/// The error for a token that Telegram doesn't know.
-pub(super) fn wrong_token() -> TelegramError {
-    TelegramError::Refused { reason: "it knows no bot with this token; @BotFather tells the valid one".to_owned() }
 }
 
 /// The wait after so many failures, with jitter, so that not all who lost Telegram at once come back at once.

@@ -42,6 +42,7 @@ pub(crate) struct Entity {
     pub(crate) length: usize,
     pub(crate) url: Option<String>,
     pub(crate) user: Option<User>,
+    pub(crate) language: Option<String>,
 }
 
 /// Where a forwarded message comes from: a person, one who hides it, a chat or a channel.

@@ -1,5 +1,7 @@
 //! What a text says once its entities are read: whether it means us, and the words without our name. Pure.
 
+use satchel_domain::script::block;
+
 use super::wire::{Entity, User};
 
 /// The bot itself.
@@ -76,6 +78,11 @@ fn read(text: &str, entities: &[Entity], us: Option<&Us>) -> Words {
                 Some(url) if !span.contains(url.trim_end_matches('/')) => Some(format!("[{span}]({url})")),
                 _ => continue,
             },
+            ("pre", _) => match &entity.language {
+                // Apps take the fence away that a person types, and say here what stood behind it.
+                Some(language) => Some(on_its_own_lines(text, begin, end, block(language, span))),
+                None => continue,
+            },
             _ => continue,
         };
         append(&mut words.text, &text[said..begin], taken_out);
@@ -86,6 +93,13 @@ fn read(text: &str, entities: &[Entity], us: Option<&Us>) -> Words {
     }
     append(&mut words.text, &text[said..], taken_out);
     words
+}
+
+/// What stands in the place of a span, with line breaks where the text around it has none.
+fn on_its_own_lines(text: &str, begin: usize, end: usize, block: String) -> String {
+    let before = if begin == 0 || text[..begin].ends_with('\n') { "" } else { "\n" };
+    let behind = if end == text.len() || text[end..].starts_with('\n') { "" } else { "\n" };
+    format!("{before}{block}{behind}")
 }
 
 /// Goes on after a name was taken out, so that neither its comma nor a second space is left.
@@ -193,6 +207,18 @@ mod tests {
     }
 
     #[test]
+    fn code_that_was_labelled_is_a_fenced_block_again() {
+        let pre = |offset: usize, length: usize, language: Option<&str>| json!([{ "type": "pre", "offset": offset, "length": length, "language": language }]);
+        let script = "x = \"ä\"\nreturn x";
+        let length = script.encode_utf16().count();
+        let whole = words_of(script, pre(0, length, Some("starlark"))).text;
+        assert_eq!(satchel_domain::script::script_of(&whole), Some("x = \"ä\"\nreturn x\n"), "{whole}");
+        let within = words_of("see code, ok", pre(4, 4, Some("rust"))).text;
+        assert_eq!(within, "see \n```rust\ncode\n```\n, ok");
+        assert_eq!(words_of(script, pre(0, length, None)).text, script, "without a label nothing is known of it");
+    }
+
+    #[test]
     fn entities_that_lie_elsewhere_are_passed_over() {
         for (offset, length) in [(0, 99), (99, 1), (1, 1), (usize::MAX, 2), (2, usize::MAX)] {
             let entity = json!([{ "type": "mention", "offset": offset, "length": length }]);
@@ -216,6 +242,7 @@ mod tests {
                 length,
                 url: None,
                 user: None,
+                language: None,
             };
             let entities: Vec<Entity> = spans.into_iter().map(entity).collect();
             prop_assert_eq!(passed_on(&text, &entities), text.clone());

@@ -117,6 +117,10 @@ fn only_known_schemes_become_links_and_no_other_address_is_lost() {
         ("[a](/etc/passwd)", "a (/etc/passwd)"),
         ("[a](https://)", "a (https://)"),
         ("<https://x.example>", "https://x.example"),
+        (
+            "kept as #1: <https://x.example/links/_a_.b-_c__> (for 7 days)",
+            "kept as #1: https://x.example/links/_a_.b-_c__ (for 7 days)",
+        ),
         ("![chart](https://x.example/c.png)", "<a href=\"https://x.example/c.png\">🖼 chart</a>"),
         ("![](c.png)", "🖼 image (c.png)"),
     ] {

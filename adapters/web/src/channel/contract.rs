@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
-use satchel_domain::capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule};
+use satchel_domain::capabilities::{
+    CaptionRule, Idempotency, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+};
 use satchel_domain::{Filename, Timestamp};
 use satchel_files::DirectoryBlobs;
 use satchel_ports::BlobHint;
@@ -99,11 +101,14 @@ fn fixture() -> Fixture {
         voice: VoiceRule::Message,
         idempotency: Idempotency::Key { window_ms: None },
         can_look_up: false,
+        replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
         pace: None,
     };
-    let key = SigningKey::load_or_make(&dir.path().join("web.key")).unwrap();
-    let channel = WebChannel { capabilities, blobs: Arc::clone(&blobs), key };
+    let key_file = dir.path().join("web.key");
+    let key = SigningKey::load_or_make(&key_file).unwrap();
+    let links = SignedLinks::new(key.clone(), RevokedLinks::load(&key_file).unwrap());
+    let channel = WebChannel { capabilities, blobs: Arc::clone(&blobs), key, links };
     Fixture { noted: Arc::new(Noted { channel, arrived: Mutex::default() }), blobs, _dir: dir }
 }
 

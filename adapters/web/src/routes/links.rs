@@ -8,9 +8,8 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
-use satchel_domain::{AttachmentId, ConversationId, Timestamp};
+use satchel_domain::{AttachmentId, ConversationId};
 use satchel_ports::ledger::AttachmentKey;
-use serde::{Deserialize, Serialize};
 
 use super::{
     files::{How, Served, serve},
@@ -19,21 +18,12 @@ use super::{
 };
 use crate::{
     guard::OwnOrigin,
+    links::OpenedLink,
     problem::{Problem, ProblemBody},
     revoked::LONGEST_LINK,
-    signing::Purpose,
     site::Site,
     wire::{Link, NewLink},
 };
-
-/// What a link says.
-#[derive(Debug, Serialize, Deserialize)]
-struct Opens {
-    conversation: ConversationId,
-    attachment: AttachmentId,
-    made_at: Timestamp,
-    expires_at: Timestamp,
-}
 
 /// Makes a link to a file.
 #[utoipa::path(
@@ -61,13 +51,9 @@ pub(crate) async fn make(
     if life.is_zero() || life > LONGEST_LINK {
         return Err(Problem::invalid("`hours` must be from 1 to 720."));
     }
-    let now = site.ledger.now();
-    // One that was made in the moment of a revocation comes after it.
-    let made_at = site.revoked.last(attachment).map_or(now, |revoked| now.max(Timestamp(revoked.0 + 1)));
-    let opens = Opens { conversation, attachment, made_at, expires_at: now.plus(life) };
     let origin = site.hosts.public_origin().unwrap_or(origin);
-    let url = format!("{origin}/links/{}", site.channel.key().sign(Purpose::Link, &opens));
-    Ok(Json(Link { url, expires_at: opens.expires_at.0 }))
+    let made = site.channel.links().make(&origin, &conversation, attachment, site.ledger.now(), life);
+    Ok(Json(Link { url: made.url, expires_at: made.expires_at.0 }))
 }
 
 /// Revokes all links of a file.
@@ -88,7 +74,7 @@ pub(crate) async fn revoke(
     InPath((id, attachment)): InPath<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let (_, attachment) = known(&site, &id, &attachment).await?;
-    site.revoked.revoke(attachment, site.ledger.now()).await.map_err(|error| {
+    site.channel.links().revoke(attachment, site.ledger.now()).await.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "links could not be revoked");
         Problem::unavailable("The links could not be revoked; please try again.")
     })?;
@@ -115,13 +101,15 @@ pub(crate) async fn open(
     InQuery(how): InQuery<How>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let opens: Option<Opens> = site.channel.key().read(Purpose::Link, &link);
-    let opens = opens.ok_or_else(|| Problem::not_found("link"))?;
-    let revoked = site.revoked.last(opens.attachment).is_some_and(|revoked| opens.made_at <= revoked);
-    if revoked || opens.expires_at <= site.ledger.now() {
-        return Err(Problem::new(StatusCode::GONE, "link_expired", "This link no longer works. Ask for a new one."));
-    }
-    let found = site.ledger.attachment(&opens.conversation, AttachmentKey::Id(opens.attachment)).await?;
+    let (conversation, attachment) = match site.channel.links().open(&link, site.ledger.now()) {
+        OpenedLink::File(conversation, attachment) => (conversation, attachment),
+        OpenedLink::Ended => {
+            let detail = "This link no longer works. Ask for a new one.";
+            return Err(Problem::new(StatusCode::GONE, "link_expired", detail));
+        }
+        OpenedLink::Foreign => return Err(Problem::not_found("link")),
+    };
+    let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     let found = found.ok_or_else(|| Problem::not_found("file any more"))?;
     let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
     let mut answer = serve(&*site.blobs, &headers, served, how.is_download()).await?;

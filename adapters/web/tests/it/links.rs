@@ -1,8 +1,21 @@
 //! Links that open one file to whoever has them, for a while.
 
-use serde_json::json;
+use std::time::Duration;
 
-use crate::stage::{Stage, header, problem, read, signed};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use satchel_ports::{FileLinks, LINK_LIFE};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, conversation, header, problem, read, signed};
+
+/// A page that others reach, and the token that it asks for.
+async fn public() -> (Stage, &'static str) {
+    let stage = Stage::with(|settings| {
+        settings.token = Some("correct horse battery".into());
+        settings.public_url = Some("https://satchel.example.org/".into());
+    });
+    (stage.await, "Bearer correct horse battery")
+}
 
 async fn link(stage: &Stage, path: &str, hours: u32) -> reqwest::Response {
     stage.post(&format!("{path}/link")).json(&json!({ "hours": hours })).send().await.unwrap()
@@ -71,16 +84,74 @@ async fn links_are_made_for_known_files_and_bounded_times() {
 
 #[tokio::test]
 async fn a_link_names_the_address_that_others_know() {
-    let stage = Stage::with(|settings| {
-        settings.token = Some("correct horse battery".into());
-        settings.public_url = Some("https://satchel.example.org/".into());
-    })
-    .await;
+    let (stage, bearer) = public().await;
     let made = stage.made("a.txt", "x").await;
     let say = stage.post("/api/conversations/a/messages").json(&json!({"key": "k", "text": "a file"}));
-    say.header("authorization", "Bearer correct horse battery").send().await.unwrap();
+    say.header("authorization", bearer).send().await.unwrap();
     stage.reply("Here", vec![made.clone()]).await;
     let make = stage.post(&format!("/api/conversations/a/files/{}/link", made.id)).json(&json!({"hours": 1}));
-    let link = read(make.header("authorization", "Bearer correct horse battery").send().await.unwrap()).await;
+    let link = read(make.header("authorization", bearer).send().await.unwrap()).await;
     assert!(link["url"].as_str().unwrap().starts_with("https://satchel.example.org/links/"), "{link}");
+}
+
+#[tokio::test]
+async fn what_another_channel_gives_away_opens_and_ends_as_every_link() {
+    let (stage, bearer) = public().await;
+    let links = stage.links.clone().expect("others reach the page");
+    let made = stage.made("film.mov", "a film").await;
+    let say = stage.post("/api/conversations/a/messages").json(&json!({"key": "k", "text": "a film"}));
+    say.header("authorization", bearer).send().await.unwrap();
+    stage.reply("Here", vec![made.clone()]).await;
+    let open = async |url: &str| {
+        let path = url.strip_prefix("https://satchel.example.org").expect("the address that others know");
+        stage.client.get(stage.url(path)).header("host", "satchel.example.org").send().await.unwrap()
+    };
+
+    let before = stage.ledger.now();
+    let given = links.link(&conversation(), made.id, before).unwrap();
+    assert_eq!(links.hidden(&format!("kept as #1: <{given}>!")), "kept as #1: <(a link)>!");
+    assert!(!given.contains(|c: char| c.is_whitespace() || "<>".contains(c)), "{given}");
+    let answer = open(&given).await;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.text().await.unwrap(), "a film");
+    let said = given.rsplit('/').next().unwrap().split('.').next().unwrap();
+    let said: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(said).unwrap()).unwrap();
+    let life = said["expires_at"].as_i64().unwrap() - said["made_at"].as_i64().unwrap();
+    assert_eq!(life, LINK_LIFE.as_millis() as i64, "it expires");
+    problem(open(&links.link(&"telegram:41".parse().unwrap(), made.id, before).unwrap()).await, 404, "not_found").await;
+    problem(open(&format!("{given}x")).await, 404, "not_found").await;
+
+    // All end at once, on the running page, whoever made them and whoever ends them.
+    let path = format!("/api/conversations/a/files/{}/link", made.id);
+    let by_api = stage.post(&path).json(&json!({"hours": 1})).header("authorization", bearer);
+    let by_api = read(by_api.send().await.unwrap()).await["url"].as_str().unwrap().to_owned();
+    links.revoke(made.id).await.unwrap();
+    problem(open(&given).await, 410, "link_expired").await;
+    problem(open(&by_api).await, 410, "link_expired").await;
+    assert_eq!(links.link(&conversation(), made.id, before), None, "a reply from before brings none back");
+    let later = stage.ledger.now().plus(Duration::from_millis(1));
+    let second = links.link(&conversation(), made.id, later).unwrap();
+    assert_eq!(open(&second).await.status(), 200, "a new one works");
+    let revoke = stage.client.delete(stage.url(&path)).header("authorization", bearer);
+    assert_eq!(revoke.send().await.unwrap().status(), 204);
+    problem(open(&second).await, 410, "link_expired").await;
+}
+
+#[tokio::test]
+async fn where_nobody_else_can_open_the_page_no_links_are_given_away() {
+    let local = [
+        "http://localhost:8787",
+        "http://LOCALHOST.",
+        "http://satchel.localhost:8787",
+        "http://127.0.0.1",
+        "http://127.0.0.1.",
+        "https://[::1]",
+        "https://[::ffff:127.0.0.1]",
+        "http://0.0.0.0:8787",
+        "http://[::]:8787",
+    ];
+    for local in local.map(Some).into_iter().chain([None]) {
+        let stage = Stage::with(|settings| settings.public_url = local.map(Into::into)).await;
+        assert!(stage.links.is_none(), "{local:?}");
+    }
 }

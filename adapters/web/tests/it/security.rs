@@ -319,6 +319,14 @@ impl satchel_ports::Inbound for Closed {
     async fn keep_unreadable(&self, _: satchel_domain::UnreadableUpdate) -> Result<(), InboundError> {
         unreachable!("the page reads what it wrote")
     }
+
+    async fn bookmark(&self, _: &satchel_domain::ChannelName) -> Result<Option<serde_json::Value>, InboundError> {
+        unreachable!("the page has no stream to read on")
+    }
+
+    async fn keep_bookmark(&self, _: &satchel_domain::ChannelName, _: serde_json::Value) -> Result<(), InboundError> {
+        unreachable!("the page has no stream to read on")
+    }
 }
 
 async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebError> {

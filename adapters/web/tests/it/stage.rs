@@ -13,9 +13,9 @@ use futures::StreamExt;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::{Client, RequestBuilder, Response};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, ConversationId, Ending, Filename, InboundMessage, Message,
-    MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, UnreadableUpdate, Visibility,
-    capabilities::{CaptionRule, Idempotency, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
+    Attachment, AttachmentId, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename, InboundMessage,
+    Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, UnreadableUpdate, Visibility,
+    capabilities::{CaptionRule, Idempotency, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Markup, Plan, PlannedPart},
 };
@@ -26,7 +26,7 @@ use satchel_ports::{
     BlobHint, Blobs, Channel, Event, EventBus, Inbound, InboundError, IncomingFile, Lease, Ledger,
     ledger::{Claim, CompletedTurn, HistoryChange, InboundFile, Settlement},
 };
-use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
+use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tempfile::TempDir;
@@ -69,6 +69,14 @@ impl Inbound for Door {
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         panic!("the page reads everything that it gets: {update:?}");
     }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        panic!("what was not taken is offered again: {channel}");
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        panic!("what was not taken is offered again: {channel}, {bookmark}");
+    }
 }
 
 pub(crate) struct Stage {
@@ -79,6 +87,8 @@ pub(crate) struct Stage {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) bus: Arc<dyn EventBus>,
     pub(crate) channel: Arc<WebChannel>,
+    /// What other channels have of it.
+    pub(crate) links: Option<WebLinks>,
     pub(crate) stop: CancellationToken,
     door: Arc<Door>,
     served: Option<JoinHandle<Result<(), WebError>>>,
@@ -100,6 +110,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
             voice: VoiceRule::Message,
             idempotency: Idempotency::Key { window_ms: None },
             can_look_up: false,
+            replies: ReplyRule::Question,
             stream: StreamRule::Deltas,
             pace: None,
         },
@@ -130,6 +141,7 @@ impl Stage {
         let door = Door { ledger: Arc::clone(&ledger), bus: Arc::clone(&bus), taken: Mutex::default() };
         let door = Arc::new(door);
         let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs)).unwrap());
+        let links = WebLinks::new(&settings, &channel, Arc::clone(&ledger)).unwrap();
         let inbound = Arc::clone(&door) as Arc<dyn Inbound>;
         let server = WebServer::bind(
             settings,
@@ -143,7 +155,7 @@ impl Stage {
         let (address, stop) = (server.address(), CancellationToken::new());
         let served = Some(tokio::spawn(server.serve(stop.clone())));
         let client = client().no_proxy().timeout(PATIENCE).build().unwrap();
-        Self { dir, address, client, ledger, blobs, bus, channel, stop, door, served }
+        Self { dir, address, client, ledger, blobs, bus, channel, links, stop, door, served }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

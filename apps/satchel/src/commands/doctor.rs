@@ -5,6 +5,8 @@
 mod machine;
 mod model;
 mod people;
+mod schedules;
+mod scripts;
 mod speech;
 mod storage;
 mod surroundings;
@@ -89,6 +91,9 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(surroundings::unencrypted(config, &decision));
     findings.extend(people::people(config));
     findings.extend(speech::speech(config).await);
+    findings.push(scripts::scripts(config).await);
+    let now = satchel_domain::Timestamp(jiff::Timestamp::now().as_millisecond());
+    findings.extend(schedules::schedules(config, now));
     match &http {
         Ok(http) => {
             findings.extend(surroundings::platforms(config, http).await);

@@ -16,7 +16,7 @@ use secrecy::SecretString;
 
 use self::{
     dialogue::Dialogue,
-    file::{Answers, ModelAnswer, Token, render},
+    file::{Answers, ModelAnswer, render},
 };
 use super::WrongUsage;
 use crate::{
@@ -56,24 +56,18 @@ pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow:
         ))?;
     }
     let data_dir = &outside.config().storage.data_dir;
-    let mut answers = Answers {
+    let answers = Answers {
         // With a `satchel.yaml` beside it another directory would be taken, and what was said would seem lost.
         data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.clone()),
         model: model(options, sources, dialogue.as_mut()).await?,
         telegram: token(Platform::Telegram, options, outside.config(), dialogue.as_mut()).await?,
         discord: token(Platform::Discord, options, outside.config(), dialogue.as_mut()).await?,
     };
-    leave_out_what_is_not_built(&mut answers, path, sources)?;
     let text = render(&answers);
     config::load_text(path, &text, sources)?.ready()?;
     write(path, &text, replaces)?;
     drop(dialogue);
     writeln!(out, "\nwrote {}; only you can read it", path.display())?;
-    for (name, token) in [("Telegram", &answers.telegram), ("Discord", &answers.discord)] {
-        if token.as_ref().is_some_and(|token| !token.built) {
-            writeln!(out, "{name} isn't built into this version yet: its token stands in the file as a comment")?;
-        }
-    }
     let loaded = config::load(&Sources { file: Some(path), ..*sources })?;
     writeln!(out, "everything is kept in {}", loaded.config().storage.data_dir.display())?;
     writeln!(out, "next: `satchel doctor` checks this machine, `satchel run` begins")?;
@@ -242,7 +236,7 @@ async fn token(
     options: &InitOptions,
     outside: &Config,
     mut dialogue: Option<&mut Dialogue<'_>>,
-) -> anyhow::Result<Option<Token>> {
+) -> anyhow::Result<Option<SecretString>> {
     let (name, given, question) = match platform {
         Platform::Telegram => {
             ("Telegram", &options.telegram_token, "Telegram bot token from @BotFather (not shown; Enter for none)")
@@ -261,9 +255,8 @@ async fn token(
             (None, None) => None,
         };
         let Some(token) = token else { return Ok(None) };
-        let kept = Token { token: token.clone(), built: true };
         if options.no_check {
-            return Ok(Some(kept));
+            return Ok(Some(token));
         }
         let checked = match platform {
             Platform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_ref(), &token).await,
@@ -272,31 +265,20 @@ async fn token(
         match (checked, dialogue.as_deref_mut()) {
             (Ok(bot), Some(dialogue)) => {
                 dialogue.say(&format!("ok: {name} knows it as {bot}\n"))?;
-                return Ok(Some(kept));
+                return Ok(Some(token));
             }
-            (Ok(_), None) => return Ok(Some(kept)),
+            (Ok(_), None) => return Ok(Some(token)),
             (Err(error), Some(dialogue)) if given.is_none() => {
                 dialogue.say(&format!("That did not work: {error}"))?;
                 // A wrong token helps nobody; one that could not be tried may be right.
                 if matches!(error, TokenError::NotAsked(_)) && dialogue.agrees("Write it all the same?")? {
-                    return Ok(Some(kept));
+                    return Ok(Some(token));
                 }
             }
             (Err(error), _) => bail!("{name}: {error}; nothing was written"),
         }
     }
     bail!("{TRIES} times in vain: nothing was written")
-}
-
-/// Marks the tokens of platforms that this version can't serve, as the configuration says.
-fn leave_out_what_is_not_built(answers: &mut Answers, path: &Path, sources: &Sources<'_>) -> anyhow::Result<()> {
-    let loaded = config::load_text(path, &render(answers), sources)?;
-    for (section, token) in [("telegram", &mut answers.telegram), ("discord", &mut answers.discord)] {
-        if let Some(token) = token {
-            token.built = !loaded.is_not_built(section);
-        }
-    }
-    Ok(())
 }
 
 /// Writes the file so that only its owner can read it, at no moment anybody else, and never half of it.

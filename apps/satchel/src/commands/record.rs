@@ -31,7 +31,7 @@ struct Response<'a> {
 
 /// What is told of a file.
 #[derive(Debug, Serialize)]
-struct AttachmentRecord<'a> {
+pub(super) struct AttachmentRecord<'a> {
     id: AttachmentId,
     number: u64,
     filename: &'a Filename,

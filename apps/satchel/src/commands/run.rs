@@ -1,15 +1,17 @@
 //! `satchel run`: serves every channel that is configured until it is told to stop.
 
+mod discord;
 mod telegram;
 
 use std::{ffi::OsString, io::Write, net::SocketAddr, process::Stdio, sync::Arc};
 
 use anyhow::Context;
+use futures::future::BoxFuture;
+use satchel_intake::commands::menu;
 use satchel_local::LocalBus;
-use satchel_ports::{Channel, EventBus, Inbound, Ledger};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
 use satchel_routing::tables;
-use satchel_telegram::{TelegramChannel, TelegramListener};
-use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
+use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
 use tokio::{
     process::Command,
     runtime::Handle,
@@ -18,31 +20,44 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{WrongUsage, chat::WATCHED};
+use super::{WrongUsage, terminal::WATCHED};
 use crate::{
     build::{Behaviour, Ports, Satchel, build},
     config::Config,
+    fetch,
     metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
     models::{self, Decision},
-    speech,
+    schedules, scripts, speech,
     stores::Stores,
     upkeep,
 };
 
 /// The channels that this process can host.
-const CHANNELS: [&str; 2] = ["telegram", "web"];
+const CHANNELS: [&str; 3] = ["discord", "telegram", "web"];
+
+/// A platform that is served.
+struct Platform {
+    /// Its way out.
+    channel: Arc<dyn Channel>,
+    /// Its way in, which goes on until it is told to stop.
+    listen: Listen,
+}
+
+/// Takes in what people write, until it is told to stop.
+type Listen = Box<dyn FnOnce(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
 
 /// Whether anything is there to be served.
 ///
 /// # Errors
 /// When nothing is, with what can be done about it.
 pub fn check(config: &Config) -> Result<(), WrongUsage> {
-    if config.web.listen.is_some() || config.telegram.token.is_some() {
+    let platforms = [&config.telegram.token, &config.discord.token];
+    if config.web.listen.is_some() || platforms.into_iter().any(Option::is_some) {
         return Ok(());
     }
     Err(WrongUsage(
         "there is nothing to serve: `web.listen` is off and no platform is configured; set `web.listen` to an address \
-         such as 127.0.0.1:8787, give a `telegram.token`, or talk in the terminal with `satchel chat`"
+         such as 127.0.0.1:8787, give a `telegram.token` or a `discord.token`, or talk in the terminal with `satchel chat`"
             .to_owned(),
     ))
 }
@@ -115,34 +130,43 @@ async fn serve(
         }
         None => None,
     };
-    let bot = match telegram::settings(config) {
-        Some(settings) => {
-            let channel = TelegramChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(telegram::told)?;
-            Some((settings, Arc::new(channel)))
-        }
+    let links = match &page {
+        Some((settings, channel)) => WebLinks::new(settings, channel, Arc::clone(&stores.ledger)).map_err(told)?,
         None => None,
     };
+    let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
+    let fetcher = fetch::open(config);
+    let menu = menu(links.is_some());
+    let platforms =
+        [telegram::open(config, &stores.blobs, &menu)?, discord::open(config, &stores.blobs, &fetcher, &menu)?];
+    let platforms: Vec<Platform> = platforms.into_iter().flatten().collect();
     let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
-    let hosted = hosted.chain(bot.iter().map(|(_, channel)| Arc::clone(channel) as _));
+    let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
     let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(figures))) as _);
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
         workspace: Arc::new(stores.workspace.clone()),
         bus: Arc::clone(&bus),
+        fetcher,
         model,
         speech: speech::open(config)?,
+        scripts: scripts::open(config),
+        links,
         channels: channels.collect(),
         tools: Vec::new(),
     };
-    let Satchel { inbound, lanes } = build(ports, Behaviour::of(config));
+    let Satchel { inbound, own_door, lanes } = build(ports, Behaviour::of(config));
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(figures)));
     let mut address = None;
-    if let Some((settings, channel)) = bot {
-        let listener = TelegramListener::new(settings, channel);
-        let (inbound, stop) = (Arc::clone(&inbound), stop.clone());
-        tasks.spawn(async move { listener.run(inbound, stop).await.map_err(telegram::told) });
+    for Platform { listen, .. } in platforms {
+        tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
     }
+    let scheduled = schedules::open(config).run(own_door, Arc::clone(&stores.ledger), stop.clone());
+    tasks.spawn(async move {
+        scheduled.await;
+        Ok(())
+    });
     if let Some((settings, channel)) = page {
         let (ledger, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.blobs));
         let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(told)?;
@@ -261,8 +285,10 @@ fn greet(config: &Config, decision: &Decision, address: Option<SocketAddr>, out:
         places.push(format!("at http://{}/{others}", reachable(address)));
         tracing::info!(%address, "the page is served");
     }
-    if config.telegram.token.is_some() {
-        places.push("on Telegram".to_owned());
+    for (name, token) in [("Telegram", &config.telegram.token), ("Discord", &config.discord.token)] {
+        if token.is_some() {
+            places.push(format!("on {name}"));
+        }
     }
     let data = config.storage.data_dir.display();
     let places = places.join(" and ");

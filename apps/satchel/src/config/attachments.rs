@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use satchel_http::Allowed;
+
 use super::reader::Reader;
 
 /// How files come in and how long they are kept.
@@ -9,10 +11,12 @@ use super::reader::Reader;
 pub struct AttachmentSettings {
     /// The largest file that a declared URL may lead to.
     pub max_download_size_bytes: u64,
-    /// How long such a download may take.
+    /// How long a fetch from the web may take, besides the time that its bytes need on a slow line.
     pub download_timeout: Duration,
     /// How many redirects it follows.
     pub max_redirects: u32,
+    /// What may be fetched from although it isn't the public internet.
+    pub allow_hosts: Vec<Allowed>,
     /// Which detected types each kind of declared attachment may have.
     pub allowed_mime_types: AllowedMimeTypes,
     /// The room for temporary files.
@@ -56,6 +60,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> AttachmentSettings {
         max_download_size_bytes: reader.size("attachments.max_download_size_bytes", 10_000_000),
         download_timeout: reader.duration("attachments.download_timeout", Duration::from_secs(30)),
         max_redirects: reader.count("attachments.max_redirects", 3, 0..=20),
+        allow_hosts: allowed(reader, "attachments.allow_hosts"),
         allowed_mime_types: AllowedMimeTypes {
             image: mime_types(reader, "image", "image/*"),
             audio: mime_types(reader, "audio", "audio/*"),
@@ -72,6 +77,18 @@ pub(super) fn read(reader: &mut Reader<'_>) -> AttachmentSettings {
             days: reader.count("attachments.retention.days", 30, 1..=36_500),
         },
     }
+}
+
+fn allowed(reader: &mut Reader<'_>, key: &str) -> Vec<Allowed> {
+    let read: Vec<Result<Allowed, _>> = reader.texts(key, &[]).iter().map(|text| text.parse()).collect();
+    let mut allowed = Vec::new();
+    for read in read {
+        match read {
+            Ok(host) => allowed.push(host),
+            Err(error) => reader.wrong(key, format!("`{key}`: {error}")),
+        }
+    }
+    allowed
 }
 
 fn mime_types(reader: &mut Reader<'_>, kind: &str, default: &str) -> Vec<String> {

@@ -51,26 +51,34 @@ pub struct Discord {
 }
 
 impl Telegram {
-    /// Who may talk. An owner's private chat has the owner's id, so those who are named by it can be asked there.
+    /// Who may talk. An owner's private chat has the owner's id.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
-        let channel = ChannelName::new("telegram").expect("it is made of small letters");
-        let chat = |owner: &String| {
-            let is_a_number = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_digit());
-            is_a_number.then(|| ConversationId::new(channel.clone(), owner.clone()).ok()).flatten()
-        };
-        let owner_chats = self.owners.iter().filter_map(chat).collect();
-        let (allow_users, owners) = (self.allow_users.clone(), self.owners.clone());
-        (channel, ChannelAccess { allow_users, owners, owner_chats })
+        access("telegram", &self.allow_users, &self.owners, |id| id.to_owned())
     }
 }
 
 impl Discord {
-    /// Who may talk.
+    /// Who may talk. An owner's private channel is opened by the owner's id.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
-        let channel = ChannelName::new("discord").expect("it is made of small letters");
-        let (allow_users, owners) = (self.allow_users.clone(), self.owners.clone());
-        (channel, ChannelAccess { allow_users, owners, owner_chats: Vec::new() })
+        access("discord", &self.allow_users, &self.owners, |id| format!("@{id}"))
     }
+}
+
+/// Who may talk on a channel. Owners who are named by their ids can be asked in private, where `chat` says.
+fn access(
+    channel: &str,
+    allow_users: &[String],
+    owners: &[String],
+    chat: impl Fn(&str) -> String,
+) -> (ChannelName, ChannelAccess) {
+    let channel = ChannelName::new(channel).expect("it is made of small letters");
+    let chat_of = |owner: &String| {
+        let is_a_number = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_digit());
+        is_a_number.then(|| ConversationId::new(channel.clone(), chat(owner)).ok()).flatten()
+    };
+    let owner_chats = owners.iter().filter_map(chat_of).collect();
+    let (allow_users, owners) = (allow_users.to_vec(), owners.to_vec());
+    (channel, ChannelAccess { allow_users, owners, owner_chats })
 }
 
 pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
@@ -93,12 +101,8 @@ pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
 }
 
 pub(super) fn read_discord(reader: &mut Reader<'_>) -> Discord {
-    let token = reader.secret("discord.token");
-    if token.is_some() {
-        reader.not_built("discord.token", "the Discord channel");
-    }
     Discord {
-        token,
+        token: reader.secret("discord.token"),
         api_url: reader.http_url("discord.api_url"),
         allow_users: reader.texts("discord.allow_users", &[]),
         owners: read_owners(reader, "discord.owners"),

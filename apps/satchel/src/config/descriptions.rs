@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 101] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 114] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -63,15 +63,29 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 101] = [
     ("tools.add.max_file_bytes", "The largest of these files."),
     ("tools.add.max_call_bytes", "How large the files of one call are together, at most."),
     ("tools.add.max_turn_bytes", "How large the files of one turn are together, at most."),
-    ("tools.download", "`attachment.download`; not built yet."),
-    ("tools.download.max_file_bytes", "The largest file that is downloaded. No effect yet."),
-    ("tools.download.max_call_bytes", "How large the files of one call are together, at most. No effect yet."),
-    ("tools.script", "Scripts; not built yet."),
-    ("tools.script.timeout", "How long a script may run. No effect yet."),
+    ("tools.download", "`attachment.download`."),
+    ("tools.download.max_file_bytes", "The largest file that is downloaded."),
+    ("tools.download.max_call_bytes", "How large the files of one call are together, at most."),
+    ("tools.script", "Scripts."),
+    ("tools.script.timeout", "How long a script may run."),
+    ("tools.script.allowed_tools", "The tools that scripts may call, by name; without any all of them."),
+    ("tools.script.deny_all_tools", "Whether scripts may call no tool at all."),
+    (
+        "tools.script.worker",
+        "The program `satchel-script`, which evaluates scripts; without it the one beside the program `satchel`.",
+    ),
     ("attachments", "How files come in and how long they are kept."),
     ("attachments.max_download_size_bytes", "The largest file that a declared URL may lead to. No effect yet."),
-    ("attachments.download_timeout", "How long such a download may take. No effect yet."),
-    ("attachments.max_redirects", "How many redirects it follows. No effect yet."),
+    (
+        "attachments.download_timeout",
+        "How long a fetch from the web may take, besides a second for every 64 KiB that come.",
+    ),
+    ("attachments.max_redirects", "How many redirects such a fetch follows."),
+    (
+        "attachments.allow_hosts",
+        "Hosts and ranges of addresses that may be fetched from although they aren't the public internet, such as \
+         files.lan, files.lan:8080 or 10.0.0.0/8.",
+    ),
     (
         "attachments.allowed_mime_types",
         "Which detected types each kind of declared attachment may have; `image/*` stands for all images. No effect yet.",
@@ -135,7 +149,7 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 101] = [
     ("telegram.webhook", "The https address to which Telegram sends updates; without one they are asked for."),
     ("telegram.webhook_listen", "Where these updates arrive on this machine, behind what speaks TLS for it."),
     ("telegram.local_files", "Where a Bot API server of your own, started with --local, keeps its files."),
-    ("discord", "Discord; not built yet."),
+    ("discord", "Discord."),
     ("discord.token", "The bot's token, as the developer portal gave it; without one there is no Discord."),
     ("discord.api_url", "Another server than Discord's own."),
     ("discord.allow_users", "Who may talk to it: ids; `*` for everybody."),
@@ -145,7 +159,7 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 101] = [
     ("web.listen", "The address and port of the page, or `off`. Beyond 127.0.0.1 a `token` is needed."),
     (
         "web.public_url",
-        "The address under which others reach the page, such as https://satchel.example.com; needed for links to files that are too large for a platform.",
+        "The address under which others reach the page, such as https://satchel.example.com; needed for links to files that a platform doesn't take.",
     ),
     ("web.token", "What a visitor of the page must know."),
     ("metrics", "Figures for operators."),
@@ -153,7 +167,27 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 101] = [
         "metrics.listen",
         "An address and port that serves /metrics and nothing else, or `off`. The page has them at /metrics besides.",
     ),
-    ("schedules", "What happens at a time of its own. Not built yet."),
+    ("schedules", "What happens at a time of its own, each under a name of your own."),
+    ("schedules.NAME", "A prompt or a script, and when it is due."),
+    (
+        "schedules.NAME.cron",
+        "When: minute, hour, day of the month, month, day of the week, as in `0 8 * * mon-fri`; with a sixth field in \
+         front the seconds; or @hourly, @daily, @weekly, @monthly, @yearly.",
+    ),
+    (
+        "schedules.NAME.timezone",
+        "By whose clocks, such as Europe/Berlin; without it this machine's, or UTC where that isn't known.",
+    ),
+    ("schedules.NAME.prompt", "What the model is asked then. One of `prompt`, `script`, `script_file` is needed."),
+    ("schedules.NAME.script", "The script that runs then."),
+    ("schedules.NAME.script_file", "The file that holds the script; it is read when Satchel starts."),
+    ("schedules.NAME.conversation", "Where it is answered, such as telegram:123456789."),
+    (
+        "schedules.NAME.missed",
+        "What becomes of times at which Satchel didn't run. `run_once`: the last one is made up for. `skip`: they are \
+         forgotten. `run_all`: the last 24 are made up for.",
+    ),
+    ("schedules.NAME.enabled", "Whether it happens at all."),
     ("agents", "Agents of your own. Not built yet."),
     ("tasks", "Tasks. Not built yet."),
     ("mcp", "MCP servers whose tools the model may use. Not built yet."),

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Text,
     /// One name, or several in order.
     Names,
+    /// `on` or `off`, `true` or `false`.
+    Switch,
     /// One of a few words.
     Choice(Vec<&'static str>),
     /// A number of bytes.

@@ -36,16 +36,7 @@ pub(crate) struct Reader<'a> {
     fields: Vec<Field>,
     settings: Vec<Setting>,
     problems: Vec<Problem>,
-    not_built: Vec<NotBuilt>,
-}
-
-/// A key that is right, but switches on something that isn't built yet.
-#[derive(Debug, Clone)]
-pub(crate) struct NotBuilt {
-    /// The dotted key.
-    pub(crate) key: String,
-    /// What is told about it.
-    pub(crate) problem: Problem,
+    not_built: Vec<Problem>,
 }
 
 /// What reading has brought up.
@@ -55,7 +46,7 @@ pub(crate) struct Findings {
     /// What is wrong.
     pub(crate) problems: Vec<Problem>,
     /// What is right, but switches on something that isn't built yet.
-    pub(crate) not_built: Vec<NotBuilt>,
+    pub(crate) not_built: Vec<Problem>,
     /// Every key that was asked for.
     pub(crate) fields: Vec<Field>,
 }
@@ -107,6 +98,20 @@ impl<'a> Reader<'a> {
         };
         let name = |chosen: &T| allowed.iter().find(|(_, meaning)| meaning == chosen).map(|(name, _)| *name);
         self.value_or(key, &expected, parse, |chosen| json!(name(chosen)), allowed[0].1)
+    }
+
+    /// Whether something is on.
+    pub(crate) fn switch(&mut self, key: &str, default: bool) -> bool {
+        self.field(key, Kind::Switch, Some(json!(default)));
+        let parse = |value: &Value| match value {
+            Value::Boolean(on) => Some(*on),
+            value => match as_text(value)?.as_str() {
+                "on" | "true" => Some(true),
+                "off" | "false" => Some(false),
+                _ => None,
+            },
+        };
+        self.value_or(key, "true or false", parse, |on| json!(on), default)
     }
 
     /// A number of bytes, at least one.
@@ -305,8 +310,7 @@ impl<'a> Reader<'a> {
     /// Reports that a key switches on something that isn't built yet.
     pub(crate) fn not_built(&mut self, key: &str, what: &str) {
         let origin = self.origin_of(key);
-        let problem = Problem { origin, message: format!("`{key}` switches on {what}: not built yet") };
-        self.not_built.push(NotBuilt { key: key.to_owned(), problem });
+        self.not_built.push(Problem { origin, message: format!("`{key}` switches on {what}: not built yet") });
     }
 
     /// Where a key was given; for a secret the place of its file's name.

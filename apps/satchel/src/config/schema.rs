@@ -16,7 +16,7 @@ use super::{
     tree::{self, Node},
 };
 
-/// Stands for whatever name the owner gives a model.
+/// Stands for whatever name the owner gives a model or a schedule.
 const NAME: &str = "NAME";
 
 /// The schema of `satchel.yaml`.
@@ -39,14 +39,16 @@ pub fn schema() -> Value {
     Value::Object(root)
 }
 
-/// Everything that the reader asks for, with one model of the name `NAME`.
+/// Everything that the reader asks for, with one model and one schedule of the name `NAME`.
 pub(super) fn fields() -> Vec<Field> {
     let mut root = Node::empty_section();
     if let tree::Value::Section(entries) = &mut root.value {
         let given = |value| Node { value, origin: Origin::Default };
-        let provider = ("provider".to_owned(), given(tree::Value::Given("offline".to_owned())));
-        let model = (NAME.to_owned(), given(tree::Value::Section(vec![provider])));
-        entries.push(("models".to_owned(), given(tree::Value::Section(vec![model]))));
+        for (section, name, value) in [("models", "provider", "offline"), ("schedules", "cron", "@daily")] {
+            let field = (name.to_owned(), given(tree::Value::Given(value.to_owned())));
+            let named = (NAME.to_owned(), given(tree::Value::Section(vec![field])));
+            entries.push((section.to_owned(), given(tree::Value::Section(vec![named]))));
+        }
     }
     let nowhere = Path::new("");
     let mut reader = Reader::new(root, nowhere, Vec::new());
@@ -91,12 +93,20 @@ fn section(key: &str) -> Map<String, Value> {
     let mut section = Map::new();
     section.insert("type".to_owned(), json!(["object", "null"]));
     section.insert("additionalProperties".to_owned(), json!(false));
-    if key == "models" {
-        section.insert("propertyNames".to_owned(), json!({ "pattern": r"^[^.]+$" }));
-    }
-    if key == format!("models.{NAME}") {
-        section.insert("type".to_owned(), json!("object"));
-        section.insert("required".to_owned(), json!(["provider"]));
+    match key {
+        "models" => drop(section.insert("propertyNames".to_owned(), json!({ "pattern": r"^[^.]+$" }))),
+        "models.NAME" => {
+            section.insert("type".to_owned(), json!("object"));
+            section.insert("required".to_owned(), json!(["provider"]));
+        }
+        "schedules" => drop(section.insert("propertyNames".to_owned(), json!({ "pattern": r"^[A-Za-z0-9_-]{1,64}$" }))),
+        "schedules.NAME" => {
+            section.insert("type".to_owned(), json!("object"));
+            section.insert("required".to_owned(), json!(["cron", "conversation"]));
+            let alternatives = ["prompt", "script", "script_file"].map(|key| json!({ "required": [key] }));
+            section.insert("oneOf".to_owned(), json!(alternatives));
+        }
+        _ => {}
     }
     if let Some(words) = description(key) {
         section.insert("description".to_owned(), json!(words));
@@ -110,6 +120,7 @@ fn value_of(field: &Field) -> Value {
         Kind::Names => json!({
             "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": { "type": ["string", "integer"] } }]
         }),
+        Kind::Switch => json!({ "enum": [true, false, "on", "off"] }),
         Kind::Choice(words) => json!({ "type": "string", "enum": words }),
         Kind::Size => json!({
             "anyOf": [

@@ -1,6 +1,6 @@
 //! What tools may do: `tools`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use satchel_ports::SafetyTier;
 
@@ -23,8 +23,21 @@ pub struct ToolSettings {
     pub add: AddLimits,
     /// What `attachment.download` takes.
     pub download: DownloadLimits,
-    /// How long a script may run.
-    pub script_timeout: Duration,
+    /// What scripts may do.
+    pub script: ScriptSettings,
+}
+
+/// What scripts may do.
+#[derive(Debug, Clone)]
+pub struct ScriptSettings {
+    /// How long one may run.
+    pub timeout: Duration,
+    /// The tools that they may call, by name; `None` for all.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Whether they may call none at all.
+    pub deny_all_tools: bool,
+    /// The program that evaluates them; `None` for the one that lies beside this one.
+    pub worker: Option<PathBuf>,
 }
 
 /// What `attachment.add` takes.
@@ -72,6 +85,13 @@ pub(super) fn read(reader: &mut Reader<'_>) -> ToolSettings {
             max_file_bytes: reader.size("tools.download.max_file_bytes", 50 << 20),
             max_call_bytes: reader.size("tools.download.max_call_bytes", 200 << 20),
         },
-        script_timeout: reader.duration("tools.script.timeout", Duration::from_secs(600)),
+        script: ScriptSettings {
+            timeout: reader.duration("tools.script.timeout", Duration::from_secs(600)),
+            allowed_tools: reader
+                .is_given("tools.script.allowed_tools")
+                .then_some(reader.texts("tools.script.allowed_tools", &[])),
+            deny_all_tools: reader.choice("tools.script.deny_all_tools", &[("off", false), ("on", true)]),
+            worker: reader.path("tools.script.worker"),
+        },
     }
 }

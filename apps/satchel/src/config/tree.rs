@@ -199,6 +199,11 @@ fn explain(path: &Arc<Path>, text: &str, error: &YamlError) -> Problem {
             let message = r#"quote templates: write "{{ … }}" with quotation marks around it"#.to_owned();
             return Problem { origin: at(path, suspect, column), message };
         }
+        if let Some(column) = unquoted_sign(line_text(suspect)) {
+            let message =
+                "quote a value that begins with `*` or `@`: write \"* * * * *\" with quotation marks around it";
+            return Problem { origin: at(path, suspect, column), message: message.to_owned() };
+        }
         if let Some(column) = tab_in_indentation(line_text(suspect)) {
             let message = "a tab stands in the indentation: indent with spaces".to_owned();
             return Problem { origin: at(path, suspect, column), message };
@@ -241,6 +246,13 @@ fn unquoted_template(line: &str) -> Option<u64> {
     let before = line[..start].trim_end();
     let bare = before.is_empty() || before.ends_with([':', '-', ',', '[', '{']);
     bare.then(|| line[..start].chars().count() as u64 + 1)
+}
+
+/// The column of a value that begins with a sign that YAML keeps for itself, as times of schedules do.
+fn unquoted_sign(line: &str) -> Option<u64> {
+    let value = line.split_once(": ")?.1.trim_start();
+    let before = &line[..line.len() - value.len()];
+    ["* ", "*/", "@"].iter().any(|sign| value.starts_with(sign)).then(|| before.chars().count() as u64 + 1)
 }
 
 fn tab_in_indentation(line: &str) -> Option<u64> {

@@ -6,6 +6,9 @@ use super::{
     tree::{Node, Value},
 };
 
+/// Shorter ones begin and end too many names by chance.
+const SHORTEST_WORD: usize = 3;
+
 /// Finds every key that is neither known nor stands below an open one.
 pub(crate) fn find(root: &Node, known: &[String], open: &[String]) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -43,33 +46,54 @@ fn walk(node: &Node, at: &str, known: &[String], open: &[String], problems: &mut
 }
 
 fn report(node: &Node, key: &str, known: &[String], problems: &mut Vec<Problem>) {
-    let message = match &node.origin {
-        Origin::Environment(name) => match nearest(name, known, variable_of) {
-            Some(near) => format!("no setting has this name: did you mean {near}?"),
-            None => format!("no setting has this name: {}", allowed_beside(key, known)),
-        },
-        _ => match nearest(key, known, str::to_owned) {
-            Some(near) => format!("unknown key `{key}`: did you mean `{near}`?"),
-            None => format!("unknown key `{key}`: {}", allowed_beside(key, known)),
-        },
+    let near = nearest(key, known);
+    let message = match (&node.origin, near) {
+        (Origin::Environment(_), Some(near)) => {
+            format!("no setting has this name: did you mean {}?", variable_of(&near))
+        }
+        (Origin::Environment(_), None) => format!("no setting has this name: {}", allowed_beside(key, known)),
+        (_, Some(near)) => format!("unknown key `{key}`: did you mean `{near}`?"),
+        (_, None) => format!("unknown key `{key}`: {}", allowed_beside(key, known)),
     };
     problems.push(Problem { origin: node.origin.clone(), message });
 }
 
-/// The known key that differs least from `given`, in the spelling in which it was given.
-fn nearest(given: &str, known: &[String], spell: impl Fn(&str) -> String) -> Option<String> {
-    let close = |candidate: &String| {
-        let distance = strsim::damerau_levenshtein(&given.to_lowercase(), &candidate.to_lowercase());
-        (distance <= 1 + given.len() / 6).then_some(distance)
-    };
+/// The known key that was probably meant: one with a typo, else one whose name holds the given one, else one of that name
+/// in another section.
+fn nearest(given: &str, known: &[String]) -> Option<String> {
     let own_section = |key: &String| !below(given, key);
-    let spelled = sections_and_keys(known).into_iter().filter(own_section).map(|key| spell(&key));
-    let typo = spelled.filter_map(|key| Some((close(&key)?, key))).min();
+    let candidates: Vec<String> = sections_and_keys(known).into_iter().filter(own_section).collect();
+    let best = |rank: fn(&str, &str) -> Option<usize>| {
+        let ranked = candidates.iter().filter_map(|key| {
+            let (given, key_apart) = apart(given, key);
+            Some((rank(&given.to_lowercase(), &key_apart.to_lowercase())?, key))
+        });
+        ranked.min().map(|(_, key)| key.clone())
+    };
     let misplaced = || {
         let name = given.rsplit('.').next().unwrap_or(given);
-        known.iter().find(|key| key.rsplit('.').next() == Some(name)).map(|key| spell(key))
+        known.iter().find(|key| key.rsplit('.').next() == Some(name)).cloned()
     };
-    typo.map(|(_, key)| key).or_else(misplaced)
+    best(typos).or_else(|| best(surplus)).or_else(misplaced)
+}
+
+/// Both without the sections in which both stand: those say nothing about what was meant.
+fn apart<'a>(given: &'a str, key: &'a str) -> (&'a str, &'a str) {
+    let alike = given.bytes().zip(key.bytes()).take_while(|(given, key)| given.eq_ignore_ascii_case(key)).count();
+    let begin = given.as_bytes()[..alike].iter().rposition(|byte| *byte == b'.').map_or(0, |dot| dot + 1);
+    (&given[begin..], &key[begin..])
+}
+
+/// How many typos make one of the other, if they are few for its length.
+fn typos(given: &str, key: &str) -> Option<usize> {
+    let typos = strsim::damerau_levenshtein(given, key);
+    (typos <= 1 + given.len() / 6).then_some(typos)
+}
+
+/// How much longer a name of the same section is that begins or ends with the given one.
+fn surplus(given: &str, key: &str) -> Option<usize> {
+    let holds = key.starts_with(given) || key.ends_with(given);
+    (holds && given.len() >= SHORTEST_WORD && !key.contains('.')).then(|| key.len() - given.len())
 }
 
 fn sections_and_keys(known: &[String]) -> Vec<String> {

@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
-    Lane,
+    Lane, Services,
     complete::{Completion, complete},
     run::{MOST_CRASHES, run, stopped},
     streaming::reply_to,
@@ -65,6 +65,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             blobs: Arc::clone(&hosting.blobs),
             speech: hosting.speech.clone(),
             bus: Arc::clone(&hosting.services.bus),
+            links: hosting.services.links.clone(),
             rules: hosting.rules,
             stop: laid_down.clone(),
         };
@@ -310,7 +311,7 @@ async fn answered(
     speaking: Speaking,
 ) -> Result<Option<CommandAnswer>, LedgerError> {
     if let Some(errand) = errands::errand_of(turn) {
-        return Ok(Some(errands::answer(errand)));
+        return Ok(errands::answer(errand));
     }
     let [QueuedMessage { message, files, .. }] = turn.messages.as_slice() else { return Ok(None) };
     let Some(command) = files.is_empty().then(|| Command::parse(&message.text)).flatten() else { return Ok(None) };
@@ -320,5 +321,6 @@ async fn answered(
         sender: &message.sender,
         access: &hosting.access,
     };
-    commands::answer(&command, hosting.services.ledger.as_ref(), &asked, speaking).await.map(Some)
+    let Services { ledger, links, .. } = &hosting.services;
+    commands::answer(&command, ledger.as_ref(), &asked, speaking, links.as_deref()).await.map(Some)
 }

@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use jiff::tz::TimeZone;
 use satchel_domain::{InboundMessage, capabilities::StreamRule};
 use satchel_ledger::Settings;
 use satchel_local::LocalBus;
@@ -18,11 +19,16 @@ use satchel_ports::{
     ledger::{Claim, Release},
 };
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use self::{
     chat::Quirk,
     ledger::Trouble,
     stage::{Stage, message, place, until, with_file},
+};
+use crate::schedules::{
+    Clock, Schedule, Schedules,
+    due::{Missed, Rhythm},
 };
 
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -76,6 +82,37 @@ async fn a_message_that_comes_while_its_lane_is_released_is_not_left_lying() {
         // A little later each time, to meet every moment of the release.
         sleep(Duration::from_micros(u64::try_from(n % 25).unwrap() * 100)).await;
     }
+}
+
+/// Nobody looks for work here, and nobody holds the lane: what is due begins because its lane is claimed with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_in_an_idle_conversation_begins_at_once() {
+    let here = place("main");
+    let stage = Stage { look: NEVER, ..Stage::new() };
+    let process = stage.start().await;
+    process.hears(&message(&here, "1", "one")).await;
+    until("an answer", || stage.chat.log(&here).len() == 1).await;
+    process.settles().await;
+    let every_second = Schedule {
+        name: "tick".into(),
+        rhythm: Rhythm::parse("* * * * * *", TimeZone::UTC).unwrap(),
+        words: "tick".into(),
+        conversation: here.clone(),
+        missed: Missed::RunOnce,
+        enabled: true,
+    };
+    let (ledger, stop) = (Arc::clone(&process.ledger) as Arc<dyn Ledger>, CancellationToken::new());
+    let clock: Clock = {
+        let ledger = Arc::clone(&ledger);
+        Arc::new(move || ledger.now())
+    };
+    let schedules = Schedules::of([every_second], clock).run(process.own_door(), ledger, stop.clone());
+    let waiting = tokio::spawn(schedules);
+    until("two answers more", || stage.chat.log(&here).len() >= 3).await;
+    stop.cancel();
+    waiting.await.unwrap();
+    let log = stage.chat.log(&here);
+    assert!(log[1..].iter().all(|answer| answer.starts_with("re: tick")), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

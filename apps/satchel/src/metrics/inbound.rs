@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
 use satchel_ports::{Inbound, InboundError};
+use serde_json::Value;
 
 use super::{Figures, OfChannel};
 
@@ -40,5 +41,13 @@ impl Inbound for MeasuredInbound {
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         self.inner.keep_unreadable(update).await
+    }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        self.inner.bookmark(channel).await
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        self.inner.keep_bookmark(channel, bookmark).await
     }
 }

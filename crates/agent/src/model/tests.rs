@@ -57,6 +57,7 @@ fn services(script: Result<Script, ModelError>) -> Services {
         model: Arc::new(model),
         tools: Toolbox::default(),
         steer: |_| Steering::default(),
+        links: None,
         is_owner: Arc::new(|_, _| false),
         settings: AgentSettings { model_silence: Duration::from_secs(30), ..AgentSettings::default() },
     }

@@ -1,6 +1,7 @@
 //! Whole turns against a scripted model: what is journalled, what the model is told, what the person gets.
 
 mod confirming;
+mod scripts;
 mod stage;
 mod voice;
 

@@ -5,7 +5,7 @@ mod scene;
 use satchel_domain::{MessageRef, Part, PartState, capabilities::Idempotency, delivery::Refusal};
 use satchel_ports::Event;
 
-use self::scene::{INTERVAL, Stage, in_doubt, not_sent, part, refused, sent};
+use self::scene::{INTERVAL, Stage, forbidden, in_doubt, not_sent, part, refused, sent};
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_visible_before_it_is_committed_and_the_id_is_stored_as_soon_as_it_is_known() {
@@ -132,6 +132,15 @@ async fn the_end_awaits_the_edit_in_flight_and_no_edit_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_edit_is_awaited_for_longer_than_an_adapter_lets_a_call_take() {
+    let mut scene = Stage { takes_ms: 55_000, ..Stage::default() }.open();
+    scene.writes("One").await;
+    scene.passes(310).await;
+    assert!(scene.finish().await);
+    assert_eq!(scene.log(), ["begin", "send part 5: One", "answer", "save sending m1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_edit_that_never_comes_back_is_cut_off_and_may_be_visible() {
     let mut scene = Stage { takes_ms: 86_400_000, ..Stage::default() }.open();
     scene.writes("One").await;
@@ -245,6 +254,22 @@ async fn what_goes_wrong_with_an_edit_is_left_to_the_final_one() {
         scene.passes(INTERVAL + 310).await;
         assert_eq!(scene.calls().last().unwrap().1, "edit m1: One *two three* four");
         assert!(scene.finish().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_that_is_refused_for_good_is_the_last_and_the_message_stays_known() {
+    for answer in [forbidden(), refused(Refusal::Other), refused(Refusal::TooLarge { limit: None })] {
+        let mut scene = Stage { edits: vec![answer], ..Stage::default() }.open();
+        scene.writes("One").await;
+        scene.passes(INTERVAL + 310).await;
+        for _ in 0..5 {
+            scene.writes(" more").await;
+            scene.passes(INTERVAL + 310).await;
+        }
+        let shown: Vec<_> = scene.calls().into_iter().map(|(_, shown)| shown).collect();
+        assert_eq!(shown, ["send part 5: One", "edit m1: One more"]);
+        assert!(scene.finish().await, "the final text is an edit of it");
     }
 }
 

@@ -12,8 +12,9 @@ const RULES: DeliveryRules = DeliveryRules {
     backoff: Duration::from_millis(100),
     backoff_cap: Duration::from_secs(5),
 };
-const NO_KEY: DoubtRules = DoubtRules { idempotency: Idempotency::None, can_look_up: false };
-const NONCE: DoubtRules = DoubtRules { idempotency: Idempotency::Key { window_ms: Some(10_000) }, can_look_up: true };
+const NO_KEY: DoubtRules = DoubtRules { idempotency: Idempotency::None, can_look_up: false, may_resend: true };
+const NONCE: DoubtRules =
+    DoubtRules { idempotency: Idempotency::Key { window_ms: Some(10_000) }, can_look_up: true, may_resend: true };
 
 fn part(state: PartState) -> Part {
     Part {
@@ -77,6 +78,62 @@ fn a_repeat_that_did_not_arrive_leaves_the_first_send_in_doubt() {
     assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(9_000), reason: "429".into() });
 }
 
+fn refused() -> SendError {
+    SendError::Refused { refusal: Refusal::BadMarkup, reason: "no".into() }
+}
+
+fn forbidden() -> SendError {
+    SendError::Forbidden { reason: "no".into() }
+}
+
+fn unreadable() -> SendError {
+    SendError::Unreadable { reason: "no".into() }
+}
+
+/// What a refusal of the repeat leaves to be done, with and without a history to look into.
+#[test]
+fn a_refused_repeat_leaves_the_first_send_in_doubt_and_is_not_repeated() {
+    let given_up = || DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: "no".into() });
+    for (error, without_a_history) in
+        [(refused(), DoubtStep::Resend), (unreadable(), DoubtStep::Resend), (forbidden(), given_up())]
+    {
+        let left = NONCE.after_repeat(&error);
+        let repeated = advance(&part(PartState::Sending), Event::RepeatAnswered(Err(error)), Timestamp(7), &RULES);
+        assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(7), reason: "no".into() });
+        let next = |channel| after_doubt(&repeated, Timestamp(7), &RULES, channel);
+        assert_eq!(next(left), DoubtStep::LookUp, "though the key is still known");
+        assert_eq!(without_certainty(&repeated, &RULES, left), without_a_history);
+        assert_eq!(next(DoubtRules { can_look_up: false, ..left }), without_a_history);
+    }
+}
+
+#[test]
+fn a_repeat_that_was_not_refused_is_made_again() {
+    let limited = SendError::NotSent { retry_after_ms: None, reason: "429".into() };
+    let lost = SendError::InDoubt { reason: "reset".into() };
+    assert_eq!([limited, lost].map(|error| NONCE.after_repeat(&error)), [NONCE, NONCE]);
+}
+
+#[test]
+fn what_was_sent_again_with_a_label_never_fails_for_certain() {
+    let labelled = Part { labelled: true, ..part(PartState::Sending) };
+    for event in [
+        Event::Answered(Err(forbidden())),
+        Event::Answered(Err(unreadable())),
+        Event::GivenUp(FailureReason::Refused { reason: "no".into() }),
+        Event::GivenUp(FailureReason::Expired { reason: "no".into() }),
+    ] {
+        let may_have_arrived = |part: &Part| match advance(part, event.clone(), Timestamp(1), &RULES).state {
+            PartState::Failed { reason } => matches!(reason, FailureReason::MayHaveArrived { .. }),
+            other => panic!("{other:?}"),
+        };
+        assert!(may_have_arrived(&labelled), "{event:?}");
+        assert!(!may_have_arrived(&part(PartState::Sending)), "{event:?}");
+    }
+    let discarded = advance(&labelled, Event::GivenUp(FailureReason::Discarded), Timestamp(1), &RULES);
+    assert_eq!(discarded.state, PartState::Failed { reason: FailureReason::Discarded });
+}
+
 #[test]
 fn no_wait_outlasts_the_largest_age() {
     let waiting = part(PartState::Waiting { until: Timestamp(i64::MAX), reason: "429".into() });
@@ -118,18 +175,20 @@ fn answers() -> impl Strategy<Value = Result<Vec<MessageRef>, SendError>> {
         4 => Just(Err(SendError::InDoubt { reason: reason() })),
         1 => Just(Err(SendError::Refused { refusal: Refusal::Other, reason: reason() })),
         1 => Just(Err(SendError::Forbidden { reason: reason() })),
+        1 => Just(Err(SendError::Unreadable { reason: reason() })),
     ]
 }
 
 proptest! {
     /// A driver that does only what the steps say always settles the part, sends it again unlabelled after a doubt
-    /// only where that can't arrive twice, and never waits beyond the largest age.
+    /// only where that can't arrive twice, never waits beyond the largest age, and never calls a failure certain
+    /// that follows a doubt.
     #[test]
     fn random_events_always_settle(
         answers in proptest::collection::vec((answers(), any::<bool>(), any::<bool>()), 1..60),
         nonce in any::<bool>(), hold in any::<bool>(), edit in any::<bool>(),
     ) {
-        let channel = if nonce { NONCE } else { NO_KEY };
+        let mut channel = if nonce { NONCE } else { NO_KEY };
         let rules = DeliveryRules { on_doubt: if hold { OnDoubt::Hold } else { OnDoubt::Resend }, ..RULES };
         let mut now = Timestamp(0);
         let mut part = part(PartState::Pending);
@@ -138,6 +197,7 @@ proptest! {
         part.target = edit.then(|| MessageRef("9".into()));
         let mut script = answers.into_iter().cycle();
         let mut doubts_without_key = 0;
+        let mut doubted = false;
         for _ in 0..5_000 {
             let (answer, crash, reachable) = script.next().expect("a cycle has no end");
             match next_step(&part, now, &rules) {
@@ -168,6 +228,10 @@ proptest! {
                 Step::Probe => match after_doubt(&part, now, &rules, channel) {
                     DoubtStep::Repeat => {
                         part = advance(&part, Event::Begun, now, &rules);
+                        prop_assert!(channel.idempotency != Idempotency::None || edit, "a refused repeat was repeated");
+                        if let Err(error) = &answer {
+                            channel = channel.after_repeat(error);
+                        }
                         part = advance(&part, Event::RepeatAnswered(answer), now, &rules);
                     }
                     DoubtStep::LookUp => part = advance(&part, Event::Relabelled, now, &rules),
@@ -182,10 +246,14 @@ proptest! {
             if part.state == PartState::Sending {
                 part = advance(&part, Event::Interrupted, now, &rules);
             }
+            doubted |= matches!(part.state, PartState::InDoubt { .. });
             // Restarts and answers take their time too.
             now = now.plus(Duration::from_millis(25));
         }
         prop_assert!(part.state.is_settled(), "{:?} after {} attempts", part.state, part.attempts);
+        if let PartState::Failed { reason } = &part.state && doubted && !edit {
+            prop_assert!(matches!(reason, FailureReason::MayHaveArrived { .. }), "{reason:?}");
+        }
         prop_assert!(doubts_without_key <= 2, "sent again more than once without a key");
         prop_assert!(!edit || !part.labelled, "an edit was labelled");
     }

@@ -66,7 +66,7 @@ async fn accept(ledger: MockLedger, message: InboundMessage) -> Result<Option<Tu
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     let (lanes, _claimed) = mpsc::channel(1);
-    Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules()), Arc::new(MockWorkspace::new()))
+    Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules()), Arc::new(MockWorkspace::new()), None)
         .accept(message)
         .await
 }
@@ -222,6 +222,7 @@ async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
             lanes,
             Arc::new(rules()),
             Arc::new(MockWorkspace::new()),
+            None,
         );
         door.keep_unreadable(update).await.unwrap();
     }

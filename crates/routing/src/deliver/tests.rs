@@ -1,5 +1,9 @@
 //! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
 
+mod places;
+mod repeats;
+mod voices;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
@@ -8,15 +12,15 @@ use std::{
 
 use rstest::rstest;
 use satchel_domain::{
-    Attachment, AttachmentId, Filename, Media, MessageRef, Part, PartContent, PartId, PartState, Sha256, Source,
-    Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, ConversationId, Filename, Media, MessageRef, Part, PartContent, PartId, PartState,
+    Sha256, Source, Timestamp, TurnId, Visibility,
     capabilities::{ChannelCapabilities, Idempotency},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
-    part::{FileForm, FileItem, PreparedVoice},
+    part::{FileForm, FileItem, Markup, PreparedVoice},
 };
 use satchel_ports::{
-    BlobError, Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockLedger, MockSpeech, OwnerId, SpeechError,
-    Spoken, StoredBlob,
+    BlobError, Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockFileLinks, MockLedger, MockSpeech,
+    OwnerId, SpeechError, Spoken, StoredBlob,
     ledger::{Settled, TurnRecord},
 };
 use tokio_util::sync::CancellationToken;
@@ -89,21 +93,33 @@ fn photo(id: u128) -> FileItem {
 /// A lane with these parts and a channel that gives these answers; `log` tells what was done.
 struct Stage {
     parts: Vec<Part>,
+    /// The parts of the turn as its record has them.
+    known: Vec<Part>,
     answers: Vec<Answer>,
     probes: Vec<bool>,
     found: Option<Option<Vec<MessageRef>>>,
     capabilities: ChannelCapabilities,
+    /// What the channel knows of the place after its first answer, where that is something else.
+    learned: Option<ChannelCapabilities>,
     rules: DeliveryRules,
     speech: Option<MockSpeech>,
+    links: Option<MockFileLinks>,
     /// Whether the first voice ends in the middle.
     breaks_off: bool,
     discarded: Option<PartId>,
     stop: CancellationToken,
+    /// How each part ended.
+    ends: Arc<Mutex<Vec<PartState>>>,
+    /// How many files each send and each edit brought.
+    carried: Arc<Mutex<Vec<usize>>>,
+    /// The notices as they were written down.
+    told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stage {
     fn of(parts: Vec<Part>, answers: Vec<Answer>) -> Self {
         Self {
+            known: parts.clone(),
             parts,
             answers,
             probes: Vec::new(),
@@ -113,11 +129,16 @@ impl Stage {
                 can_look_up: false,
                 ..tables::telegram()
             },
+            learned: None,
             rules: DeliveryRules::default(),
             speech: None,
+            links: None,
             breaks_off: false,
             discarded: None,
             stop: CancellationToken::new(),
+            ends: Arc::default(),
+            carried: Arc::default(),
+            told: Arc::default(),
         }
     }
 
@@ -127,7 +148,7 @@ impl Stage {
             let log = Arc::clone(log);
             move |line: String| log.lock().unwrap().push(line)
         };
-        let all = self.parts.clone();
+        let all = self.known;
         let rest: Arc<Mutex<VecDeque<Part>>> = Arc::new(Mutex::new(self.parts.into()));
 
         let mut ledger = MockLedger::new();
@@ -144,8 +165,10 @@ impl Stage {
             write(format!("save {}{label}", part.state.name()));
             Ok(())
         });
-        let write = note(&log);
+        let (write, ends, told) = (note(&log), self.ends, self.told);
         ledger.expect_settle_part().returning(move |_, settlement| {
+            ends.lock().unwrap().push(settlement.part.state.clone());
+            told.lock().unwrap().extend(settlement.notice.clone());
             let children: Vec<_> = settlement
                 .children
                 .iter()
@@ -172,22 +195,30 @@ impl Stage {
 
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
-        let capabilities = self.capabilities;
-        channel.expect_capabilities().returning(move |_| capabilities.clone());
+        let scripted = self.answers.len();
         let answers = Arc::new(Mutex::new(VecDeque::from(self.answers)));
+        let (at_first, later, left) = (self.capabilities, self.learned, Arc::clone(&answers));
+        channel.expect_capabilities().returning(move |_| match &later {
+            Some(learned) if left.lock().unwrap().len() < scripted => learned.clone(),
+            _ => at_first.clone(),
+        });
         let (write, sends) = (note(&log), Arc::clone(&answers));
+        let (carried, carried_by_edits) = (Arc::clone(&self.carried), self.carried);
         channel.expect_send().returning(move |part| {
+            carried.lock().unwrap().push(part.content.files().len());
             let shown = match &part.content {
                 PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
                     text.clone()
                 }
                 other => other.kind().to_owned(),
             };
-            write(format!("send {shown}"));
+            let answered = part.reply_to.as_ref().map(|message| format!(" to {message}")).unwrap_or_default();
+            write(format!("send {shown}{answered}"));
             sends.lock().unwrap().pop_front().expect("an answer is scripted")
         });
         let write = note(&log);
-        channel.expect_edit().returning(move |target, _| {
+        channel.expect_edit().returning(move |target, part| {
+            carried_by_edits.lock().unwrap().push(part.content.files().len());
             write(format!("edit {target}"));
             answers.lock().unwrap().pop_front().expect("an answer is scripted")
         });
@@ -226,6 +257,7 @@ impl Stage {
             blobs: Arc::new(blobs),
             speech: self.speech.map(|speech| Arc::new(speech) as Arc<dyn satchel_ports::Speech>),
             bus: Arc::new(bus),
+            links: self.links.map(|links| Arc::new(links) as Arc<dyn satchel_ports::FileLinks>),
             rules: self.rules,
             stop: self.stop,
         };
@@ -418,126 +450,50 @@ async fn a_streamed_message_without_a_text_is_deleted() {
     assert_eq!(Stage::of(vec![withdraw], vec![]).log().await, ["save sending", "delete m1", "settle sent"]);
 }
 
-fn voice(in_text: bool) -> Part {
-    part(
-        1,
-        PartContent::Voice { words: "hello".into(), in_text, prepared: None, as_file: false, caption: String::new() },
-    )
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
-    let mut speech = MockSpeech::new();
-    speech
-        .expect_speak()
-        .times(1)
-        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
-    let stage = Stage { speech: Some(speech), ..Stage::of(vec![voice(false)], vec![not_sent(1), sent()]) };
-    assert_eq!(
-        stage.log().await,
-        ["save pending", "save sending", "send voice", "save waiting", "save sending", "send voice", "settle sent"]
-    );
-}
-
-#[rstest]
-#[case::its_own_words(false, "settle replaced by text, voice! with notice")]
-#[case::the_words_of_the_reply(true, "settle failed with notice")]
-#[tokio::test(start_paused = true)]
-async fn words_that_cannot_be_spoken_are_written_unless_they_are(#[case] in_text: bool, #[case] expected: &str) {
-    assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
-}
-
-/// An engine that gives these answers one after the other, each after some time.
-fn engine(answers: Vec<Result<(), SpeechError>>) -> MockSpeech {
-    let answers = Mutex::new(VecDeque::from(answers));
-    let mut speech = MockSpeech::new();
-    speech.expect_speak().returning(move |_| {
-        let answer = answers.lock().unwrap().pop_front().expect("an answer is left");
-        answer.map(|()| Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
-    });
-    speech
-}
-
-fn speech_error(retryable: bool) -> SpeechError {
-    SpeechError { reason: "the engine is hoarse".into(), retryable }
-}
-
-#[rstest]
-#[case::once(vec![Err(speech_error(true)), Ok(())], true)]
-#[case::twice(vec![Err(speech_error(true)), Err(speech_error(true)), Ok(())], true)]
-#[case::always(vec![Err(speech_error(true)), Err(speech_error(true)), Err(speech_error(true))], false)]
-#[case::for_good(vec![Err(speech_error(false))], false)]
-#[tokio::test(start_paused = true)]
-async fn an_engine_that_fails_is_asked_again_while_that_may_help(
-    #[case] answers: Vec<Result<(), SpeechError>>,
-    #[case] spoken: bool,
-) {
-    let stage = Stage { speech: Some(engine(answers)), ..Stage::of(vec![voice(true)], vec![sent()]) };
-    let (log, _) = stage.play(Start::TakenOver).await;
-    let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
-    match spoken {
-        true => assert_eq!(log, ["save pending", "save sending", "send voice", "settle sent"]),
-        false => {
-            assert_eq!(log, ["settle failed with notice"], "the words stand in the text, so they are not repeated")
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_voice_that_breaks_off_is_spoken_anew_and_shown_to_be_in_the_making() {
-    let speech = engine(vec![Ok(()), Ok(())]);
-    let stage = Stage { speech: Some(speech), breaks_off: true, ..Stage::of(vec![voice(true)], vec![sent()]) };
-    let log = stage.log().await;
-    assert_eq!(log, ["voice breaks off", "show Speaking", "save pending", "save sending", "send voice", "settle sent"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn words_are_spoken_without_marks_and_written_with_them() {
-    let marked = |words: &str| {
-        let content = PartContent::Voice {
-            words: words.into(),
-            in_text: false,
-            prepared: None,
-            as_file: false,
-            caption: String::new(),
-        };
-        part(1, content)
-    };
-    let mut speech = MockSpeech::new();
-    speech
-        .expect_speak()
-        .withf(|words| words == "Bring bread.")
-        .times(1)
-        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
-    let stage = Stage { speech: Some(speech), ..Stage::of(vec![marked("Bring **bread**")], vec![sent()]) };
-    assert_eq!(stage.log().await.last().map(String::as_str), Some("settle sent"));
-
-    // The mock expects no call: what is too long and stands nowhere else is written, not cut.
-    let too_long = "word ".repeat(900);
-    let stage = Stage { speech: Some(MockSpeech::new()), ..Stage::of(vec![marked(&too_long)], vec![]) };
-    let log = stage.log().await;
-    assert_eq!(log, ["settle replaced by text, text, voice! with notice"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_voice_that_is_refused_in_every_form_is_written_and_told() {
-    let prepared = PreparedVoice { sha256: Sha256([1; 32]), bytes: 3, duration_ms: 1, waveform: vec![] };
-    let file = PartContent::Voice {
-        words: "hello".into(),
-        in_text: false,
-        prepared: Some(prepared),
-        as_file: true,
-        caption: String::new(),
-    };
-    let log = Stage::of(vec![part(1, file)], vec![refused(Refusal::WrongKind)]).log().await;
-    assert_eq!(log, ["save sending", "send voice", "settle replaced by text, voice! with notice"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_is_too_old_is_given_up_unsent() {
     let rules = DeliveryRules { max_age: Duration::ZERO, ..DeliveryRules::default() };
     let log = Stage { rules, ..Stage::of(vec![text(1)], vec![]) }.log().await;
     assert_eq!(log, ["settle failed with notice"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_the_platform_finds_too_large_is_told_with_a_link_that_is_made_once() {
+    let mut links = MockFileLinks::new();
+    let named = |conversation: &ConversationId, file: &AttachmentId, _: &Timestamp| {
+        conversation.to_string() == "console:main" && *file == AttachmentId(Uuid::from_u128(1))
+    };
+    links.expect_link().withf(named).times(1).returning(|_, _, _| Some("https://a.example/links/x".into()));
+    let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
+    let answers = vec![refused(Refusal::TooLarge { limit: Some(5) })];
+    let stage = Stage { links: Some(links), ..Stage::of(vec![part(1, document)], answers) };
+    let told = Arc::clone(&stage.told);
+    assert_eq!(stage.log().await, ["save sending", "send file", "settle failed with notice"]);
+    let expected = "0 of 1 file sent; a.jpg is 9 B, the limit here is 5 B; kept as #17: \
+                    <https://a.example/links/x> (for 7 days; a new one: /resend 17)";
+    assert_eq!(*told.lock().unwrap(), [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_failure_makes_no_link_to_a_file_whose_links_were_ended_since_its_reply_was_planned() {
+    for (reply, part_of_it, ended) in [(0, 0, true), (0, 60_000, true), (60_000, 60_000, false)] {
+        let mut links = MockFileLinks::new();
+        let ended_at = Timestamp(30_000);
+        links
+            .expect_link()
+            .returning(move |_, _, planned| (planned > ended_at).then(|| "https://a.example/links/x".into()));
+        let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
+        let first = Part { created_at: Timestamp(reply), state: PartState::Replaced { by: Vec::new() }, ..text(2) };
+        let late = Part { created_at: Timestamp(part_of_it), ..part(1, document) };
+        let answers = vec![not_sent(120_000), refused(Refusal::TooLarge { limit: Some(5) })];
+        let known = vec![first, late.clone()];
+        let stage = Stage { links: Some(links), known, ..Stage::of(vec![late], answers) };
+        let told = Arc::clone(&stage.told);
+        stage.log().await;
+        let kept = if ended { "/resend 17" } else { "<https://a.example/links/x> (for 7 days; a new one: /resend 17)" };
+        let expected = format!("0 of 1 file sent; a.jpg is 9 B, the limit here is 5 B; kept as #17: {kept}");
+        assert_eq!(*told.lock().unwrap(), [expected]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -575,6 +531,7 @@ async fn a_lost_lane_ends_the_work_at_once() {
         blobs: Arc::new(MockBlobs::new()),
         speech: None,
         bus: Arc::new(MockEventBus::new()),
+        links: None,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
     };

@@ -44,9 +44,18 @@ fn refused(reason: &str) -> FailureReason {
 }
 
 fn notice(parts: &[(PartContent, PartState)]) -> Option<String> {
+    notice_with(parts, NO_LINKS)
+}
+
+fn notice_with(parts: &[(PartContent, PartState)], links: Links<'_>) -> Option<String> {
     let parts: Vec<Part> =
         (10..).zip(parts).map(|(number, (content, state))| part(number, content.clone(), state.clone())).collect();
-    closing_notice(&parts)
+    closing_notice(&parts, links)
+}
+
+/// A link as long as real ones are.
+fn long_link(file: &Attachment) -> Option<String> {
+    Some(format!("https://satchel.example.org/links/{}-{}", "x".repeat(235), file.number))
 }
 
 #[test]
@@ -113,6 +122,79 @@ fn the_notice_says_what_why_and_how_to_get_it() {
         ("a failed notice", vec![(PartContent::Notice { text: "x".to_owned() }, failed(refused("x")))], None),
     ] {
         assert_eq!(notice(&parts).as_deref(), expected, "{case}");
+    }
+}
+
+#[test]
+fn what_a_place_does_not_take_is_named_with_a_link() {
+    const UNLINKED: u64 = 99;
+    let link =
+        |file: &Attachment| (file.number != UNLINKED).then(|| format!("https://a.example/links/{}_x", file.number));
+    let large = |number, name| (document(number, name, 64_000_000), failed(too_large()));
+    let unreadable = || failed(FailureReason::Unreadable { reason: "gone".to_owned() });
+    let doubtful = || failed(FailureReason::MayHaveArrived { reason: "no answer".to_owned() });
+    for (case, parts, expected) in [
+        (
+            "too large",
+            vec![large(17, "big.mov")],
+            "0 of 1 file sent; big.mov is 64 MB, the limit here is 50 MB; kept as #17: <https://a.example/links/17_x> (for 7 days; a new one: /resend 17)",
+        ),
+        (
+            "refused",
+            vec![(document(17, "x.exe", 7), failed(refused("no programs")))],
+            "0 of 1 file sent; x.exe: refused: no programs; kept as #17: <https://a.example/links/17_x> (for 7 days; a new one: /resend 17)",
+        ),
+        (
+            "forbidden",
+            vec![(document(17, "a.pdf", 7), failed(FailureReason::Forbidden { reason: "no files here".to_owned() }))],
+            "0 of 1 file sent; a.pdf: not allowed: no files here; kept as #17: <https://a.example/links/17_x> (for 7 days; a new one: /resend 17)",
+        ),
+        (
+            "its links were ended",
+            vec![large(UNLINKED, "a.mov"), large(2, "b.mov")],
+            "0 of 2 files sent; a.mov (64 MB) and b.mov (64 MB) are over the limit of 50 MB here; kept as #2: <https://a.example/links/2_x> (for 7 days; a new one: /resend 2); the rest is kept as #99: /resend 99",
+        ),
+        (
+            "two too large",
+            vec![large(1, "a.mov"), large(2, "b.mov")],
+            "0 of 2 files sent; a.mov (64 MB) and b.mov (64 MB) are over the limit of 50 MB here; kept as #1: <https://a.example/links/1_x>, #2: <https://a.example/links/2_x> (for 7 days; new ones: /resend 1, /resend 2)",
+        ),
+        (
+            "only what another place would take",
+            vec![large(1, "a.mov"), (document(2, "b.mov", 7), unreadable()), (document(3, "c.mov", 7), doubtful())],
+            "0 of 3 files sent, 1 in doubt:\n- a.mov is 64 MB, the limit here is 50 MB; kept as #1: <https://a.example/links/1_x> (for 7 days; a new one: /resend 1)\n- b.mov: its bytes can't be read: gone; kept as #2: /resend 2\n- c.mov may have arrived: no answer; kept as #3: /resend 3",
+        ),
+        (
+            "more than are named",
+            (1..=7).map(|n| large(n, "a.mov")).collect(),
+            "0 of 7 files sent; a.mov (64 MB), a.mov (64 MB), a.mov (64 MB), a.mov (64 MB), a.mov (64 MB) and 2 more are over the limit of 50 MB here; kept as #1: <https://a.example/links/1_x>, #2: <https://a.example/links/2_x>, #3: <https://a.example/links/3_x>, #4: <https://a.example/links/4_x>, #5: <https://a.example/links/5_x> (for 7 days; new ones: /resend 1, /resend 2, /resend 3, /resend 4, /resend 5); the rest is kept as #6, #7: /resend 6, /resend 7",
+        ),
+        (
+            "no number yet",
+            vec![large(0, "a.mov")],
+            "0 of 1 file sent; a.mov is 64 MB, the limit here is 50 MB; kept: /files lists it",
+        ),
+    ] {
+        assert_eq!(notice_with(&parts, &link).as_deref(), Some(expected), "{case}");
+    }
+}
+
+#[test]
+fn links_stand_whole_within_the_room_that_the_words_leave() {
+    for files in 1..=40 {
+        let one_reason = |n| (document(n, &format!("{n}.mov"), 64_000_000), failed(too_large()));
+        let many = |n| (document(n, &format!("{n}.mov"), 7), failed(refused(&format!("no {n}"))));
+        for parts in [(1..=files).map(one_reason).collect::<Vec<_>>(), (1..=files).map(many).collect()] {
+            let plain = notice(&parts).expect("something failed");
+            let told = notice_with(&parts, &long_link).expect("something failed");
+            assert!(told.len() < 1_700.max(plain.len() + 1), "{}: {told}", told.len());
+            let links: Vec<&str> = told.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or("")).collect();
+            let whole = |link: &&str| (1..=files).any(|n| long_link(&file(n, "a", "", 1)).as_deref() == Some(*link));
+            assert!(links.iter().all(whole), "{told}");
+            assert!(files > 5 || !links.is_empty(), "{told}");
+            let named = |text: &str| (1..=files).filter(|n| text.contains(&format!(" {n}.mov"))).count();
+            assert_eq!(named(&told), named(&plain), "no name is left out for a link");
+        }
     }
 }
 

@@ -5,8 +5,9 @@ use satchel_domain::{
     part::{FailureReason, FileItem},
     size,
 };
+use satchel_ports::LINK_LIFE;
 
-use super::Failure;
+use super::{Failure, Links};
 
 /// The longest notice in bytes: it fits into one message everywhere, and what it leaves out is counted.
 const LONGEST: usize = 1_500;
@@ -25,8 +26,8 @@ pub(super) enum Audience {
     Model,
 }
 
-/// The failures as lines, those with one reason on one line.
-pub(super) fn lines(failures: &[Failure<'_>], audience: Audience) -> Vec<String> {
+/// The failures as lines, those with one reason on one line. Links stand only where they leave the lines within bounds.
+pub(super) fn lines(failures: &[Failure<'_>], audience: Audience, links: Links<'_>) -> Vec<String> {
     let mut groups: Vec<(Kind, &FailureReason, Vec<&FileItem>)> = Vec::new();
     for failure in failures {
         let files = failure.content.files();
@@ -41,12 +42,13 @@ pub(super) fn lines(failures: &[Failure<'_>], audience: Audience) -> Vec<String>
     }
     let mut lines: Vec<String> = Vec::new();
     let mut length = 0;
+    let mut left_out = None;
     for (index, (kind, reason, files)) in groups.iter().enumerate() {
         let line = line(*kind, reason, files, audience);
         length += line.len();
         if length > LONGEST && index > 0 {
             let files: usize = groups[index..].iter().map(|(_, _, files)| files.len()).sum();
-            lines.push(match files {
+            left_out = Some(match files {
                 0 => format!("and {} more", groups.len() - index),
                 _ => format!("and {files} more; /files lists them"),
             });
@@ -54,7 +56,50 @@ pub(super) fn lines(failures: &[Failure<'_>], audience: Audience) -> Vec<String>
         }
         lines.push(line);
     }
+    // Links have the room that the words leave, so that no name is left out for one.
+    let mut room = LONGEST.saturating_sub(lines.iter().map(String::len).sum());
+    for (line, (kind, reason, files)) in lines.iter_mut().zip(&groups) {
+        if *kind == Kind::Files
+            && is_not_taken(reason)
+            && let Some(linked) = with_links(reason, files, audience, links, line.len() + room)
+        {
+            room -= linked.len().saturating_sub(line.len());
+            *line = linked;
+        }
+    }
+    lines.extend(left_out);
     lines
+}
+
+/// Whether the place takes a file in no form, and another place may.
+fn is_not_taken(reason: &FailureReason) -> bool {
+    matches!(reason, FailureReason::TooLarge { .. } | FailureReason::Refused { .. } | FailureReason::Forbidden { .. })
+}
+
+/// The line of files with as many links as it has room for; `None` where that is none.
+fn with_links(
+    reason: &FailureReason,
+    files: &[&FileItem],
+    audience: Audience,
+    links: Links<'_>,
+    longest: usize,
+) -> Option<String> {
+    let what = files_line(reason, files, audience);
+    let mut linked: Vec<(u64, String)> = Vec::new();
+    let mut fitting = None;
+    for file in files.iter().take(NAMED).filter(|file| file.attachment.number > 0) {
+        let Some(url) = links(&file.attachment) else { continue };
+        linked.push((file.attachment.number, url));
+        let named = |number: u64| linked.iter().any(|(known, _)| *known == number);
+        let others: Vec<&FileItem> = files.iter().copied().filter(|file| !named(file.attachment.number)).collect();
+        let rest = if others.is_empty() { String::new() } else { format!("; the rest is {}", kept(&others)) };
+        let line = format!("{what}; {}{rest}", kept_with_links(&linked));
+        if line.len() > longest {
+            break;
+        }
+        fitting = Some(line);
+    }
+    fitting
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +184,15 @@ fn kept(files: &[&FileItem]) -> String {
         [_] => "kept: /files lists it".to_owned(),
         _ => "kept: /files lists them".to_owned(),
     }
+}
+
+/// Where numbered files can be opened, and how to get a new link when these have expired.
+fn kept_with_links(linked: &[(u64, String)]) -> String {
+    let links: Vec<String> = linked.iter().map(|(number, url)| format!("#{number}: <{url}>")).collect();
+    let again: Vec<String> = linked.iter().map(|(number, _)| format!("/resend {number}")).collect();
+    let new = if linked.len() == 1 { "a new one" } else { "new ones" };
+    let days = LINK_LIFE.as_secs() / (24 * 60 * 60);
+    format!("kept as {} (for {days} days; {new}: {})", links.join(", "), again.join(", "))
 }
 
 fn why(reason: &FailureReason, audience: Audience) -> String {

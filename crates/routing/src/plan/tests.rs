@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use satchel_domain::{
-    AttachmentId, OutgoingResponse, VoiceRequest,
+    Attachment, AttachmentId, OutgoingResponse, VoiceRequest,
     capabilities::CaptionRule,
     part::{FileForm, Markup},
 };
@@ -66,6 +66,25 @@ fn a_realistic_response_on_each_channel() {
             .map(|(case, response)| format!("# {case}\n{}", shown(&plan(&response, &table))));
         insta::assert_snapshot!(format!("plan_for_{}", name.replace('-', "_")), plans.join("\n"));
     }
+}
+
+#[test]
+fn links_stand_in_the_notice_and_change_nothing_else() {
+    let link = |file: &Attachment| Some(format!("https://a.example/links/{}", file.number));
+    let of = |plan: &Plan| match plan.parts.split_last() {
+        Some((PlannedPart { content: PartContent::Notice { text }, .. }, others)) => (others.to_vec(), text.clone()),
+        last => panic!("no notice at the end: {last:?}"),
+    };
+    let table = tables::telegram();
+    let (parts, words) = of(&plan(&realistic(), &table));
+    let (with_links, told) = of(&plan_with_links(&realistic(), &table, &link));
+    assert_eq!(with_links, parts);
+    assert!(!words.contains("https") && told.contains("kept as #7: <https://a.example/links/7> (for"), "{told}");
+    // Half a link leads nowhere.
+    let narrow = TextLimit { max: Some(150), ..table.text };
+    let table = ChannelCapabilities { text: narrow, ..table };
+    let (_, told) = of(&plan_with_links(&realistic(), &table, &|_| Some(format!("https://{}", "a".repeat(200)))));
+    assert_eq!(told, words);
 }
 
 #[test]
@@ -144,7 +163,7 @@ fn a_description_too_long_for_a_caption_goes_whole_before_its_file() {
 fn a_side_channel_of_pending_attachments_is_ignored() {
     struct Turn {
         response: OutgoingResponse,
-        pending_attachments: Vec<satchel_domain::Attachment>,
+        pending_attachments: Vec<Attachment>,
     }
     let only_door: fn(&OutgoingResponse, &ChannelCapabilities) -> Plan = plan;
     let turn = Turn {
@@ -230,7 +249,7 @@ proptest! {
             if let (PartContent::Text { text, .. } | PartContent::Notice { text }, Some(max)) = (&part.content, capabilities.text.max) {
                 prop_assert!(visible_units(text, unit) <= max.max(2));
                 if max >= 2 * LABEL_UNITS
-                    && let PartContent::Text { text, .. } | PartContent::Notice { text } = labelled(&part.content)
+                    && let PartContent::Text { text, .. } | PartContent::Notice { text } = labelled(&part.content, capabilities.caption)
                 {
                     prop_assert!(visible_units(&text, unit) <= max);
                 }

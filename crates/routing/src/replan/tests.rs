@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use satchel_domain::AttachmentId;
+use satchel_domain::{AttachmentId, part::Button};
 
 use super::*;
 use crate::{
@@ -54,6 +54,22 @@ fn an_album_becomes_singles_and_the_file_at_fault_a_document() {
 }
 
 #[test]
+fn files_over_a_limit_that_was_just_learned_are_told_and_the_others_stay_together() {
+    let mut items = photos(4);
+    items[1].attachment.bytes = 6_000;
+    let capabilities = ChannelCapabilities { file_bytes: 5_000, ..tables::discord() };
+    let too_large = Some(FailureReason::TooLarge { limit: 5_000 });
+    let refusal = Refusal::TooLarge { limit: None };
+    let album = PartContent::Album { items: items.clone() };
+    let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: items };
+    for (content, before) in [(album, 0), (bundle, 1)] {
+        let Replan::Children(children) = replan(&content, &refusal, "no", &capabilities) else { panic!("it goes on") };
+        let shown: Vec<_> = children[before..].iter().map(|part| (part.content.files().len(), &part.refused)).collect();
+        assert_eq!(shown, [(1, &None), (1, &too_large), (2, &None)]);
+    }
+}
+
+#[test]
 fn a_bundle_that_is_too_large_becomes_text_then_files() {
     let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: photos(2) };
     let parts = children(&bundle, Refusal::TooLarge { limit: None });
@@ -91,6 +107,18 @@ fn a_notice_whose_markup_is_refused_goes_as_plain_text() {
     let notice = PartContent::Notice { text: "0 of 1 files sent".to_owned() };
     let plain = PartContent::Text { text: "0 of 1 files sent".to_owned(), markup: Markup::Plain, files: Vec::new() };
     assert_eq!(children(&notice, Refusal::BadMarkup), [plain]);
+}
+
+/// Platforms say no more than "Bad Request" about a button that they don't take.
+#[test]
+fn a_question_whose_buttons_are_refused_goes_as_its_words() {
+    let buttons = vec![Button { label: "Yes".to_owned(), command: "/yes 7".to_owned() }];
+    let question = PartContent::Question { text: "Delete it? /yes 7 or /no 7".to_owned(), buttons };
+    let text = "Delete it? /yes 7 or /no 7".to_owned();
+    let plain = PartContent::Text { text, markup: Markup::Plain, files: Vec::new() };
+    for refusal in [Refusal::Other, Refusal::BadMarkup, Refusal::WrongKind, Refusal::TooLarge { limit: None }] {
+        assert_eq!(children(&question, refusal), std::slice::from_ref(&plain));
+    }
 }
 
 #[test]

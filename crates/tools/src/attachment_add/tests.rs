@@ -94,6 +94,10 @@ async fn every_wrong_call_says_what_is_wrong_and_attaches_nothing() {
         (json!({"path": "/tmp/notes", "filenames": ["a", "b"]}), "`filenames` has 2 entries for 1 files"),
         (json!({"path": "/tmp/notes", "descriptions": ["a", "b"]}), "`descriptions` has 2 entries for 1 files"),
         (
+            json!({"paths": ["/tmp/notes", "/shared/b.csv"], "descriptions": ["x".repeat(4_096), "x".repeat(4_097)]}),
+            "the description of `/shared/b.csv` has 4097 bytes; at most 4096 are allowed",
+        ),
+        (
             json!({"paths": ["/tmp/notes", "/tmp/notes"], "filename": "a"}),
             "`filename` is for one file, but 2 are given",
         ),

@@ -72,6 +72,32 @@ pub async fn a_foreign_file_is_unknown(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.next_turn(&other).await.unwrap().unwrap().journal, [], "nothing of it was recorded");
 }
 
+/// Catches: a file of a call that dies with it, one that gets a second number when the call is done, half a list, and a
+/// file of another conversation.
+pub async fn what_a_running_call_made_outlives_it(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let files = ["a", "b"].map(|name| attachment(&ledger, &lease.conversation, name));
+    let registered = ledger.register_files(turn, &files).await.unwrap();
+    assert_eq!(registered.iter().map(|file| file.number).collect::<Vec<_>>(), [1, 2]);
+    let again = ledger.register_files(turn, &registered[1..]).await.unwrap();
+    assert_eq!(again, registered[1..], "a repeat is the same");
+
+    let foreign = attachment(&ledger, &conversation("console:b"), "c");
+    let mixed = [attachment(&ledger, &lease.conversation, "d"), foreign];
+    let refused = ledger.register_files(turn, &mixed).await;
+    assert!(matches!(refused, Err(LedgerError::Unknown { .. })), "{refused:?}");
+
+    let outcome = ToolOutcome { attachments: files.to_vec(), ..ToolOutcome::default() };
+    assert_eq!(ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap().attachments, registered);
+    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    let late = ledger.register_files(turn, &files).await;
+    assert!(matches!(late, Err(LedgerError::Unknown { .. })), "a turn that is complete takes no more: {late:?}");
+    drop(ledger);
+    let known = fixture.open().await.attachments(&AttachmentQuery::default()).await.unwrap();
+    assert_eq!(known, registered.into_iter().rev().collect::<Vec<_>>(), "all of them and no other");
+}
+
 /// Catches: files of one message that change places, and a refusal that the record doesn't show.
 pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

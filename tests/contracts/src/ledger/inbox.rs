@@ -50,6 +50,21 @@ pub async fn an_edit_of_a_message_in_work_is_a_message_of_its_own(fixture: &impl
     assert_ne!(ledger.receive(&edit, Claim::Leave).await.unwrap().turn, turn, "its original is consumed");
 }
 
+/// Catches: a message that is first heard of by its edit, and again when it or its next edit comes.
+pub async fn an_edit_stands_for_a_message_that_was_never_heard_of(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
+    let first = ledger.receive(&edit("1e", "better"), Claim::Leave).await.unwrap();
+    let original = ledger.receive(&message("1", "good"), Claim::Leave).await.unwrap();
+    assert!(original.duplicate && original.turn == first.turn, "it comes late");
+    let next = ledger.receive(&edit("1f", "best"), Claim::IfFree).await.unwrap();
+    assert_eq!((next.turn, next.duplicate), (first.turn, false), "it replaces the first");
+    let lease = next.lease.expect("the lane is free");
+    let turn = ledger.next_turn(&lease).await.unwrap().expect("one turn");
+    let texts: Vec<&str> = turn.messages.iter().map(|queued| queued.message.text.as_str()).collect();
+    assert_eq!((texts, turn.followed), (vec!["best"], false));
+}
+
 /// Catches: an edit whose own key isn't stored, so that a repeat of an old edit undoes a later one.
 pub async fn an_edit_and_its_repeat_are_one(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

@@ -7,6 +7,7 @@ use satchel_ports::ledger::{
     Claim, Ledger, Unreadable,
     people::{Judged, Pairing, PairingRules, Stranger, Verdict},
 };
+use serde_json::json;
 
 use super::{LedgerFixture, conversation, message};
 
@@ -33,6 +34,20 @@ pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &i
     let counted = |channel: &str, updates| Unreadable { channel: update(channel, "").channel, updates };
     let ledger = fixture.open().await;
     assert_eq!(ledger.unreadable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
+}
+
+/// Catches: a bookmark that another channel's overwrites, one that is only kept in memory, or a first one that stays.
+pub async fn a_channel_has_one_bookmark_the_last_one(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (discord, telegram) = (conversation("discord:x"), conversation("telegram:x"));
+    assert_eq!(ledger.bookmark(discord.channel()).await.unwrap(), None);
+    for (of, bookmark) in [(&discord, json!({ "seq": 1 })), (&telegram, json!(7)), (&discord, json!({ "seq": 2 }))] {
+        ledger.keep_bookmark(of.channel(), &bookmark).await.unwrap();
+    }
+    drop(ledger);
+    let ledger = fixture.open().await;
+    assert_eq!(ledger.bookmark(discord.channel()).await.unwrap(), Some(json!({ "seq": 2 })));
+    assert_eq!(ledger.bookmark(telegram.channel()).await.unwrap(), Some(json!(7)));
 }
 
 /// Catches: a disk that whoever likes fills with what nobody can read, and one channel's flood that takes another's.
@@ -191,6 +206,18 @@ pub async fn whoever_says_too_many_wrong_codes_is_locked_out(fixture: &impl Ledg
     tokio::time::sleep(until.since(ledger.now()) + Duration::from_millis(1)).await;
     let judged = ledger.judge_pairing(&guess, &rules).await.unwrap();
     assert_eq!(judged, Judged::Unknown { tries_left: 0 }, "the lock ends");
+}
+
+/// Catches: an order by the clock alone, which leaves those of one millisecond to chance.
+pub async fn codes_are_listed_in_the_order_they_were_asked_for(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let rules = PairingRules { open: 40, ..PairingRules::default() };
+    let mut codes = Vec::new();
+    for id in 0..40 {
+        codes.extend(ledger.introduce(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
+    }
+    assert_eq!(codes.len(), 40);
+    assert_eq!(ledger.pairings().await.unwrap(), codes);
 }
 
 /// Catches: a table that strangers can fill, and one that is full for those who are in it. The attack: many accounts.

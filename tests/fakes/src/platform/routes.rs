@@ -183,6 +183,7 @@ async fn file(State(shared): Platform, ConnectInfo(cut): ConnectInfo<Cut>, Path(
             stream_of(file.bytes(), Body::from_stream(bytes.chain(reset)))
         }
         Ok(file) if arrival.fault.is_none() => {
+            shared.performed(arrival);
             after(&shared, arrival);
             stream_of(file.bytes(), Body::from_stream(file.stream()))
         }
@@ -229,7 +230,7 @@ async fn uploading(
 fn fits(fault: &Fault, upload: &Upload) -> bool {
     match fault {
         Fault::BadMarkup => upload.message.markup == Markup::Rich && upload.message.kind == MessageKind::Text,
-        Fault::BadItem { index } => upload.message.kind == MessageKind::Album && *index < upload.contents.files.len(),
+        Fault::BadItem { index } => upload.contents.files.len() > 1 && *index < upload.contents.files.len(),
         Fault::VoiceForbidden => upload.message.kind == MessageKind::Voice,
         _ => true,
     }

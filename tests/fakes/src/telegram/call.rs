@@ -9,20 +9,16 @@ use std::{
 };
 
 use axum::{
-    body::Bytes,
-    extract::{FromRequest, Multipart, Request, multipart::Field},
+    extract::{FromRequest, Multipart, Request},
     http::header,
 };
-use bytes::BytesMut;
 use reqwest::Url;
-use satchel_domain::Sha256;
 use serde_json::{Map, Value};
-use sha2::Digest;
 
-use crate::telegram::refusal::{Refusal, bad};
-
-/// How much of a file is looked at for its kind and size.
-const HEAD: usize = 128 * 1024;
+use crate::{
+    telegram::refusal::{Refusal, bad},
+    upload::Upload,
+};
 
 /// The largest body without files, and the largest field beside files.
 const LONGEST_WORDS: usize = 4 * 1024 * 1024;
@@ -36,18 +32,6 @@ pub(crate) struct Call {
     pub(crate) uploads: HashMap<String, Upload>,
     /// Which parameters the method has asked for.
     taken: Mutex<BTreeSet<String>>,
-}
-
-/// A file that came with a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Upload {
-    pub(crate) filename: String,
-    pub(crate) mime: String,
-    pub(crate) bytes: u64,
-    pub(crate) sha256: Sha256,
-    pub(crate) head: Bytes,
-    /// All of it, where it was asked to be kept.
-    pub(crate) content: Option<Bytes>,
 }
 
 /// Why a request could not be read.
@@ -71,7 +55,7 @@ impl Call {
             while let Some(field) = fields.next_field().await.map_err(|_| Unread::BrokeOff)? {
                 let name = field.name().unwrap_or_default().to_owned();
                 if field.file_name().is_some() {
-                    uploads.insert(name, Upload::read(field, keep_bytes).await?);
+                    uploads.insert(name, Upload::read(field, keep_bytes).await.map_err(|_| Unread::BrokeOff)?);
                 } else {
                     let words = field.text().await.map_err(|_| Unread::BrokeOff)?;
                     parameters.insert(name, Value::String(words));
@@ -146,26 +130,4 @@ fn pairs(encoded: &str) -> Map<String, Value> {
     let mut url = Url::parse("http://telegram.invalid/").expect("it is one");
     url.set_query(Some(encoded));
     url.query_pairs().map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect()
-}
-
-impl Upload {
-    async fn read(mut field: Field<'_>, keep_bytes: bool) -> Result<Self, Unread> {
-        let filename = field.file_name().unwrap_or_default().to_owned();
-        let mime = field.content_type().unwrap_or("application/octet-stream").to_owned();
-        let mut hasher = sha2::Sha256::new();
-        let mut bytes = 0;
-        let mut head = BytesMut::new();
-        let mut content = BytesMut::new();
-        while let Some(chunk) = field.chunk().await.map_err(|_| Unread::BrokeOff)? {
-            hasher.update(&chunk);
-            bytes += chunk.len() as u64;
-            let room = HEAD - head.len();
-            head.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if keep_bytes {
-                content.extend_from_slice(&chunk);
-            }
-        }
-        let content = keep_bytes.then(|| content.freeze());
-        Ok(Self { filename, mime, bytes, sha256: Sha256(hasher.finalize().into()), head: head.freeze(), content })
-    }
 }

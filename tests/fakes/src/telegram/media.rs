@@ -6,11 +6,12 @@ use crate::{
     FakeFile,
     telegram::{
         TelegramRules,
-        call::{Call, Upload},
+        call::Call,
         message::{FileKind, TelegramFile},
         refusal::{Refusal, bad},
         world::World,
     },
+    upload::Upload,
 };
 
 /// Finds the file that a word of a request means: an upload of the same request, or a `file_id`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::Fault;
+use crate::ServerFault;
 
 /// A refusal as the Bot API words it (Bot API, Making requests: `ok`, `error_code`, `description`, `parameters`).
 #[derive(Debug, Clone, PartialEq)]
@@ -15,22 +15,9 @@ pub struct Refusal {
     pub parameters: Option<Value>,
 }
 
-/// What goes wrong with a request.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TelegramFault {
-    /// What can go wrong on every platform. [`Fault::BadMarkup`] meets requests with a `parse_mode` only,
-    /// [`Fault::BadItem`] albums only, [`Fault::VoiceForbidden`] voices only.
-    Common(Fault),
-    /// The request is not performed, and refused in these words.
-    Refuse(Refusal),
-    /// The request is not performed, and this stands in place of an answer.
-    Answer {
-        /// The HTTP status.
-        status: u16,
-        /// The body, which need not be JSON.
-        body: String,
-    },
-}
+/// What goes wrong with a request. [`crate::Fault::BadMarkup`] meets requests with a `parse_mode` only,
+/// [`crate::Fault::BadItem`] albums only, [`crate::Fault::VoiceForbidden`] voices only.
+pub type TelegramFault = ServerFault<Refusal>;
 
 impl Refusal {
     /// A refusal without parameters.
@@ -64,12 +51,6 @@ pub(crate) fn bad(words: impl AsRef<str>) -> Refusal {
 /// 403, likewise.
 pub(crate) fn forbidden(words: impl AsRef<str>) -> Refusal {
     Refusal::new(403, format!("Forbidden: {}", words.as_ref()))
-}
-
-impl From<Fault> for TelegramFault {
-    fn from(fault: Fault) -> Self {
-        Self::Common(fault)
-    }
 }
 
 impl From<Refusal> for TelegramFault {

@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use crate::{
     Fault,
     platform::Cut,
+    script::Arrival,
     telegram::{
         FakeTelegram, Shared,
         call::{Call, Unread},
         files, methods,
         refusal::{Refusal, TelegramFault, bad, forbidden},
-        script::Arrival,
     },
 };
 
@@ -155,6 +155,7 @@ async fn download(shared: &Shared, cut: &Cut, token: &str, path: &str) -> Respon
     let bytes = content.bytes();
     match &arrival.fault {
         None => {
+            shared.state().script.performed(&arrival);
             after(shared, &arrival);
             sized(bytes, Body::from_stream(content.stream()))
         }
@@ -186,7 +187,7 @@ fn sized(bytes: u64, body: Body) -> Response {
 async fn answer(
     shared: &Shared,
     cut: &Cut,
-    arrival: Arrival,
+    arrival: Arrival<Refusal>,
     act: impl FnOnce() -> Result<Value, Refusal>,
 ) -> Response {
     // A connection that was made before the door was shut ends as one that came too late.
@@ -225,7 +226,7 @@ async fn answer(
 }
 
 /// What follows a request: the door may be scripted to be shut before the next one.
-fn after(shared: &Shared, arrival: &Arrival) {
+fn after(shared: &Shared, arrival: &Arrival<Refusal>) {
     shared.state().script.ended(arrival);
     shared.shut_if_scripted();
 }

@@ -10,9 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_domain::{ConversationId, InboundMessage, PartContent, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, PartContent, TurnId, UnreadableUpdate};
 use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, When};
 use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -42,6 +43,14 @@ impl Inbound for Taker {
 
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         unreachable!("the channel reads everything that the platform offers: {update:?}");
+    }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        unreachable!("what was not taken is offered again: {channel}");
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        unreachable!("what was not taken is offered again: {channel}, {bookmark}");
     }
 }
 
@@ -125,7 +134,9 @@ async fn files_are_fetched_as_they_flow_and_refused_with_a_reason() {
     let bench = Bench::with_rules(rules).await;
     let noise = |bytes| FakeFile::generated("n.bin", "application/octet-stream", 5, bytes);
     let reference = bench.platform.person_uploads(noise(3_000_000));
+    let mut fetched = bench.platform.on_nth(Operation::Fetch, 1, satchel_fakes::Moment::Performed);
     let incoming = bench.channel.fetch(&reference).await.expect("opened");
+    fetched.try_recv().expect("a download is performed when its answer begins");
     let IncomingFile::Bytes { bytes, content } = incoming else { panic!("bytes: {incoming:?}") };
     assert_eq!(bytes, Some(3_000_000));
     let read = content.fold(0, async |read, piece| read + piece.expect("it flows").len()).await;

@@ -1,8 +1,10 @@
-//! The fakes: the chat platform with its channel, whose contract is run in both modes, and the Bot API.
+//! The fakes: the chat platform with its channel, whose contract is run in both modes, the Bot API, and Discord.
 
 mod bench;
+mod discord;
 mod faults;
 mod inbound;
+mod python;
 mod refusals;
 mod telegram;
 

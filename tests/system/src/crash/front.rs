@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use satchel_discord::{DiscordChannel, DiscordListener, DiscordSettings};
 use satchel_domain::{ChannelCapabilities, ChannelName};
-use satchel_fakes::{FakeChannel, FakeMode, Timeouts, telegram::FakeTelegram};
-use satchel_ports::{Blobs, Channel, Inbound};
+use satchel_fakes::{FakeChannel, FakeDiscord, FakeMode, Timeouts, telegram::FakeTelegram};
+use satchel_ports::{Blobs, Channel, Fetcher, Inbound};
 use satchel_telegram::{Patience, TelegramChannel, TelegramListener, TelegramSettings};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,8 @@ pub enum Front {
     Imitated(FakeMode),
     /// Telegram's own, to a Bot API server.
     Telegram,
+    /// Discord's own, to a server that speaks its REST API and its gateway.
+    Discord,
 }
 
 /// How long an adapter waits for a platform that says nothing.
@@ -38,6 +41,13 @@ pub enum Open {
         /// What its way in is made of.
         settings: Box<TelegramSettings>,
     },
+    /// Discord's.
+    Discord {
+        /// Its way out.
+        channel: Arc<DiscordChannel>,
+        /// What its way in is made of.
+        settings: Box<DiscordSettings>,
+    },
 }
 
 impl Open {
@@ -51,6 +61,7 @@ impl Open {
         address: &str,
         capabilities: ChannelCapabilities,
         blobs: Arc<dyn Blobs>,
+        fetcher: Arc<dyn Fetcher>,
         Waits { connect, answer }: Waits,
     ) -> anyhow::Result<Self> {
         match front {
@@ -73,6 +84,18 @@ impl Open {
                 let channel = Arc::new(TelegramChannel::with_patience(&settings, blobs, patience)?);
                 Ok(Self::Telegram { channel, settings: Box::new(settings) })
             }
+            Front::Discord => {
+                let settings = DiscordSettings {
+                    token: FakeDiscord::TOKEN.into(),
+                    api_url: Some(address.into()),
+                    capabilities,
+                    answers_in: vec!["*".to_owned()],
+                    commands: Vec::new(),
+                };
+                let patience = satchel_discord::Patience { connect, answer, silence: answer };
+                let channel = DiscordChannel::with_patience(&settings, blobs, fetcher, patience)?;
+                Ok(Self::Discord { channel: Arc::new(channel), settings: Box::new(settings) })
+            }
         }
     }
 
@@ -82,6 +105,7 @@ impl Open {
         match self {
             Self::Imitated(channel) => Arc::clone(channel) as _,
             Self::Telegram { channel, .. } => Arc::clone(channel) as _,
+            Self::Discord { channel, .. } => Arc::clone(channel) as _,
         }
     }
 
@@ -94,6 +118,9 @@ impl Open {
             Self::Imitated(channel) => channel.listen(inbound, stop).await,
             Self::Telegram { channel, settings } => {
                 TelegramListener::new(*settings, channel).run(inbound, stop).await?;
+            }
+            Self::Discord { channel, settings } => {
+                DiscordListener::new(*settings, channel).run(inbound, stop).await?;
             }
         }
         Ok(())

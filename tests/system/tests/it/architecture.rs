@@ -25,8 +25,15 @@ const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
 /// What an adapter's tests may know of ours besides; the web's run over the stores that people have, and Telegram's
 /// render what routing has measured.
-const ADAPTERS_TEST_WITH: [&str; 6] =
-    ["satchel-contracts", "satchel-fakes", "satchel-files", "satchel-ledger", "satchel-local", "satchel-routing"];
+const ADAPTERS_TEST_WITH: [&str; 7] = [
+    "satchel-contracts",
+    "satchel-fakes",
+    "satchel-files",
+    "satchel-http",
+    "satchel-ledger",
+    "satchel-local",
+    "satchel-routing",
+];
 
 /// What is so common that it has no home.
 const FOUNDATIONS: [&str; 16] = [
@@ -49,17 +56,19 @@ const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-const HOMES: [(&str, &[&str]); 49] = [
+const HOMES: [(&str, &[&str]); 52] = [
     ("anstyle", &["satchel-console"]),
-    ("anyhow", &["satchel", "satchel-script", "xtask"]),
+    ("anyhow", &["satchel", "xtask"]),
+    ("async-compression", &["satchel-http"]),
     ("async-nats", &["satchel-nats"]),
     ("axum", &["satchel-web"]),
     ("backon", &["satchel-models"]),
-    ("base64", &["satchel-models", "satchel-web"]),
+    ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
     ("cap-std", &["satchel-files"]),
-    ("clap", &["satchel", "satchel-script", "xtask"]),
+    ("clap", &["satchel", "xtask"]),
+    ("croner", &["satchel"]),
     ("genai", &["satchel-models"]),
-    ("getrandom", &["satchel-telegram", "satchel-web"]),
+    ("getrandom", &["satchel-discord", "satchel-telegram", "satchel-web"]),
     ("globset", &["satchel-attachments"]),
     ("hmac", &["satchel-web"]),
     ("hyper", &["satchel-telegram", "satchel-web"]),
@@ -67,6 +76,7 @@ const HOMES: [(&str, &[&str]); 49] = [
     ("imagesize", &["satchel-files"]),
     ("indicatif", &["satchel-console"]),
     ("infer", &["satchel-files"]),
+    ("ipnet", &["satchel-http"]),
     ("jiff", &["satchel"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
@@ -77,27 +87,30 @@ const HOMES: [(&str, &[&str]); 49] = [
     ("opentelemetry_sdk", &["satchel"]),
     ("opus-pure", &["satchel-speech"]),
     ("prometheus-client", &["satchel"]),
-    ("reqwest", &["satchel", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"]),
+    (
+        "reqwest",
+        &["satchel", "satchel-discord", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"],
+    ),
+    ("reqwest-websocket", &["satchel-discord"]),
     ("rmcp", &["satchel-mcp"]),
     (
         "rustix",
-        &["satchel", "satchel-console", "satchel-files", "satchel-script", "satchel-speech", "satchel-telegram"],
+        &["satchel", "satchel-console", "satchel-files", "satchel-speech", "satchel-starlark", "satchel-telegram"],
     ),
-    ("rustls", &["satchel", "satchel-models", "satchel-speech", "satchel-telegram"]),
+    ("rustls", &["satchel", "satchel-discord", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"]),
     ("rustyline", &["satchel-console"]),
     ("schemars", &["satchel-tools"]),
-    ("secrecy", &["satchel", "satchel-models", "satchel-speech", "satchel-telegram", "satchel-web"]),
+    ("secrecy", &["satchel", "satchel-discord", "satchel-models", "satchel-speech", "satchel-telegram", "satchel-web"]),
     ("serde-saphyr", &["satchel"]),
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),
     ("sqlx", &["satchel-ledger"]),
-    ("starlark", &["satchel-script"]),
     ("strsim", &["satchel"]),
     ("symphonia", &["satchel-speech"]),
     ("teloxide", &["satchel-telegram"]),
     ("tempfile", &["satchel-files"]),
     ("tracing-opentelemetry", &["satchel"]),
-    ("tracing-subscriber", &["satchel", "satchel-script"]),
+    ("tracing-subscriber", &["satchel"]),
     ("utoipa", &["satchel-web"]),
     ("utoipa-axum", &["satchel-web"]),
     ("wasmtime", &["satchel-sandbox"]),
@@ -407,4 +420,19 @@ fn decisions_name_tests_that_exist() {
     }
     assert!(checked > 6, "only {checked} names were checked");
     assert_none(&complaints);
+}
+
+/// Code in a guide rots unless somebody compiles it.
+#[test]
+fn the_guide_to_embedding_shows_code_that_is_compiled() {
+    let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("it is UTF-8");
+    let example = read("apps/satchel/examples/board.rs");
+    let known: Vec<&str> = example.lines().map(str::trim).collect();
+    let guide = read("docs/guide/embedding.md");
+    // The last block is about tests, which an example has none of.
+    let blocks: Vec<&str> = guide.split("```rust\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3);
+    let shown = blocks[..2].iter().flat_map(|block| block.lines()).map(str::trim);
+    let unknown: Vec<&str> = shown.filter(|line| !known.contains(line)).collect();
+    assert_none(&unknown.iter().map(|line| format!("not in the example: {line}")).collect::<Vec<_>>());
 }

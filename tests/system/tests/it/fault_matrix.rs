@@ -21,6 +21,10 @@ const AT_ONCE: usize = 12;
 /// minutes and a day.
 const SHORT_OUTAGE: u64 = 60;
 const LONG_OUTAGE: u64 = 900;
+
+/// How long keys are remembered where they are forgotten in the long outage.
+const SHORT_LIVED: Duration = Duration::from_millis(400);
+
 const OUTAGE_BEYOND_AGE: u64 = 1_200;
 const AGE: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -39,17 +43,30 @@ enum Allowed {
 struct Fate {
     name: &'static str,
     fault: Fault,
+    /// What the next request of the same sort meets.
+    then: Option<Fault>,
     allowed: Allowed,
     max_age: Duration,
+    /// How long the platform's keys are remembered, where that is not as long as it says by itself.
+    keys_live: Option<Duration>,
 }
 
 impl Fate {
     /// Whether the fault can meet the request of a column at all.
     fn fits(&self, column: Column, front: Front) -> bool {
+        if self.keys_live.is_some() && repeats(front) || column == Column::Bundle && !bundles(front) {
+            return false;
+        }
         match self.fault {
-            Fault::BadMarkup => matches!(column, Column::Text | Column::Edit),
-            // Only Telegram's albums are messages of several items.
-            Fault::BadItem { .. } => column == Column::Album && repeats(front),
+            // An edit's repeat is no repeat under a key.
+            _ if self.then.is_some() => column != Column::Edit && !repeats(front),
+            // Discord takes whatever is written for Markdown.
+            Fault::BadMarkup => {
+                let is_text = matches!(column, Column::Text | Column::Bundle | Column::Stream | Column::Edit);
+                is_text && front != Front::Discord
+            }
+            // The others have one item at most.
+            Fault::BadItem { .. } => matches!(column, Column::Album | Column::Bundle),
             Fault::VoiceForbidden => column == Column::Voice,
             _ => true,
         }
@@ -57,7 +74,7 @@ impl Fate {
 }
 
 fn fates() -> Vec<Fate> {
-    let fate = |name, fault, allowed| Fate { name, fault, allowed, max_age: DAY };
+    let fate = |name, fault, allowed| Fate { name, fault, then: None, allowed, max_age: DAY, keys_live: None };
     vec![
         fate("429, retry after 120 ms", Fault::RateLimit { retry_after_ms: 120 }, Allowed::Everything),
         fate("500, readable", Fault::ServerError, Allowed::Everything),
@@ -66,6 +83,10 @@ fn fates() -> Vec<Fate> {
         fate("connection refused", Fault::RefuseConnection { for_ms: 50 }, Allowed::Everything),
         fate("reset in the middle", Fault::ResetMidTransfer, Allowed::OneInDoubt),
         fate("performed, answer lost", Fault::AcceptAndDrop, Allowed::OneInDoubt),
+        Fate {
+            then: Some(Fault::TooLarge),
+            ..fate("answer lost, repeat 413", Fault::AcceptAndDrop, Allowed::OneInDoubt)
+        },
         fate("no answer, not performed", Fault::Hang { performed: false }, Allowed::OneInDoubt),
         fate("no answer, performed", Fault::Hang { performed: true }, Allowed::OneInDoubt),
         fate("400, markup", Fault::BadMarkup, Allowed::Everything),
@@ -76,10 +97,12 @@ fn fates() -> Vec<Fate> {
         fate("outage (20 s)", Fault::Outage { for_ms: SHORT_OUTAGE }, Allowed::OneInDoubt),
         fate("outage (5 min)", Fault::Outage { for_ms: LONG_OUTAGE }, Allowed::OneInDoubt),
         Fate {
-            name: "outage beyond max_age",
-            fault: Fault::Outage { for_ms: OUTAGE_BEYOND_AGE },
-            allowed: Allowed::Told,
+            keys_live: Some(SHORT_LIVED),
+            ..fate("outage, keys forgotten", Fault::Outage { for_ms: LONG_OUTAGE }, Allowed::OneInDoubt)
+        },
+        Fate {
             max_age: AGE,
+            ..fate("outage beyond max_age", Fault::Outage { for_ms: OUTAGE_BEYOND_AGE }, Allowed::Told)
         },
     ]
 }
@@ -99,9 +122,19 @@ async fn no_fault_of_telegram_loses_anything_or_repeats_it_unlabelled() {
     matrix(Front::Telegram).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_fault_of_discord_loses_or_repeats_anything() {
+    matrix(Front::Discord).await;
+}
+
 /// Whether what is sent again arrives again.
 fn repeats(front: Front) -> bool {
-    front != Front::Imitated(FakeMode::DiscordLike)
+    !matches!(front, Front::Imitated(FakeMode::DiscordLike) | Front::Discord)
+}
+
+/// Whether files ride on the message of their text.
+fn bundles(front: Front) -> bool {
+    matches!(front, Front::Imitated(FakeMode::DiscordLike) | Front::Discord)
 }
 
 async fn matrix(front: Front) {
@@ -112,7 +145,8 @@ async fn matrix(front: Front) {
             if !fate.fits(column, front) {
                 return (at, "-".to_owned(), Vec::new());
             }
-            let cell = Cell { front, column, fault: fate.fault, max_age: fate.max_age };
+            let Fate { fault, then, max_age, keys_live, .. } = *fate;
+            let cell = Cell { front, column, fault, then, max_age, keys_live };
             let played = play(&cell).await;
             let problems = problems(fate, &played, front);
             let problems =
@@ -160,7 +194,9 @@ fn problems(fate: &Fate, played: &Played, front: Front) -> Vec<String> {
         Allowed::OneInDoubt | Allowed::Told if repeats(front) => 1,
         Allowed::Everything | Allowed::OneInDoubt | Allowed::Told => 0,
     };
-    if played.duplicates > in_doubt || played.labels > in_doubt {
+    // Where the keys are forgotten by then, and nothing is found in the history, what is sent again says so.
+    let labels = in_doubt.max(usize::from(fate.keys_live.is_some()));
+    if played.duplicates > in_doubt || played.labels > labels {
         problems.push(format!("{} duplicates and {} labels", played.duplicates, played.labels));
     }
     if played.unlabelled > 0 {

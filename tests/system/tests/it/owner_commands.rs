@@ -3,6 +3,7 @@
 mod choice;
 mod doctor;
 mod init;
+mod links;
 mod opening;
 mod run;
 mod serving;

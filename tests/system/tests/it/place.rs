@@ -1,8 +1,11 @@
 //! Where the person is: the platform that imitates others, or the fake Telegram, asked the same questions.
 
+use std::time::Duration;
+
 use satchel_domain::ConversationId;
 use satchel_fakes::{
-    FakeFile, FakeMode, FakePlatform, Fault, Moment, Operation, PlatformRules, Transcript, When,
+    FakeDiscord, FakeFile, FakeMode, FakePlatform, Fault, Moment, Operation, PlatformRules, Transcript, When,
+    discord::{CDN, DiscordRules, Tier},
     telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules},
 };
 use satchel_system::crash::Front;
@@ -11,9 +14,19 @@ use tokio::sync::oneshot;
 /// The person's id on Telegram, and so the id of their chat with the bot.
 const PERSON: i64 = 5;
 
+/// The person's id on Discord.
+const MEMBER: u64 = 5;
+
+/// The channel on Discord in which the person talks to the bot.
+const CHANNEL: u64 = 7;
+
+/// How often is looked whether a platform is listened to.
+const LOOK: Duration = Duration::from_millis(2);
+
 pub(crate) enum Place {
     Imitated(FakePlatform),
     Telegram(FakeTelegram),
+    Discord(FakeDiscord),
 }
 
 impl Place {
@@ -28,22 +41,47 @@ impl Place {
                 telegram.private_chat(telegram.person(PERSON, "Ann"));
                 Self::Telegram(telegram)
             }
+            Front::Discord => {
+                let PlatformRules { text_units, file_bytes, nonce_window, .. } = rules;
+                let rules = DiscordRules {
+                    content_chars: text_units,
+                    file_bytes: [(Tier::None, file_bytes)].into(),
+                    request_bytes: rules.request_bytes.unwrap_or(u64::MAX),
+                    nonce_window,
+                    ..DiscordRules::unpaced()
+                };
+                let discord = FakeDiscord::start(rules).await.expect("a loopback port");
+                discord.person(MEMBER, "Ann");
+                discord.channel(discord.guild(1, "Home", Tier::None), CHANNEL, "general");
+                Self::Discord(discord)
+            }
+        }
+    }
+
+    /// Waits until what people say is heard: Discord tells it to who is there, and remembers no more than a session.
+    pub(crate) async fn is_listened_to(&self) {
+        if let Self::Discord(discord) = self {
+            while discord.sessions() == 0 {
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 
     /// The person's own conversation.
     pub(crate) fn conversation(front: Front) -> ConversationId {
-        let channel = match front {
-            Front::Imitated(FakeMode::DiscordLike) => "discord",
-            Front::Imitated(FakeMode::TelegramLike) | Front::Telegram => "telegram",
+        let conversation = match front {
+            Front::Imitated(FakeMode::DiscordLike) => format!("discord:{PERSON}"),
+            Front::Imitated(FakeMode::TelegramLike) | Front::Telegram => format!("telegram:{PERSON}"),
+            Front::Discord => format!("discord:{CHANNEL}"),
         };
-        format!("{channel}:{PERSON}").parse().expect("a conversation")
+        conversation.parse().expect("a conversation")
     }
 
     pub(crate) fn address(&self) -> String {
         match self {
             Self::Imitated(platform) => platform.base_url(),
             Self::Telegram(telegram) => telegram.api_url(),
+            Self::Discord(discord) => discord.api_url(),
         }
     }
 
@@ -54,6 +92,9 @@ impl Place {
             }
             Self::Telegram(telegram) => {
                 telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Document, file).caption(text));
+            }
+            Self::Discord(discord) => {
+                discord.person_sends(CHANNEL, MEMBER, text, vec![file]);
             }
         }
     }
@@ -66,14 +107,18 @@ impl Place {
             Self::Telegram(telegram) => {
                 telegram.person_says(PERSON, PERSON, text);
             }
+            Self::Discord(discord) => {
+                discord.person_says(CHANNEL, MEMBER, text);
+            }
         }
     }
 
-    /// Lets the request of an operation with this number go wrong; on Telegram the first call of a method.
-    pub(crate) fn script(&self, operation: (Operation, u64), method: &str, fault: Fault) {
+    /// Lets the request of an operation with this number go wrong; on Telegram the call of a method with this one.
+    pub(crate) fn script(&self, operation: (Operation, u64), method: (&str, u64), fault: Fault) {
         match self {
             Self::Imitated(platform) => platform.script(operation.0, When::Nth(operation.1), fault),
-            Self::Telegram(telegram) => telegram.script(method, When::Nth(1), fault),
+            Self::Telegram(telegram) => telegram.script(method.0, When::Nth(method.1), fault),
+            Self::Discord(discord) => discord.script(route(operation.0), When::Nth(operation.1), fault),
         }
     }
 
@@ -82,6 +127,7 @@ impl Place {
         match self {
             Self::Imitated(platform) => platform.requests(operation.0) >= operation.1,
             Self::Telegram(telegram) => telegram.requests(method) >= 1,
+            Self::Discord(discord) => discord.requests(route(operation.0)) >= operation.1,
         }
     }
 
@@ -89,6 +135,8 @@ impl Place {
         match self {
             Self::Imitated(platform) => platform.unconfirmed_updates(),
             Self::Telegram(telegram) => telegram.unconfirmed_updates(),
+            // Discord never hears what was taken.
+            Self::Discord(_) => 0,
         }
     }
 
@@ -96,6 +144,7 @@ impl Place {
         match self {
             Self::Imitated(platform) => platform.transcript(),
             Self::Telegram(telegram) => telegram.transcript().shared(),
+            Self::Discord(discord) => discord.transcript().shared(),
         }
     }
 
@@ -103,6 +152,7 @@ impl Place {
         match self {
             Self::Imitated(platform) => platform.requests(operation),
             Self::Telegram(telegram) => telegram.requests(methods(operation)),
+            Self::Discord(discord) => discord.requests(route(operation)),
         }
     }
 
@@ -110,6 +160,7 @@ impl Place {
         match self {
             Self::Imitated(platform) => platform.on_nth(operation, number, moment),
             Self::Telegram(telegram) => telegram.on_nth(methods(operation), number, moment),
+            Self::Discord(discord) => discord.on_nth(route(operation), number, moment),
         }
     }
 }
@@ -124,5 +175,18 @@ fn methods(operation: Operation) -> &'static str {
         Operation::Updates => "getUpdates",
         Operation::Fetch => DOWNLOAD,
         Operation::History => "no such method",
+    }
+}
+
+/// The route of Discord's HTTP API that an operation is.
+fn route(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Send => "POST /channels/{}/messages",
+        Operation::Edit => "PATCH /channels/{}/messages/{}",
+        Operation::Delete => "DELETE /channels/{}/messages/{}",
+        Operation::Probe => "GET /users/@me",
+        Operation::Fetch => CDN,
+        Operation::History => "GET /channels/{}/messages",
+        Operation::Updates => "no such route",
     }
 }

@@ -8,16 +8,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel::build::{Behaviour, Ports, Satchel, build};
+use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
-    ChannelCapabilities, ConversationId, InboundMessage, TurnId, UnreadableUpdate, capabilities::StreamRule,
+    ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate,
+    capabilities::StreamRule,
 };
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, PlatformRules, Timeouts};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
-use satchel_ports::{Inbound, InboundError, LanguageModel, Ledger, ledger::TurnRecord};
-use satchel_system::crash::quick_delivery;
+use satchel_ports::{Blobs, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord};
+use satchel_system::{crash::quick_delivery, fetching::fetcher};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +30,19 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How often the ledger is asked whether a turn is over.
 const LOOK: Duration = Duration::from_millis(3);
 
+/// Makes tools for a product's stores.
+pub(crate) type MakeTools = fn(&Arc<dyn Ledger>, &Arc<dyn Blobs>) -> Vec<ExtraTool>;
+
 /// What a product is started with.
 pub(crate) struct Setup {
     pub(crate) rules: PlatformRules,
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) behaviour: Behaviour,
     pub(crate) settings: Settings,
+    /// Who evaluates scripts.
+    pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
+    /// The tools that it has besides its own, made for its stores.
+    pub(crate) tools: MakeTools,
 }
 
 /// A running product with one conversation.
@@ -68,6 +77,14 @@ impl Inbound for Taken {
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         self.inner.keep_unreadable(update).await
     }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        self.inner.bookmark(channel).await
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        self.inner.keep_bookmark(channel, bookmark).await
+    }
 }
 
 impl Setup {
@@ -76,36 +93,41 @@ impl Setup {
         let rules = mode.rules();
         let capabilities = ChannelCapabilities { stream: StreamRule::None, ..rules.capabilities() };
         let behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
-        Self { rules, capabilities, behaviour, settings: Settings::default() }
+        let (settings, scripts) = (Settings::default(), None);
+        Self { rules, capabilities, behaviour, settings, scripts, tools: |_, _| Vec::new() }
     }
 }
 
 impl Product {
     pub(crate) async fn start(setup: Setup, model: Arc<dyn LanguageModel>) -> Self {
-        let Setup { rules, capabilities, behaviour, settings } = setup;
+        let Setup { rules, capabilities, behaviour, settings, scripts, tools } = setup;
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().to_owned();
         let mode = rules.mode;
         let platform = FakePlatform::start(rules).await.expect("a loopback port");
         let ledger = Arc::new(SqliteLedger::open(&data, settings).await.expect("a new ledger"));
-        let blobs = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
+        let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
+        let tools = tools(&(Arc::clone(&ledger) as _), &blobs);
         let workspace = DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30).expect("new workspaces");
         let conversation: ConversationId = "fake:5".parse().expect("a conversation");
         let name = conversation.channel().clone();
         let url = platform.base_url();
         let channel =
-            Arc::new(FakeChannel::new(name, url, mode, capabilities, Arc::clone(&blobs) as _, Timeouts::default()));
+            Arc::new(FakeChannel::new(name, url, mode, capabilities, Arc::clone(&blobs), Timeouts::default()));
         let ports = Ports {
             ledger: Arc::clone(&ledger) as _,
             blobs,
             workspace: Arc::new(workspace),
             bus: Arc::new(LocalBus::new()),
+            fetcher: fetcher(),
             model,
             speech: None,
+            scripts,
+            links: None,
             channels: vec![Arc::clone(&channel) as _],
-            tools: Vec::new(),
+            tools,
         };
-        let Satchel { inbound, lanes } = build(ports, behaviour);
+        let Satchel { inbound, lanes, .. } = build(ports, behaviour);
         let turns = Arc::new(Taken { inner: inbound, turns: Mutex::default() });
         let stop = CancellationToken::new();
         let (shutdown, inbound) = (stop.clone(), Arc::clone(&turns));

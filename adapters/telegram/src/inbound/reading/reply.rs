@@ -1,10 +1,12 @@
 //! What a message becomes together with the one that it answers or passes on. Pure.
 
-use satchel_domain::FileReference;
+use satchel_domain::{
+    FileReference,
+    attributed::{self, Author},
+};
 
 use super::Written;
 use crate::inbound::{
-    attributed::{self, Author},
     described::described,
     files::files_of_others,
     wire::{Content, Message},

@@ -131,6 +131,28 @@ fn a_voice_note_and_a_sticker_and_a_place_are_messages() {
     assert_eq!(read(&update("message", message(private(), place))).text, "[location: 52.520008, 13.404954]");
 }
 
+/// Catches: a build in which `serde_json` reads numbers in tagged types no more, for whatever turned that on.
+#[test]
+fn a_place_is_read_however_its_numbers_are_written() {
+    for (latitude, longitude, shown) in [
+        ("52.520008", "-13.404954", "52.520008, -13.404954"),
+        ("1", "0", "1, 0"),
+        ("-1.50", "1e2", "-1.5, 100"),
+        ("0.1", "1.5E-3", "0.1, 0.0015"),
+    ] {
+        let place = format!(r#"{{"latitude":{latitude},"longitude":{longitude},"horizontal_accuracy":12.5}}"#);
+        let head = r#""message_id":10,"date":1700000000,"chat":{"id":42,"type":"private","first_name":"Ann"},
+            "from":{"id":42,"is_bot":false,"first_name":"Ann"}"#;
+        for content in
+            [format!(r#""location":{place}"#), format!(r#""venue":{{"location":{place},"title":"T","address":"A"}}"#)]
+        {
+            let text = format!(r#"{{"update_id":900,"message":{{{head},{content}}}}}"#);
+            let update: Value = serde_json::from_str(&text).unwrap();
+            assert!(read(&update).text.contains(shown), "{text}: {}", read(&update).text);
+        }
+    }
+}
+
 #[test]
 fn only_the_askers_own_voice_is_the_askers_speech() {
     let note = json!({ "file_id": "v", "file_unique_id": "v", "duration": 3, "mime_type": "audio/ogg" });
@@ -299,6 +321,7 @@ fn a_command_stays_a_command_whatever_it_answers() {
         ("/allow A1", bob()),
         ("/Refuse A1", bob()),
         ("/pair approve ABCD-EFGH", bob()),
+        ("/unlink 3", bob()),
     ] {
         let said = command(text, by);
         assert_eq!((said.text.as_str(), said.files.len()), (text, 0));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
 use satchel_fakes::{
     MemoryBlobs,
     telegram::{FakeTelegram, TelegramRules},
@@ -257,6 +257,14 @@ impl Inbound for Taker {
             kept.push(update);
         }
         Ok(())
+    }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        unreachable!("Telegram keeps what was not taken: {channel}");
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        unreachable!("Telegram keeps what was not taken: {channel}, {bookmark}");
     }
 }
 

@@ -10,7 +10,7 @@ use super::Finding;
 use crate::{
     config::{Config, Loaded, masking::MASK, models::Provider, origin::Origin},
     models::{Candidate, Decision},
-    platforms::{self, TokenError},
+    platforms::{self, DiscordApplication, TokenError},
 };
 
 /// A clock that is wrong by more seconds than this makes waits wrong.
@@ -58,8 +58,32 @@ pub(super) async fn platforms(config: &Config, http: &Client) -> Vec<Finding> {
         findings.push(platform("telegram", bot));
     }
     if let Some(token) = &config.discord.token {
-        let bot = platforms::discord_bot(http, config.discord.api_url.as_ref(), token).await;
+        let url = config.discord.api_url.as_ref();
+        let bot = platforms::discord_bot(http, url, token).await;
+        let is_known = bot.is_ok();
         findings.push(platform("discord", bot));
+        if is_known {
+            findings.extend(discord_set_up(platforms::discord_application(http, url, token).await));
+        }
+    }
+    findings
+}
+
+/// How the bot is set up on Discord, beyond its token.
+fn discord_set_up(application: Result<DiscordApplication, TokenError>) -> Vec<Finding> {
+    const CHECK: &str = "discord";
+    let application = match application {
+        Ok(application) => application,
+        Err(error) => {
+            let found = format!("how the bot is set up could not be found out: {error}");
+            return vec![Finding::warning(CHECK, found, "try again; the invitation stands in the portal under OAuth2")];
+        }
+    };
+    let mut findings = vec![Finding::ok(CHECK, format!("invite it with {}", application.invitation))];
+    if !application.reads_messages {
+        let found = "it sees neither words nor files of messages that don't mention it";
+        let advice = "turn on the Message Content Intent in the developer portal, under Bot; then start anew";
+        findings.push(Finding::warning(CHECK, found, advice));
     }
     findings
 }

@@ -12,8 +12,8 @@ pub(super) struct Answers {
     pub(super) model: Option<ModelAnswer>,
     /// Where data lies already that would not be found there once this file is.
     pub(super) data_dir: Option<PathBuf>,
-    pub(super) telegram: Option<Token>,
-    pub(super) discord: Option<Token>,
+    pub(super) telegram: Option<SecretString>,
+    pub(super) discord: Option<SecretString>,
 }
 
 /// A model that a provider serves.
@@ -24,14 +24,6 @@ pub(super) struct ModelAnswer {
     /// `None` where the environment has it, or none is needed.
     pub(super) api_key: Option<SecretString>,
     pub(super) model: Option<String>,
-}
-
-/// A platform's token.
-#[derive(Debug, Clone)]
-pub(super) struct Token {
-    pub(super) token: SecretString,
-    /// Whether this version can use it; otherwise it is kept as a comment, so that the file is accepted.
-    pub(super) built: bool,
 }
 
 /// The name under which the model stands.
@@ -111,18 +103,11 @@ fn model(answer: Option<&ModelAnswer>) -> String {
     section
 }
 
-fn platform(file: &mut String, name: &str, whose: &str, token: Option<&Token>, people: &str) {
+fn platform(file: &mut String, name: &str, whose: &str, token: Option<&SecretString>, people: &str) {
     let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
     match token {
-        Some(Token { token, built: true }) => {
+        Some(token) => {
             let _ = write!(file, "# {title}.\n{name}:\n  # {whose}\n  token: {}\n", quoted(token.expose_secret()));
-        }
-        Some(Token { token, built: false }) => {
-            let token = quoted(token.expose_secret());
-            let _ = write!(
-                file,
-                "# {title}. This version can't serve it yet; the token waits here as a comment.\n#{name}:\n#  token: {token}\n"
-            );
         }
         None => {
             let _ = write!(file, "# {title}. {whose}\n#{name}:\n#  token: \"...\"\n");
@@ -150,8 +135,8 @@ mod tests {
                 model: Some("llama: 3".to_owned()),
             }),
             data_dir: Some("/home/ann/.local/share/satchel".into()),
-            telegram: Some(Token { token: secret("123:abc"), built: true }),
-            discord: Some(Token { token: secret("x.y.z"), built: false }),
+            telegram: Some(secret("123:abc")),
+            discord: Some(secret("x.y.z")),
         }
     }
 

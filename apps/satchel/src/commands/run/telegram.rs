@@ -1,13 +1,43 @@
 //! Telegram as the configuration asks for it.
 
-use satchel_intake::commands::MENU;
+use std::sync::Arc;
+
+use satchel_ports::Blobs;
 use satchel_routing::tables;
-use satchel_telegram::{BotCommand, TelegramError, TelegramSettings, Webhook};
+use satchel_telegram::{BotCommand, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, Webhook};
 
-use crate::config::{Config, delivery::PaceChoice};
+use super::Platform;
+use crate::{
+    commands::WrongUsage,
+    config::{Config, delivery::PaceChoice},
+};
 
-/// The settings of the bot; `None` where no token is configured.
-pub(super) fn settings(config: &Config) -> Option<TelegramSettings> {
+/// What all that goes wrong here comes to.
+const NOT_SERVED: &str = "Telegram can't be served (`satchel doctor` says what is wrong)";
+
+/// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
+pub(super) fn open(config: &Config, blobs: &Arc<dyn Blobs>, menu: &[(&str, &str)]) -> anyhow::Result<Option<Platform>> {
+    let Some(settings) = settings(config, menu) else { return Ok(None) };
+    let channel = Arc::new(TelegramChannel::new(&settings, Arc::clone(blobs)).map_err(told)?);
+    let listener = TelegramListener::new(settings, Arc::clone(&channel));
+    Ok(Some(Platform {
+        channel,
+        listen: Box::new(|inbound, stop| Box::pin(async move { listener.run(inbound, stop).await.map_err(told) })),
+    }))
+}
+
+/// A token that is none, or nobody's, is a wrong configuration, as is an address; whatever else goes wrong is a failure.
+fn told(error: TelegramError) -> anyhow::Error {
+    let error = match error {
+        TelegramError::Token | TelegramError::UnknownToken | TelegramError::Address => {
+            WrongUsage(error.to_string()).into()
+        }
+        error => anyhow::Error::new(error),
+    };
+    error.context(NOT_SERVED)
+}
+
+fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> {
     let telegram = &config.telegram;
     let token = telegram.token.clone()?;
     let mut capabilities = match telegram.local_files {
@@ -18,7 +48,8 @@ pub(super) fn settings(config: &Config) -> Option<TelegramSettings> {
         capabilities.pace = None;
     }
     let webhook = telegram.webhook.clone().map(|url| Webhook { url, listen: telegram.webhook_listen });
-    let command = |(name, description): (&str, &str)| BotCommand { name: name.into(), description: description.into() };
+    let command =
+        |&(name, description): &(&str, &str)| BotCommand { name: name.into(), description: description.into() };
     Some(TelegramSettings {
         token,
         api_url: telegram.api_url.clone(),
@@ -26,11 +57,6 @@ pub(super) fn settings(config: &Config) -> Option<TelegramSettings> {
         local_files: telegram.local_files.clone(),
         answers_in: telegram.groups.clone(),
         webhook,
-        commands: MENU.map(command).into(),
+        commands: menu.iter().map(command).collect(),
     })
-}
-
-/// What can't be followed is told as what it is: a wrong configuration, or a failure.
-pub(super) fn told(error: TelegramError) -> anyhow::Error {
-    anyhow::Error::new(error).context("Telegram can't be served (`satchel doctor` says what is wrong)")
 }

@@ -28,7 +28,8 @@ fn owners_are_asked_where_their_ids_say_how() {
     assert!(rules.lets_in(&Sender::new("15", "Bob")) && !rules.lets_in(&Sender::new("16", "Eve")));
     let discord = "discord:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
     assert!(access.is_owner(&discord, &Sender::new("16", "Bob")));
-    assert!(access.rules(&discord).unwrap().owner_chats.is_empty());
+    let chats: Vec<String> = access.rules(&discord).unwrap().owner_chats.iter().map(ToString::to_string).collect();
+    assert_eq!(chats, ["discord:@16"], "it is opened when it is needed");
 }
 
 #[test]

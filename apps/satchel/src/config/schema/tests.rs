@@ -105,6 +105,8 @@ fn what_can_be_given_is_accepted() {
         "workspace: { quota: 5 }\n",
         "workspace: { quota: 10 kb }\n",
         "delivery: { max_age: 2d }\n",
+        "schedules: { r: { cron: '@daily', conversation: 'web:r', prompt: hi, enabled: off } }\n",
+        "schedules: { r: { cron: '@daily', conversation: 'web:r', script: return 1, enabled: true } }\n",
         "storage: { database_url: 'postgres://u@h/d', blobs_url: 's3://b' }\nbus: { url: 'nats://h' }\n",
     ] {
         assert_accepted(yaml);
@@ -141,6 +143,12 @@ fn what_is_refused_is_marked_in_the_editor_too() {
         "models: { a: { model: x } }\n",
         "models: { 'a.b': { provider: offline } }\n",
         "schedules: daily\n",
+        "schedules: { r: { cron: '@daily', prompt: hi } }\n",
+        "schedules: { r: { prompt: hi, conversation: 'web:r' } }\n",
+        "schedules: { r: { cron: '@daily', conversation: 'web:r' } }\n",
+        "schedules: { r: { cron: '@daily', conversation: 'web:r', prompt: hi, script: return 1 } }\n",
+        "schedules: { r: { cron: '@daily', conversation: 'web:r', prompt: hi, enabled: maybe } }\n",
+        "schedules: { 'a b': { cron: '@daily', conversation: 'web:r', prompt: hi } }\n",
     ] {
         assert!(editor.complaint(yaml).is_some(), "{yaml}");
         assert!(reader_says(yaml).is_err(), "{yaml}");

@@ -17,6 +17,7 @@ use satchel_ports::ledger::{
     TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
+use serde_json::Value;
 use uuid::Uuid;
 
 /// What a verb does instead of its work.
@@ -89,6 +90,8 @@ macro_rules! troubled {
 troubled! {
     fn receive(message: &InboundMessage, claim: Claim) -> Received;
     fn keep_unreadable(update: &UnreadableUpdate) -> bool;
+    fn bookmark(channel: &ChannelName) -> Option<Value>;
+    fn keep_bookmark(channel: &ChannelName, bookmark: &Value) -> ();
     fn unreadable() -> Vec<Unreadable>;
     fn rename_conversation(from: &ConversationId, to: &ConversationId) -> Renamed;
     fn introduce(stranger: &Stranger, rules: &PairingRules) -> Option<Pairing>;
@@ -108,6 +111,7 @@ troubled! {
     fn set_voice(conversation: &ConversationId, on: bool) -> ();
     fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
     fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome) -> ToolOutcome;
+    fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;
     fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
     fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
     fn next_part(lease: &Lease) -> Option<Part>;

@@ -10,7 +10,7 @@ use satchel_domain::{
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
-use satchel_intake::{Reception, access::Access, prepare::InboundLimits, steering::steering};
+use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
@@ -165,6 +165,7 @@ impl Stage {
             model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
             tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
             steer: steering,
+            links: None,
             is_owner: Arc::new(|_, _| false),
             settings: AgentSettings::default(),
         };
@@ -182,8 +183,14 @@ impl Stage {
         let access = Arc::clone(&self.access);
         let workspace = DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20).unwrap();
         let workspace = Arc::new(workspace);
-        let inbound =
-            Reception::new(Arc::clone(&ledger) as Arc<dyn Ledger>, Arc::clone(&self.bus), claim, access, workspace);
+        let inbound = Reception::new(
+            Arc::clone(&ledger) as Arc<dyn Ledger>,
+            Arc::clone(&self.bus),
+            claim,
+            access,
+            workspace,
+            None,
+        );
         let mut lanes = Lanes::new(hosting, claimed);
         lanes.timing.look = self.look;
         timing(&mut lanes.timing);
@@ -203,6 +210,10 @@ pub(super) struct Process {
 impl Process {
     pub(super) async fn hears(&self, message: &InboundMessage) {
         self.inbound.accept(message.clone()).await.unwrap();
+    }
+
+    pub(super) fn own_door(&self) -> OwnDoor {
+        self.inbound.own_door()
     }
 
     /// Stops in good order and returns the ledger, still open: what its owner holds stays held.

@@ -5,11 +5,12 @@ use std::time::Duration;
 use satchel_domain::{InboxId, Sender, ToolOutcome};
 use satchel_ports::{SafetyTier, ledger::JournalEntry};
 use serde_json::json;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::{
     recorded,
-    stage::{Counter, Played, Stage, calls, says, tool, waiting},
+    stage::{Counter, Played, Stage, calls, says, tool, tool_that_calls, waiting},
 };
 use crate::confirm::code;
 
@@ -146,4 +147,51 @@ async fn whoever_does_not_answer_one_question_is_not_asked_all_the_others() {
     assert_eq!((opened.count(), played.answers(1).len()), (0, 20));
     assert_eq!(played.log.iter().filter(|line| line.starts_with("ask")).count(), 3, "three stand at once");
     assert!(begun.elapsed() < Duration::from_secs(11 * 60), "{:?}", begun.elapsed());
+}
+
+/// A stage on which a tool asks for the vault twice, with so much time left each time, and gives up after a while.
+fn stage_with_a_script(left: Duration, gives_up: Duration) -> (Stage, Counter) {
+    let (mut stage, opened) = stage_with_vault();
+    stage.answer_first(calls(&[("script", json!({}))]));
+    stage.tools.push(tool_that_calls("script", SafetyTier::SideEffecting, move |_, context| async move {
+        let tools = context.tools.expect("others can be called");
+        let mut heard = String::new();
+        for _ in 0..2 {
+            heard += &match timeout(gives_up, tools.call("vault", json!({}), left)).await {
+                Ok(answer) => answer.expect_err("nobody allows it").0,
+                Err(_) => "cut off".to_owned(),
+            };
+        }
+        Ok(ToolOutcome::of_text(heard))
+    }));
+    (stage, opened)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_within_a_script_stands_no_longer_than_the_script() {
+    let (stage, opened) = stage_with_a_script(Duration::from_secs(90), Duration::from_secs(3_000));
+    let begun = tokio::time::Instant::now();
+    let played = stage.play().await;
+    assert!(begun.elapsed() < Duration::from_secs(200), "{:?}", begun.elapsed());
+    let answers = played.answers(1);
+    assert_eq!(answers[0].matches("nobody allowed this call within 2 min").count(), 2, "{answers:?}");
+    assert_eq!(played.questions.iter().filter(|text| text.contains("in 2 min I leave it")).count(), 2);
+    assert_eq!(opened.count(), 0);
+    assert_eq!(played.log.iter().filter(|line| line.starts_with("edit q: Nobody answered")).count(), 2);
+}
+
+/// The attack: a deadline that drops a call in the middle of its question.
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_call_is_cut_off_loses_its_buttons() {
+    let (stage, _) = stage_with_a_script(Duration::from_secs(3_000), Duration::from_secs(20));
+    let played = stage.play().await;
+    assert_eq!(played.answers(1), ["cut offcut off"]);
+    let closed =
+        |played: &Played| played.log.iter().filter(|line| *line == "edit q: Not needed any more: `vault`").count();
+    assert_eq!(closed(&played), 2, "{:?}", played.log);
+
+    let (mut stage, opened) = stage_with_vault();
+    stage.arrives_after(Duration::from_secs(5), waiting(91, "/stop"));
+    let played = stage.play().await;
+    assert_eq!((closed(&played), opened.count()), (1, 0), "{:?}", played.log);
 }

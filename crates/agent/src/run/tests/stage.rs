@@ -16,7 +16,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
-    ModelRequest, OwnerId, SafetyTier, Tool, ToolError, ToolSpec,
+    ModelRequest, OwnerId, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
     language_model::ModelCall,
     ledger::{CompletedTurn, Decision, JournalEntry, QueuedMessage, QueuedTurn, Steered, Steering},
 };
@@ -49,23 +49,39 @@ where
     F: Fn(Value) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
 {
+    seeing_around(name, tier, None, move |arguments, _| call(arguments))
+}
+
+/// A tool that sees what is around its call, and has as much time as a person may take.
+pub(super) fn tool_that_calls<F, Fut>(name: &str, tier: SafetyTier, call: F) -> Arc<dyn Tool>
+where
+    F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
+{
+    seeing_around(name, tier, Some(Duration::from_secs(3_600)), call)
+}
+
+fn seeing_around<F, Fut>(name: &str, tier: SafetyTier, time_limit: Option<Duration>, call: F) -> Arc<dyn Tool>
+where
+    F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
+{
     struct Scripted<F>(ToolSpec, F);
     #[async_trait::async_trait]
     impl<F, Fut> Tool for Scripted<F>
     where
-        F: Fn(Value) -> Fut + Send + Sync,
+        F: Fn(Value, ToolContext) -> Fut + Send + Sync,
         Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send,
     {
         fn spec(&self) -> ToolSpec {
             self.0.clone()
         }
 
-        async fn call(&self, arguments: Value, _: &satchel_ports::ToolContext) -> Result<ToolOutcome, ToolError> {
-            (self.1)(arguments).await
+        async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+            (self.1)(arguments, context.clone()).await
         }
     }
-    let spec =
-        ToolSpec { name: name.into(), description: String::new(), parameters: json!({}), tier, time_limit: None };
+    let spec = ToolSpec { name: name.into(), description: String::new(), parameters: json!({}), tier, time_limit };
     Arc::new(Scripted(spec, call))
 }
 
@@ -144,6 +160,9 @@ pub(super) struct Stage {
     pub(super) silent: bool,
     /// How often the platform has too much to do to take a question.
     pub(super) busy: u32,
+    pub(super) settings: AgentSettings,
+    /// The files that the ledger has of the turn, the newest first.
+    pub(super) made: Vec<Attachment>,
     model: Vec<Script>,
     arrivals: Vec<(Duration, QueuedMessage)>,
 }
@@ -152,6 +171,8 @@ pub(super) struct Played {
     pub(super) log: Vec<String>,
     pub(super) journal: Vec<JournalEntry>,
     pub(super) requests: Vec<ModelRequest>,
+    /// The questions that were put, whole.
+    pub(super) questions: Vec<String>,
     pub(super) completed: CompletedTurn,
 }
 
@@ -176,7 +197,16 @@ impl Stage {
             untold: Vec::new(),
             voice: false,
         };
-        Self { turn, tools: Vec::new(), silent: false, busy: 0, model, arrivals: Vec::new() }
+        Self {
+            turn,
+            tools: Vec::new(),
+            silent: false,
+            busy: 0,
+            settings: AgentSettings::default(),
+            made: Vec::new(),
+            model,
+            arrivals: Vec::new(),
+        }
     }
 
     pub(super) fn counter(&self) -> Counter {
@@ -208,6 +238,8 @@ impl Stage {
         ledger.expect_now().returning(|| Timestamp(0));
         ledger.expect_new_id().returning(Uuid::nil);
         ledger.expect_history().returning(|_, _| Ok(Vec::new()));
+        let made = self.made;
+        ledger.expect_attachments().returning(move |_| Ok(made.clone()));
         let arrivals = self.arrivals;
         ledger.expect_waiting_behind().returning(move |_, _| {
             let arrived = arrivals.iter().filter(|(after, _)| start.elapsed() >= *after);
@@ -251,9 +283,12 @@ impl Stage {
         channel.expect_capabilities().returning(|_| tables::console());
         channel.expect_show_activity().returning(|_, _| ());
         let (lines, busy) = (Arc::clone(&log), AtomicU32::new(self.busy));
+        let questions: Arc<Mutex<Vec<String>>> = Arc::default();
+        let put = Arc::clone(&questions);
         channel.expect_send().returning(move |part| {
             let PartContent::Question { text, buttons } = &part.content else { panic!("only questions are sent") };
             lines.lock().unwrap().push(format!("ask {} {}", text.lines().next().unwrap(), buttons[0].command));
+            put.lock().unwrap().push(text.clone());
             if busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
                 return Err(SendError::NotSent { retry_after_ms: Some(30_000), reason: "too many requests".into() });
             }
@@ -274,8 +309,9 @@ impl Stage {
             model: Arc::new(model),
             tools: Toolbox::new(self.tools),
             steer,
+            links: None,
             is_owner: Arc::new(|_, sender| sender.id == "boss"),
-            settings: AgentSettings::default(),
+            settings: self.settings,
         };
         let lane = Lane {
             lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
@@ -292,6 +328,7 @@ impl Stage {
             log: log.lock().unwrap().clone(),
             journal: journal.lock().unwrap().clone(),
             requests: requests.lock().unwrap().clone(),
+            questions: questions.lock().unwrap().clone(),
             completed: completed.lock().unwrap().take().expect("the turn was completed"),
         }
     }

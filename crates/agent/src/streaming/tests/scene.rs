@@ -46,6 +46,10 @@ pub(super) fn refused(refusal: Refusal) -> Answer {
     Err(SendError::Refused { refusal, reason: "no".into() })
 }
 
+pub(super) fn forbidden() -> Answer {
+    Err(SendError::Forbidden { reason: "no".into() })
+}
+
 /// The message of a stream that was begun when the scene opened.
 pub(super) fn part() -> Part {
     Part {
@@ -227,6 +231,7 @@ impl Stage {
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
             steer: |_| Steering::default(),
+            links: None,
             is_owner: Arc::new(|_, _| false),
             settings: AgentSettings::default(),
         };

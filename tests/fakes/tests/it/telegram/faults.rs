@@ -103,7 +103,10 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     bot.fake.script_next(DOWNLOAD, Fault::ResetMidTransfer);
     let broken = reqwest::get(&url).await.expect("a head").bytes().await;
     assert!(broken.is_err(), "half a file is none");
+    let mut fetched = bot.fake.on_nth(DOWNLOAD, 2, Moment::Performed);
+    assert!(fetched.try_recv().is_err(), "nobody has asked yet");
     assert_eq!(reqwest::get(&url).await.expect("a head").bytes().await.expect("whole").len(), 300_000);
+    fetched.try_recv().expect("a download is performed when its answer begins");
     bot.fake.script_next(DOWNLOAD, Fault::ServerError);
     assert_eq!(reqwest::get(&url).await.expect("an answer").status(), 500);
     assert_eq!(bot.fake.requests(DOWNLOAD), 3);

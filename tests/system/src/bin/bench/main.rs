@@ -4,6 +4,7 @@
 //! the same run, beside what it is compared with. People's platforms run in this process and Satchel in others, so
 //! that time, memory and commits are Satchel's own.
 
+mod discord;
 mod figures;
 mod files;
 mod idle;
@@ -14,6 +15,8 @@ mod person;
 mod plans;
 mod process;
 mod product;
+mod schedules;
+mod scripts;
 mod starts;
 mod table;
 mod telegram;
@@ -46,7 +49,7 @@ struct Group {
     measure: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 11] = [
     Group { name: "text turn", measure: turns::measure },
     Group { name: "throughput", measure: throughput::measure },
     Group { name: "plan", measure: plans::measure },
@@ -55,6 +58,9 @@ const GROUPS: [Group; 8] = [
     Group { name: "files", measure: files::measure },
     Group { name: "page", measure: page::measure },
     Group { name: "telegram", measure: telegram::measure },
+    Group { name: "discord", measure: discord::measure },
+    Group { name: "scripts", measure: scripts::measure },
+    Group { name: "schedules", measure: schedules::measure },
 ];
 
 fn main() -> Result<()> {

@@ -16,9 +16,12 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::Script};
 use satchel_ports::{Channel, LanguageModel};
-use satchel_system::crash::{
-    Front,
-    front::{Open, Waits},
+use satchel_system::{
+    crash::{
+        Front,
+        front::{Open, Waits},
+    },
+    fetching::fetcher,
 };
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -79,7 +82,9 @@ async fn work(product: Product) -> Result<()> {
             let channel = FakeChannel::new(channel, platform, mode, capabilities, blobs, Timeouts::default());
             Open::Imitated(Arc::new(channel.keeping_connections()))
         }
-        Front::Telegram => Open::front(product.front, channel, &platform, capabilities, blobs, WAITS)?,
+        Front::Telegram | Front::Discord => {
+            Open::front(product.front, channel, &platform, capabilities, blobs, fetcher(), WAITS)?
+        }
     };
     let satchel = build(opened.ports(model, front.channel()), Behaviour::default());
     let stop = CancellationToken::new();
@@ -118,8 +123,11 @@ impl Opened {
             blobs: Arc::new(self.blobs.clone()),
             workspace: Arc::new(self.workspace.clone()),
             bus: Arc::new(LocalBus::new()),
+            fetcher: fetcher(),
             model,
             speech: None,
+            scripts: None,
+            links: None,
             channels: vec![channel],
             tools: Vec::new(),
         }

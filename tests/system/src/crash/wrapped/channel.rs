@@ -9,6 +9,8 @@ use satchel_domain::{
 };
 use satchel_ports::{Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
 
+use serde_json::Value;
+
 use super::{Wrapped, between};
 use crate::crash::points::Points;
 
@@ -79,5 +81,15 @@ impl Inbound for WrappedInbound {
     async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
         let wrapped = &self.0;
         between!(wrapped, "inbound.keep_unreadable", wrapped.inner.keep_unreadable(update))
+    }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        let wrapped = &self.0;
+        between!(wrapped, "inbound.bookmark", wrapped.inner.bookmark(channel))
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        let wrapped = &self.0;
+        between!(wrapped, "inbound.keep_bookmark", wrapped.inner.keep_bookmark(channel, bookmark))
     }
 }

@@ -1,12 +1,13 @@
-//! The bytes of files and the workspaces of the tools.
+//! The bytes of files, the workspaces of the tools, and what is fetched from elsewhere.
 
-use std::{ops::Range, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Sha256, WorkspacePath};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, StoredBlob, Workspace, WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, FetchFailure, FetchRequest, Fetched, Fetcher, StoredBlob, Workspace,
+    WorkspaceError, WriteMode,
     workspace::{Entry, WorkspaceFile},
 };
 
@@ -62,5 +63,12 @@ impl Workspace for Wrapped<DirectoryWorkspace> {
 
     async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
         between!(self, "workspace.hand_over", self.inner.hand_over(from, to))
+    }
+}
+
+#[async_trait]
+impl Fetcher for Wrapped<Arc<dyn Fetcher>> {
+    async fn fetch(&self, request: &FetchRequest) -> Result<Fetched, FetchFailure> {
+        between!(self, "fetcher.fetch", self.inner.fetch(request))
     }
 }

@@ -14,6 +14,7 @@ use satchel_ports::ledger::{
     TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Wrapped, between};
@@ -34,6 +35,14 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
 
     async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError> {
         between!(self, "ledger.keep_unreadable", self.inner.keep_unreadable(update))
+    }
+
+    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
+        between!(self, "ledger.bookmark", self.inner.bookmark(channel))
+    }
+
+    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
+        between!(self, "ledger.keep_bookmark", self.inner.keep_bookmark(channel, bookmark))
     }
 
     async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
@@ -134,6 +143,10 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         outcome: &ToolOutcome,
     ) -> Result<ToolOutcome, LedgerError> {
         between!(self, "ledger.journal_outcome", self.inner.journal_outcome(lease, turn, ordinal, outcome))
+    }
+
+    async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError> {
+        between!(self, "ledger.register_files", self.inner.register_files(turn, files))
     }
 
     async fn begin_stream(

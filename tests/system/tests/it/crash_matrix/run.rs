@@ -1,16 +1,20 @@
 //! One run: the process is started, dies where it is to die, is started again, and lives to the end of its turn.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fmt,
-    process::{Output, Stdio},
+    os::unix::process::ExitStatusExt,
+    pin::pin,
+    process::{ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
+use futures::FutureExt;
 use satchel_domain::ConversationId;
 use satchel_fakes::{FakeFile, Moment, Operation, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
-use tokio::process::Command;
+use tokio::{io::AsyncReadExt, process::Command};
 
 use super::scene::{REQUEST, SECOND, Scene};
 use crate::place::Place;
@@ -18,8 +22,15 @@ use crate::place::Place;
 /// The longest that one process may take; what takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// How long a process may come past the request in the midst of which it is to be killed.
+const PASSED_BY: Duration = Duration::from_secs(6);
+
 /// How often the platform is asked whether everything that was said to it is taken.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// The signals by which a process dies at its own hand, and at another's.
+const SIGABRT: i32 = 6;
+const SIGKILL: i32 = 9;
 
 /// Where a process dies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +43,17 @@ pub(crate) enum Death {
     AtTwice(Point),
     /// By SIGKILL while the platform has one of its requests in hand.
     During { operation: Operation, number: u64, moment: Moment },
+}
+
+impl Death {
+    /// The signal that ends the process.
+    fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Never => None,
+            Self::At(_) | Self::AtTwice(_) => Some(SIGABRT),
+            Self::During { .. } => Some(SIGKILL),
+        }
+    }
 }
 
 impl fmt::Display for Death {
@@ -58,7 +80,7 @@ pub(crate) fn during(operation: Operation, moment: Moment) -> String {
 
 /// What became of a run.
 pub(crate) struct Outcome {
-    /// Whether the process died as it was to.
+    /// Whether the process died where it was to, and of that.
     pub(crate) died: bool,
     /// What the process told that lived to the end; the words of the one that did not.
     pub(crate) report: Result<CrashReport, String>,
@@ -102,18 +124,34 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
             Death::Never | Death::During { .. } => None,
         },
     };
-    platform.person_sends(&scene.conversation, REQUEST, scene.sent.clone());
-    // With a file it is a turn of its own, in whatever state the first one is.
-    platform.person_sends(&scene.conversation, SECOND, FakeFile::of("b.txt", "text/plain", "b"));
-    let mut report = process(&options, &platform, &death).await;
-    let died = report.is_err();
-    if died && matches!(death, Death::AtTwice(_)) {
-        report = process(&options, &platform, &Death::Never).await;
-    }
-    if report.is_err() && death != Death::Never {
-        options.crash_at = None;
-        report = process(&options, &platform, &Death::Never).await;
-    }
+    let said = Cell::new(false);
+    let saying = async {
+        platform.is_listened_to().await;
+        platform.person_sends(&scene.conversation, REQUEST, scene.sent.clone());
+        // With a file it is a turn of its own, in whatever state the first one is.
+        platform.person_sends(&scene.conversation, SECOND, FakeFile::of("b.txt", "text/plain", "b"));
+        said.set(true);
+    };
+    let living = async {
+        let Life { mut report, signal } = process(&options, &platform, &said, &death).await;
+        let died = death.signal().is_some() && signal == death.signal();
+        if died && matches!(death, Death::AtTwice(_)) {
+            report = process(&options, &platform, &said, &Death::Never).await.report;
+        }
+        if report.is_err() && death != Death::Never {
+            options.crash_at = None;
+            report = process(&options, &platform, &said, &Death::Never).await.report;
+        }
+        (died, report)
+    };
+    let (mut saying, mut living) = (pin!(saying.fuse()), pin!(living));
+    let (died, report) = loop {
+        tokio::select! {
+            biased;
+            () = &mut saying => {}
+            lived = &mut living => break lived,
+        }
+    };
     let tally = std::fs::read_to_string(path("tally")).unwrap_or_default();
     let points = std::fs::read_to_string(&list).unwrap_or_default();
     let operations = [Operation::Send, Operation::Edit, Operation::Fetch];
@@ -134,12 +172,21 @@ fn memory_or_disk() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
-/// Runs one process to its end. The error says how it died.
-async fn process(options: &CrashOptions, platform: &Place, death: &Death) -> Result<CrashReport, String> {
+/// What became of one process.
+struct Life {
+    /// What it told at its end. The error says how it ended without.
+    report: Result<CrashReport, String>,
+    /// The signal that it died of.
+    signal: Option<i32>,
+}
+
+/// Runs one process to its end.
+async fn process(options: &CrashOptions, platform: &Place, said: &Cell<bool>, death: &Death) -> Life {
     let killed_at = match death {
         Death::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
         Death::Never | Death::At(_) | Death::AtTwice(_) => None,
     };
+    let is_to_be_killed = killed_at.is_some();
     let argument = serde_json::to_string(options).expect("options are data");
     let mut child = Command::new(env!("CARGO_BIN_EXE_crash"))
         .arg(argument)
@@ -149,48 +196,49 @@ async fn process(options: &CrashOptions, platform: &Place, death: &Death) -> Res
         .kill_on_drop(true)
         .spawn()
         .expect("the test's own binary can be started");
-    let input = child.stdin.take();
-    let pid = child.id();
-    // The process may end once nothing is left that it could be asked again.
-    let taken = async {
-        while platform.unconfirmed_updates() > 0 {
-            tokio::time::sleep(LOOK).await;
+    let (input, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (mut stdout, mut stderr) = (stdout.expect("it is piped"), stderr.expect("it is piped"));
+    let (mut told, mut complained) = (Vec::new(), Vec::new());
+    let telling = async { tokio::try_join!(stdout.read_to_end(&mut told), stderr.read_to_end(&mut complained)) };
+    let living = async {
+        let moment = async {
+            let Some(moment) = killed_at else {
+                while !said.get() || platform.unconfirmed_updates() > 0 {
+                    tokio::time::sleep(LOOK).await;
+                }
+                return;
+            };
+            if moment.await.is_err() {
+                // It never comes: the platform has gone.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            status = child.wait() => return status,
+            () = moment => {}
         }
+        if is_to_be_killed {
+            // SIGKILL, which no process can refuse or delay.
+            child.start_kill()?;
+        }
+        // The process may end once nothing is left that it could be asked again. One that is to be killed lives until then.
         drop(input);
-        std::future::pending::<()>().await;
+        child.wait().await
     };
-    let kill = async {
-        if let Some(moment) = killed_at
-            && moment.await.is_ok()
-        {
-            let pid = pid.expect("a process that has not been waited for has an id");
-            kill(pid).await;
-        }
-        std::future::pending::<()>().await;
-    };
-    let ended = tokio::select! {
-        ended = tokio::time::timeout(LIMIT, child.wait_with_output()) => ended,
-        () = taken => unreachable!("it waits for ever"),
-        () = kill => unreachable!("it waits for ever"),
-    };
+    let limit = if is_to_be_killed { PASSED_BY } else { LIMIT };
+    let ended = tokio::time::timeout(limit, async { tokio::join!(living, telling) }).await;
     match ended {
-        Err(_) => Err(format!("still running after {LIMIT:?}")),
-        Ok(Err(error)) => Err(error.to_string()),
-        Ok(Ok(output)) => read(&output),
+        Err(_) => Life { report: Err(format!("still running after {limit:?}")), signal: None },
+        Ok((Err(error), _) | (_, Err(error))) => Life { report: Err(error.to_string()), signal: None },
+        Ok((Ok(status), Ok(_))) => Life { report: read(status, &told, &complained), signal: status.signal() },
     }
 }
 
-/// Sends SIGKILL, which no process can refuse or delay.
-async fn kill(pid: u32) {
-    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status().await;
-    assert!(killed.is_ok_and(|status| status.success()), "process {pid} can be killed");
-}
-
-fn read(output: &Output) -> Result<CrashReport, String> {
-    if !output.status.success() {
-        return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
+fn read(status: ExitStatus, told: &[u8], complained: &[u8]) -> Result<CrashReport, String> {
+    if !status.success() {
+        return Err(format!("{status}: {}", String::from_utf8_lossy(complained)));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+    serde_json::from_slice(told).map_err(|error| error.to_string())
 }
 
 /// Only what Satchel sent matters.

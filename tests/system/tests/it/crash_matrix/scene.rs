@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use futures::TryStreamExt;
 use satchel_domain::{ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, capabilities::StreamRule};
-use satchel_fakes::{FakeFile, FakeMode, PlatformRules, Shown};
+use satchel_fakes::{FakeFile, FakeMode, Operation, PlatformRules, Shown};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use satchel_system::crash::Front;
 use serde_json::{Value, json};
@@ -33,6 +33,12 @@ pub(crate) enum Platform {
     WithKeysForgotten,
     /// Telegram through its real adapter, which has no keys either.
     Telegram,
+    /// Discord through its real adapter, which remembers keys for minutes.
+    Discord,
+    /// Discord once it has forgotten them; its history can be read.
+    DiscordForgotten,
+    /// Discord where the reply is what it usually is: files on the message of its text, which is new.
+    DiscordBundle,
 }
 
 impl Platform {
@@ -40,13 +46,16 @@ impl Platform {
     fn mode(self) -> FakeMode {
         match self {
             Self::WithoutKeys | Self::Telegram => FakeMode::TelegramLike,
-            Self::WithKeys | Self::WithKeysForgotten => FakeMode::DiscordLike,
+            Self::WithKeys | Self::WithKeysForgotten | Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => {
+                FakeMode::DiscordLike
+            }
         }
     }
 
     pub(crate) fn front(self) -> Front {
         match self {
             Self::Telegram => Front::Telegram,
+            Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => Front::Discord,
             imitated => Front::Imitated(imitated.mode()),
         }
     }
@@ -54,6 +63,11 @@ impl Platform {
     /// Whether what is sent again arrives again.
     pub(crate) fn repeats(self) -> bool {
         matches!(self, Self::WithoutKeys | Self::Telegram)
+    }
+
+    /// Whether a doubtful send is looked up, since its key has been forgotten.
+    pub(crate) fn forgets(self) -> bool {
+        matches!(self, Self::WithKeysForgotten | Self::DiscordForgotten)
     }
 }
 
@@ -72,6 +86,9 @@ pub(crate) struct Scene {
     pub(crate) chunks: Vec<Shown>,
     /// The files of the reply, in order, without the one that is too large.
     pub(crate) files: Vec<Shown>,
+    /// Whether the reply has everything that one can have: several texts, a voice, and a file that is too large. Otherwise
+    /// it is one message.
+    pub(crate) has_everything: bool,
 }
 
 impl Scene {
@@ -79,31 +96,52 @@ impl Scene {
         let mode = platform.mode();
         // Small limits are kept as strictly as large ones, and cost less time.
         let mut rules = PlatformRules { text_units: 300, file_bytes: 32 * 1024, ..mode.rules() };
-        if platform == Platform::WithKeysForgotten {
+        if platform.forgets() {
             rules.nonce_window = Duration::from_millis(1);
         }
-        let capabilities = ChannelCapabilities { stream: StreamRule::Edits { interval_ms: 4 }, ..rules.capabilities() };
+        let has_everything = platform != Platform::DiscordBundle;
+        let stream = if has_everything { StreamRule::Edits { interval_ms: 4 } } else { StreamRule::None };
+        let capabilities = ChannelCapabilities { stream, ..rules.capabilities() };
         let shared = tempfile::tempdir().expect("a directory");
-        let photos: Vec<FakeFile> = (1..=12).map(|n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400)).collect();
+        // A bundle has no more files than one message.
+        let photos = if has_everything { 1..=12 } else { 1..=7 };
+        let photos: Vec<FakeFile> = photos.map(|n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400)).collect();
         let documents: Vec<FakeFile> = (1..=3).map(|n| noise(&format!("d{n}.bin"), 100 + n, 900)).collect();
         let oversize = noise(OVERSIZE, 7, 40 * 1024);
         for file in photos.iter().chain(&documents).chain([&oversize]) {
             write(shared.path(), file).await;
         }
-        let text = ["first", "second", "third"].map(paragraph).join("\n\n");
+        let paragraphs: &[&str] = if has_everything { &["first", "second", "third"] } else { &["only"] };
+        let text = paragraphs.iter().copied().map(paragraph).collect::<Vec<_>>().join("\n\n");
         let chunks = chunks(&text, &capabilities);
-        assert_eq!(chunks.len(), 3, "the scene has a text of three chunks");
+        assert_eq!(chunks.len(), paragraphs.len(), "each paragraph is a chunk");
+        let attached = [photos.as_slice(), &documents].concat();
+        let script = if has_everything { script(&text, &photos, &documents) } else { bundle(&text, &attached) };
         Self {
             platform,
             rules,
             capabilities,
             conversation: Place::conversation(platform.front()),
-            script: script(&text, &photos, &documents),
+            script,
             shared,
             sent: noise("note.bin", 9, 3_000),
             chunks,
-            files: photos.iter().chain(&documents).map(|file| Shown::File(file.sha256())).collect(),
+            files: attached.iter().map(|file| Shown::File(file.sha256())).collect(),
+            has_everything,
         }
+    }
+
+    /// How many ways to die there are at least.
+    pub(crate) fn least_deaths(&self) -> usize {
+        if self.has_everything { 300 } else { 150 }
+    }
+
+    /// What an undisturbed run asks of the platform at least: the sends, edits and downloads in the midst of which it is
+    /// to die.
+    pub(crate) fn least_requests(&self) -> [(Operation, u64); 3] {
+        // Everything is three texts, a voice, two groups of files, the notice and the second answer.
+        let (sends, edits) = if self.has_everything { (8, 1) } else { (2, 0) };
+        [(Operation::Send, sends), (Operation::Edit, edits), (Operation::Fetch, 2)]
     }
 }
 
@@ -156,6 +194,26 @@ fn script(text: &str, photos: &[FakeFile], documents: &[FakeFile]) -> Script {
                 ],
             ),
             answer(REQUEST, [said(head), Piece::WaitMs(12), said(middle), Piece::WaitMs(12), said(tail)]),
+            answer(SECOND, [said(ANSWER)]),
+        ],
+    }
+}
+
+/// For the first turn: a tool with an effect, all files and a save at once; the reply in one piece.
+fn bundle(text: &str, files: &[FakeFile]) -> Script {
+    let paths: Vec<String> = files.iter().map(|file| format!("/shared/{}", file.filename)).collect();
+    Script {
+        pick: Pick::ByProgress,
+        answers: vec![
+            answer(
+                REQUEST,
+                [
+                    call("tally", json!({})),
+                    call("attachment.add", json!({"paths": paths})),
+                    call("attachment_save", json!({"index": 0, "path": "/tmp/copy.bin"})),
+                ],
+            ),
+            answer(REQUEST, [said(text)]),
             answer(SECOND, [said(ANSWER)]),
         ],
     }

@@ -7,7 +7,7 @@ use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
-use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, Shown, Transcript};
+use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, Shown, Transcript};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
@@ -15,12 +15,15 @@ use satchel_local::{
     scripted_model::{Pick, Piece, Script, ScriptedAnswer},
 };
 use satchel_ports::{Ledger, ledger::OutboxQuery};
-use satchel_system::crash::{
-    Front,
-    front::{Open, Waits},
-    quick_delivery,
-    tools::{RequestVoice, SPOKEN},
-    voice::FakeVoice,
+use satchel_system::{
+    crash::{
+        Front,
+        front::{Open, Waits},
+        quick_delivery,
+        tools::{RequestVoice, SPOKEN},
+        voice::FakeVoice,
+    },
+    fetching::fetcher,
 };
 use satchel_tools::path_fields::PathFields;
 use serde_json::json;
@@ -36,6 +39,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const TEXT: &str = "Here is *what* you asked for.";
 /// The same as Telegram shows it, where Markdown becomes entities.
 const TEXT_SHOWN: &str = "Here is what you asked for.";
+/// The same without its markup as Discord gets it: what isn't meant as markup is escaped.
+const TEXT_ESCAPED: &str = r"Here is \*what\* you asked for.";
 const SECOND: &str = "And here is the second reply.";
 
 /// The request that meets the fault.
@@ -45,16 +50,22 @@ pub(crate) enum Column {
     Voice,
     File,
     Album,
+    /// Files on the message of their text.
+    Bundle,
+    /// The beginning of a reply that is shown while it grows.
+    Stream,
+    /// The end of it.
     Edit,
 }
 
 impl Column {
-    pub(crate) const ALL: [Self; 5] = [Self::Text, Self::Voice, Self::File, Self::Album, Self::Edit];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Text, Self::Voice, Self::File, Self::Album, Self::Bundle, Self::Stream, Self::Edit];
 
     /// Which request of which operation it is.
     fn request(self) -> (Operation, u64) {
         match self {
-            Self::Text => (Operation::Send, 1),
+            Self::Text | Self::Bundle | Self::Stream => (Operation::Send, 1),
             Self::Voice => (Operation::Send, 2),
             Self::File | Self::Album => (Operation::Send, 3),
             Self::Edit => (Operation::Edit, 1),
@@ -64,7 +75,7 @@ impl Column {
     /// The method of Telegram's that it is, the first call of which meets the fault.
     fn method(self) -> &'static str {
         match self {
-            Self::Text => "sendMessage",
+            Self::Text | Self::Bundle | Self::Stream => "sendMessage",
             Self::Voice => "sendVoice",
             Self::File => "sendDocument",
             Self::Album => "sendMediaGroup",
@@ -76,13 +87,13 @@ impl Column {
         let document = |n: u64| FakeFile::generated(format!("d{n}.bin"), "application/octet-stream", 40 + n, 1_500);
         let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
         match self {
-            Self::Album => vec![photo(1), photo(2), photo(3), document(1)],
-            Self::Text | Self::Voice | Self::File | Self::Edit => vec![document(1)],
+            Self::Album | Self::Bundle => vec![photo(1), photo(2), photo(3), document(1)],
+            Self::Text | Self::Voice | Self::File | Self::Stream | Self::Edit => vec![document(1)],
         }
     }
 
     fn is_spoken(self) -> bool {
-        self != Self::Edit
+        !matches!(self, Self::Bundle | Self::Stream | Self::Edit)
     }
 }
 
@@ -91,7 +102,9 @@ pub(crate) struct Cell {
     pub(crate) front: Front,
     pub(crate) column: Column,
     pub(crate) fault: Fault,
+    pub(crate) then: Option<Fault>,
     pub(crate) max_age: Duration,
+    pub(crate) keys_live: Option<Duration>,
 }
 
 /// What came of it.
@@ -143,12 +156,14 @@ pub(crate) async fn play(cell: &Cell) -> Played {
     let rules = match cell.front {
         Front::Imitated(mode) => mode.rules(),
         Front::Telegram => FakeMode::TelegramLike.rules(),
+        Front::Discord => FakeMode::DiscordLike.rules(),
     };
+    let rules = PlatformRules { nonce_window: cell.keys_live.unwrap_or(rules.nonce_window), ..rules };
     let place = Place::open(cell.front, rules.clone()).await;
     let conversation = Place::conversation(cell.front);
     // The streamed message grows once; its only edit is the last.
     let stream = match cell.column {
-        Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
+        Column::Stream | Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
         _ => StreamRule::None,
     };
     let capabilities = ChannelCapabilities { stream, ..rules.capabilities() };
@@ -160,7 +175,11 @@ pub(crate) async fn play(cell: &Cell) -> Played {
     let playing = start(cell, capabilities, &place, directory.path(), Arc::clone(&ledger), &stop).await;
 
     let (request, method) = (cell.column.request(), cell.column.method());
-    place.script(request, method, cell.fault);
+    place.is_listened_to().await;
+    place.script(request, (method, 1), cell.fault);
+    if let Some(then) = cell.then {
+        place.script((request.0, request.1 + 1), (method, 2), then);
+    }
     place.person_says(&conversation, "first");
     // With a file it is a turn of its own, whatever the first is doing.
     place.person_sends(&conversation, "second", FakeFile::of("a.txt", "text/plain", "a"));
@@ -193,20 +212,32 @@ async fn start(
     let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
     let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(1) };
     let channel = Place::conversation(cell.front).channel().clone();
-    let front = Open::front(cell.front, channel, &place.address(), capabilities, Arc::clone(&blobs) as _, waits);
+    let fetcher = fetcher();
+    let front = Open::front(
+        cell.front,
+        channel,
+        &place.address(),
+        capabilities,
+        Arc::clone(&blobs) as _,
+        Arc::clone(&fetcher),
+        waits,
+    );
     let front = front.expect("HTTP is spoken");
     let ports = Ports {
         ledger,
         blobs,
         workspace: Arc::new(workspace.expect("workspaces")),
         bus: Arc::new(LocalBus::new()),
+        fetcher,
         model: Arc::new(ScriptedModel::new(script(cell.column))),
         speech: Some(Arc::new(FakeVoice)),
+        scripts: None,
+        links: None,
         channels: vec![front.channel()],
         tools: vec![ExtraTool { tool: Arc::new(RequestVoice), paths: PathFields::None }],
     };
     let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
-    let Satchel { inbound, lanes } = build(ports, Behaviour { delivery, ..Behaviour::default() });
+    let Satchel { inbound, lanes, .. } = build(ports, Behaviour { delivery, ..Behaviour::default() });
     let stop = stop.clone();
     tokio::spawn(async move {
         let ((), listened) = tokio::join!(lanes.run(stop.clone()), front.listen(inbound, stop.clone()));
@@ -273,7 +304,9 @@ fn judge(
     // What could not be spoken may be written; both are the voice.
     let voice = spoken.unwrap_or_else(|| Shown::Text(SPOKEN.to_owned()));
     let text = match cell.front {
-        Front::Imitated(_) => TEXT,
+        // A text that was refused for its size comes as it was written.
+        Front::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => TEXT_ESCAPED,
+        Front::Imitated(_) | Front::Discord => TEXT,
         // Without its markup a text is shown as it was written.
         Front::Telegram if texts.contains(&TEXT) => TEXT,
         Front::Telegram => TEXT_SHOWN,
@@ -318,5 +351,5 @@ fn judge(
 
 /// Whether a text is none of the replies, and so tells of what did not arrive.
 fn is_notice(text: &str) -> bool {
-    ![TEXT, TEXT_SHOWN, SECOND, SPOKEN].iter().any(|reply| text.contains(reply))
+    ![TEXT, TEXT_SHOWN, TEXT_ESCAPED, SECOND, SPOKEN].iter().any(|reply| text.contains(reply))
 }

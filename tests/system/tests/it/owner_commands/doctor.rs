@@ -53,6 +53,7 @@ fn a_fresh_machine_is_well_and_nothing_is_made() {
         ("database", "made at the first start"),
         ("disk", "free"),
         ("web", "is free for the page"),
+        ("scripts", "their worker is ready"),
         ("clock", "it says 2"),
         ("limits", "files may be open"),
         ("processes", "no other process"),
@@ -88,7 +89,7 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
     let listen = format!("web.listen={}", taken.local_addr().expect("it is bound"));
     let long_ago = Stranger::answering(|_| (200, "date: Mon, 03 Nov 2025 10:00:00 GMT\r\n".to_owned(), String::new()));
     let their_url = format!("models.main.base_url={}/v1/", long_ago.url());
-    let cases: [Trouble<'_>; 7] = [
+    let cases: [Trouble<'_>; 9] = [
         ("port taken", &[&listen], "web", "problem", &["another program", "web.listen"]),
         (
             "no such address",
@@ -104,6 +105,20 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
             "clock",
             "problem",
             &["away from a server's", "timedatectl"],
+        ),
+        (
+            "no worker",
+            &["tools.script.worker=/nowhere/at/all"],
+            "scripts",
+            "warning",
+            &["they are off: /nowhere/at/all"],
+        ),
+        (
+            "no program",
+            &["tools.script.worker=/etc/passwd"],
+            "scripts",
+            "problem",
+            &["can't be run", "cargo xtask worker"],
         ),
         ("not built", &["bus.url=nats://h"], "configuration", "problem", &["bus.url", "not built yet"]),
         ("no place", &["storage.data_dir=/dev/null/satchel"], "disk", "problem", &["can't be"]),
@@ -177,4 +192,30 @@ async fn a_model_is_asked_whether_it_is_there() {
     assert_found(&doctor(&household, &[]), "model", "problem", &["no-such-model"]);
     fs::set_permissions(household.work().join("satchel.yaml"), fs::Permissions::from_mode(0o644)).expect("it is ours");
     assert_found(&doctor(&household, &[]), "permissions", "warning", &["chmod 600"]);
+}
+
+#[test]
+fn a_discord_bot_that_may_not_read_messages_is_told() {
+    for (flags, may_read) in [(0, false), (1 << 18, true), (1 << 19, true)] {
+        let discord = Stranger::answering(move |head| {
+            let body = if head.starts_with("GET /api/v10/applications/@me ") {
+                format!(r#"{{"id":"2","flags":{flags}}}"#)
+            } else {
+                r#"{"id":"1","username":"satchel","bot":true}"#.to_owned()
+            };
+            (200, "content-type: application/json\r\n".to_owned(), body)
+        });
+        let household = Household::new();
+        let url = format!("discord.api_url={}", discord.url());
+        let ran = doctor(&household, &["model=offline", "discord.token=x.y.z", &url, "discord.owners=['7']"]);
+        assert_found(&ran, "discord", "ok", &["the token belongs to satchel"]);
+        let invitation =
+            "https://discord.com/oauth2/authorize?client_id=2&scope=bot+applications.commands&permissions=";
+        assert_found(&ran, "discord", "ok", &[invitation]);
+        let warned = found(&ran, "discord").iter().any(|(_, told)| told.contains("Message Content Intent"));
+        assert_eq!(warned, !may_read, "{flags}: {ran:#?}");
+        let asked = discord.asked();
+        let mut calls = asked.iter().filter(|head| head.contains(" /api/v10/"));
+        assert!(calls.all(|head| head.contains("authorization: Bot x.y.z\r\n")), "{asked:?}");
+    }
 }

@@ -65,9 +65,7 @@ fn a_script_gets_a_file_without_being_asked() {
     ));
     let file = assert_written(&household, &ran, "a script");
     assert!(file.contains(&format!("\n  token: \"{TELEGRAM}\"")), "{file}");
-    // Discord isn't built, so its token waits as a comment, and it is said.
-    assert!(file.contains(&format!("#  token: \"{DISCORD}\"")), "{file}");
-    assert!(ran.stdout.contains("Discord isn't built into this version yet"), "{ran:#?}");
+    assert!(file.contains(&format!("\n  token: \"{DISCORD}\"")), "{file}");
     assert_eq!(platforms.asked().len(), 2, "both tokens were tried out");
     let again = finish(&mut init(&household, &platforms, &["--yes", "--model", "offline"]));
     assert_eq!(again.code(), Some(2), "{again:#?}");

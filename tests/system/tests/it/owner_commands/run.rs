@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use satchel_system::real_binary::Household;
+use satchel_fakes::{FakeDiscord, FakeTelegram, TelegramRules, discord::DiscordRules};
+use satchel_system::real_binary::{Household, finish};
 
 use super::serving::{Serving, get};
 
@@ -106,7 +107,7 @@ fn it_says_why_it_can_not_start() {
             2,
             &["models.main.api_key", "ANTHROPIC_API_KEY"],
         ),
-        ("a platform that isn't built", &["discord.token=x"], 2, &["discord.token", "not built yet"]),
+        ("a bus that isn't built", &["bus.url=nats://h"], 2, &["bus.url", "not built yet"]),
     ];
     for (case, settings, code, told) in cases {
         let household = Household::new();
@@ -119,6 +120,30 @@ fn it_says_why_it_can_not_start() {
             assert!(ran.stderr.contains(words), "{case}: no {words:?} in {}", ran.stderr);
         }
         assert_eq!(ran.stdout, "", "{case}: nobody is greeted");
+    }
+}
+
+/// No new try helps until its owner has given another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_nobodys_is_a_wrong_configuration() {
+    let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+    let discord = FakeDiscord::start(DiscordRules::unpaced()).await.expect("a loopback port");
+    let nobodys = format!("{}x", discord.token());
+    for (platform, url, token, told) in [
+        ("TELEGRAM", telegram.api_url(), "123456789:NobodysTokenCanary", "@BotFather"),
+        ("TELEGRAM", telegram.api_url(), "no token", "@BotFather"),
+        ("DISCORD", discord.api_url(), nobodys.as_str(), "Reset Token"),
+        ("DISCORD", discord.api_url(), "no token", "Reset Token"),
+    ] {
+        let household = Household::new();
+        let mut satchel = household.satchel(&["run", "--set", "web.listen=off"]);
+        satchel.env(format!("SATCHEL_{platform}__API_URL"), url).env(format!("SATCHEL_{platform}__TOKEN"), token);
+        let ran = finish(&mut satchel);
+        let case = format!("{platform}, {token}");
+        ran.assert_orderly(&case);
+        assert_eq!(ran.code(), Some(2), "{case}: {ran:#?}");
+        assert!(ran.stderr.contains(told) && ran.stderr.contains("satchel doctor"), "{case}: {ran:#?}");
+        assert!(!ran.stderr.contains(token) && !ran.stdout.contains(token), "{case}: {ran:#?}");
     }
 }
 

@@ -1,0 +1,326 @@
+//! Discord as a [`Channel`].
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent,
+    capabilities::VoiceRule,
+    delivery::{Refusal, SendError},
+};
+use satchel_ports::{Activity, Blobs, Channel, FetchError, Fetcher, IncomingFile, PartToSend};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::json;
+
+use crate::{
+    activity::Activities,
+    classify::{Tried, is_a_limit_of_the_place, is_about_the_reply, judge},
+    fetch, find,
+    known::Known,
+    place::{Place, channel_name, number},
+    rest::{Call, CallError, DiscordError, Patience, RestClient},
+    send::{self, Composed, NoCall, Sent},
+    settings::DiscordSettings,
+};
+
+/// The way out to Discord, and the way to the files that people sent.
+pub struct DiscordChannel {
+    client: RestClient,
+    capabilities: ChannelCapabilities,
+    blobs: Arc<dyn Blobs>,
+    fetcher: Arc<dyn Fetcher>,
+    activities: Activities,
+    known: Arc<Known>,
+    /// Where Discord keeps files.
+    hosts: Vec<String>,
+    us: OnceLock<String>,
+}
+
+/// A channel or a user as an answer shows it. Nothing else is read, so that nothing else can make an answer
+/// unreadable.
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+impl DiscordChannel {
+    /// Makes the channel. Nobody is called yet.
+    ///
+    /// # Errors
+    /// When the token or the server's address has not the form of one, or HTTP can't be spoken.
+    pub fn new(
+        settings: &DiscordSettings,
+        blobs: Arc<dyn Blobs>,
+        fetcher: Arc<dyn Fetcher>,
+    ) -> Result<Self, DiscordError> {
+        Self::with_patience(settings, blobs, fetcher, Patience::default())
+    }
+
+    /// Makes the channel with other waits.
+    ///
+    /// # Errors
+    /// As [`DiscordChannel::new`].
+    pub fn with_patience(
+        settings: &DiscordSettings,
+        blobs: Arc<dyn Blobs>,
+        fetcher: Arc<dyn Fetcher>,
+        patience: Patience,
+    ) -> Result<Self, DiscordError> {
+        let capabilities = settings.capabilities.clone();
+        let client = RestClient::new(&settings.token, settings.api_url.as_ref(), patience, capabilities.pace)?;
+        let activities = Activities::new(client.clone());
+        let hosts = fetch::HOSTS.iter().map(|host| (*host).to_owned()).chain(client.own_server().map(str::to_owned));
+        let hosts = hosts.collect();
+        Ok(Self { client, capabilities, blobs, fetcher, activities, known: Arc::default(), hosts, us: OnceLock::new() })
+    }
+
+    /// The client, for the way in.
+    pub(crate) fn client(&self) -> &RestClient {
+        &self.client
+    }
+
+    /// What is known of Discord's places, which the way in teaches.
+    pub(crate) fn known(&self) -> &Arc<Known> {
+        &self.known
+    }
+
+    /// The channel of a conversation, where it is open.
+    fn open_channel(&self, conversation: &ConversationId) -> Option<u64> {
+        match Place::of(conversation)? {
+            Place::Channel(channel) => Some(channel),
+            Place::Person(person) => self.known.direct_of(person),
+        }
+    }
+
+    /// The channel of a conversation. A person's direct channel is opened when it is needed first; that shows nothing
+    /// to anybody.
+    async fn channel(&self, conversation: &ConversationId) -> Result<u64, SendError> {
+        if let Some(channel) = self.open_channel(conversation) {
+            return Ok(channel);
+        }
+        let Some(Place::Person(person)) = Place::of(conversation) else {
+            return Err(SendError::Forbidden { reason: format!("{conversation} is no channel of Discord") });
+        };
+        let call = Call::post("/users/@me/channels", &json!({ "recipient_id": person.to_string() }));
+        let opened: Named = self.client.ask(call).await.map_err(|error| judge(error, Tried::Harmless))?;
+        let unreadable = || SendError::NotSent {
+            retry_after_ms: None,
+            reason: "Discord has opened a channel without a number".to_owned(),
+        };
+        let channel = opened.id.parse().map_err(|_| unreadable())?;
+        self.known.learn_direct(person, channel);
+        Ok(channel)
+    }
+
+    /// Makes a call that carries a message. The outer error is that it could not be begun.
+    async fn call(&self, channel: u64, call: Call, composed: &Composed) -> Result<Result<Sent, CallError>, SendError> {
+        send::make(&self.client, &self.blobs, call, composed, || self.activities.show(channel)).await
+    }
+
+    /// Makes a message show what was composed.
+    async fn change(&self, channel: u64, message: u64, composed: &Composed) -> Result<Sent, SendError> {
+        let call = Call::patch(format!("/channels/{channel}/messages/{message}"), &composed.payload);
+        // One without files most often is a reply that grows.
+        let call = if composed.uploads.is_empty() { call.giving_way() } else { call };
+        let tried = if is_bundle(composed) { Tried::EditToBundle } else { Tried::Edit };
+        let answered = self.call(channel, call, composed).await?;
+        answered.map_err(|error| self.learn(channel, composed, error, tried))
+    }
+
+    /// Makes a message show words with files. Where the files are refused or can't be read, they may be on it all the
+    /// same, from a call whose answer was lost: what is answered to a change of its words tells.
+    async fn change_whole(&self, channel: u64, message: u64, composed: &Composed) -> Result<Sent, SendError> {
+        let changed = self.change(channel, message, composed).await;
+        let refused = match changed {
+            Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => return changed,
+            Err(error @ (SendError::Refused { .. } | SendError::Unreadable { .. })) if is_bundle(composed) => error,
+            changed => return changed,
+        };
+        match self.change(channel, message, &composed.clone().words_alone()).await {
+            Ok(sent) if sent.shows_files_of(composed) => Ok(sent),
+            Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
+            Ok(_) | Err(_) => Err(refused),
+        }
+    }
+
+    /// Makes a message that an earlier call of the part has made show what the part is now, where that can be done.
+    async fn correct(&self, channel: u64, sent: &Sent, part: &PartToSend) -> Result<(), SendError> {
+        let (Ok(message), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
+            return Ok(());
+        };
+        tracing::debug!(channel.id = channel, "a message that arrived before is brought up to date");
+        match self.change(channel, message, &composed).await {
+            // A voice, or deleted since: it has arrived all the same.
+            Ok(_) | Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says what came of a message that has failed. Keeps what that tells about later calls, and puts the limit into it
+    /// that holds from now on.
+    fn learn(&self, channel: u64, composed: &Composed, error: CallError, tried: Tried) -> SendError {
+        let is_a_limit = is_a_limit_of_the_place(&error) && !composed.uploads.is_empty();
+        match judge(error, tried) {
+            SendError::Refused { refusal: Refusal::TooLarge { .. }, reason } if is_a_limit => {
+                let limit = match composed.uploads.as_slice() {
+                    [only] => self.known.lower_file(channel, only.bytes),
+                    // Which of them was too large, or whether they were together, it doesn't say.
+                    _ => {
+                        self.known.lower_request(channel, composed.bytes());
+                        None
+                    }
+                };
+                tracing::info!(channel.id = channel, limit, "Discord takes less here than was known");
+                SendError::Refused { refusal: Refusal::TooLarge { limit }, reason }
+            }
+            error => {
+                if matches!(error, SendError::Refused { refusal: Refusal::VoiceForbidden, .. }) {
+                    self.known.takes_no_voice(channel);
+                }
+                error
+            }
+        }
+    }
+
+    /// The bot's own id.
+    async fn us(&self) -> Result<&str, CallError> {
+        if let Some(us) = self.us.get() {
+            return Ok(us);
+        }
+        let us: Named = self.client.ask(Call::get("/users/@me")).await?;
+        Ok(self.us.get_or_init(|| us.id))
+    }
+
+    fn text_limit(&self) -> usize {
+        self.capabilities.text.max.unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Debug for DiscordChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiscordChannel").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Channel for DiscordChannel {
+    fn name(&self) -> ChannelName {
+        channel_name()
+    }
+
+    fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
+        let mut capabilities = self.capabilities.clone();
+        let Some(channel) = self.open_channel(conversation) else { return capabilities };
+        capabilities.file_bytes = self.known.file_limit(channel, capabilities.file_bytes);
+        let request = |usual| self.known.request_limit(channel, usual, capabilities.file_bytes);
+        capabilities.request_bytes = capabilities.request_bytes.map(request);
+        if !self.known.may_get_a_voice(channel) {
+            capabilities.voice = VoiceRule::AudioFile;
+        }
+        capabilities
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        if part.content == PartContent::Withdraw {
+            // There is no message to take back, and so nothing to do.
+            return Ok(Vec::new());
+        }
+        let channel = self.channel(&part.conversation).await?;
+        let mut composed = send::new_message(part, channel, self.text_limit()).map_err(no_call)?;
+        let post = |composed: &Composed| Call::post(format!("/channels/{channel}/messages"), &composed.payload);
+        let mut answered = self.call(channel, post(&composed), &composed).await?;
+        if answered.as_ref().is_err_and(is_about_the_reply) && composed.answers_nothing() {
+            answered = self.call(channel, post(&composed), &composed).await?;
+        }
+        let sent = answered.map_err(|error| self.learn(channel, &composed, error, tried(&part.content)))?;
+        // An earlier call of this part may have made it, when a reply had fewer words, or a file was still to go with it.
+        if sent.differs_from(&composed) {
+            self.correct(channel, &sent, part).await?;
+        }
+        Ok(vec![MessageRef(sent.id)])
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        if part.content == PartContent::Withdraw {
+            self.delete(&part.conversation, message).await?;
+            return Ok(Vec::new());
+        }
+        let channel = self.channel(&part.conversation).await?;
+        let message = number(message).ok_or_else(gone)?;
+        let composed = send::edit(&part.content, self.text_limit()).map_err(no_call)?;
+        let sent = self.change_whole(channel, message, &composed).await?;
+        Ok(vec![MessageRef(sent.id)])
+    }
+
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
+        let channel = self.channel(conversation).await?;
+        let Some(message) = number(message) else { return Ok(()) };
+        let call = Call::delete(format!("/channels/{channel}/messages/{message}"));
+        let answered: Result<IgnoredAny, _> = self.client.ask(call).await;
+        match answered.map(|_| ()).map_err(|error| judge(error, Tried::Delete)) {
+            Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
+            answered => answered,
+        }
+    }
+
+    async fn find_sent(
+        &self,
+        part: &PartToSend,
+        after: Option<MessageRef>,
+    ) -> Result<Option<Vec<MessageRef>>, SendError> {
+        let channel = self.channel(&part.conversation).await?;
+        let Ok(composed) = send::new_message(part, channel, self.text_limit()) else { return Ok(None) };
+        let us = self.us().await.map_err(|error| judge(error, Tried::Harmless))?;
+        let found = find::find(&self.client, us, channel, part, after, &composed).await;
+        Ok(found.map_err(|error| judge(error, Tried::Harmless))?.map(|message| vec![message]))
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        let answered: Result<IgnoredAny, _> = self.client.ask(Call::get("/users/@me")).await;
+        answered.map(|_| ()).map_err(|error| judge(error, Tried::Harmless))
+    }
+
+    async fn show_activity(&self, conversation: &ConversationId, _: Activity) {
+        // Discord knows one activity only, and none in a channel that isn't open.
+        if let Some(channel) = self.open_channel(conversation) {
+            self.activities.show(channel);
+        }
+    }
+
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        fetch::open(&self.client, self.fetcher.as_ref(), &self.hosts, reference).await
+    }
+}
+
+fn tried(content: &PartContent) -> Tried {
+    match content {
+        PartContent::Voice { as_file: false, .. } => Tried::Voice,
+        PartContent::Voice { .. } => Tried::Files(1),
+        PartContent::Text { text, files, .. } if !files.is_empty() && !text.trim().is_empty() => Tried::Bundle,
+        content if content.files().is_empty() => Tried::Text,
+        content => Tried::Files(content.files().len()),
+    }
+}
+
+fn is_bundle(composed: &Composed) -> bool {
+    !composed.uploads.is_empty() && !composed.words().trim().is_empty()
+}
+
+fn gone() -> SendError {
+    SendError::Refused { refusal: Refusal::TargetGone, reason: "it is no message of Discord".to_owned() }
+}
+
+/// What follows when a part can't become a message: nothing has been sent.
+fn no_call(why: NoCall) -> SendError {
+    let (refusal, reason) = match why {
+        NoCall::Nothing => (Refusal::Other, "there is nothing to send"),
+        NoCall::NotByEditing => (Refusal::TargetGone, "a message can't become a voice"),
+    };
+    SendError::Refused { refusal, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! What a place takes, as far as is known.
+
+use satchel_domain::capabilities::Idempotency;
+use satchel_fakes::MemoryBlobs;
+use satchel_http::{FetchSettings, HttpFetcher};
+use satchel_routing::tables;
+
+use super::*;
+use crate::known::FORM;
+
+const MIB: u64 = 1 << 20;
+
+fn channel() -> DiscordChannel {
+    let settings = DiscordSettings {
+        token: "token".into(),
+        api_url: Some("http://127.0.0.1:9".into()),
+        capabilities: tables::discord(),
+        answers_in: Vec::new(),
+        commands: Vec::new(),
+    };
+    let fetcher = Arc::new(HttpFetcher::new(FetchSettings::default()));
+    DiscordChannel::new(&settings, Arc::new(MemoryBlobs::default()), fetcher).unwrap()
+}
+
+fn at(channel: &DiscordChannel, conversation: &str) -> ChannelCapabilities {
+    channel.capabilities(&conversation.parse().unwrap())
+}
+
+#[test]
+fn what_a_place_takes_is_what_its_guild_does() {
+    let channel = channel();
+    for (guild, tier, file, request) in [(1, 0, 10, 25), (2, 2, 50, 50), (3, 3, 100, 100)] {
+        let data = json!({
+            "id": guild.to_string(), "premium_tier": tier, "channels": [{ "id": format!("{guild}0") }],
+        });
+        channel.known().learn_guild(&data);
+        let known = at(&channel, &format!("discord:{guild}0"));
+        assert_eq!((known.file_bytes, known.request_bytes), (file * MIB, Some(request * MIB - FORM)), "tier {tier}");
+    }
+    channel.known().lower_file(30, 60 * MIB);
+    channel.known().lower_request(30, 90 * MIB);
+    let lowered = at(&channel, "discord:30");
+    assert_eq!((lowered.file_bytes, lowered.request_bytes), (50 * MIB, Some(50 * MIB - FORM)));
+    channel.known().lower_request(20, 16 * MIB);
+    let lowered = at(&channel, "discord:20");
+    assert_eq!((lowered.file_bytes, lowered.request_bytes), (50 * MIB, Some(10 * MIB - FORM)), "a file goes alone");
+    for elsewhere in ["discord:20", "discord:99", "discord:@7", "discord:main"] {
+        let usual = if elsewhere == "discord:20" { 50 } else { 10 };
+        assert_eq!(at(&channel, elsewhere).file_bytes, usual * MIB, "{elsewhere}");
+    }
+}
+
+#[test]
+fn the_table_and_what_is_learned_leave_the_same_room() {
+    assert_eq!(tables::discord().request_bytes, Some(25 * MIB - FORM));
+}
+
+#[test]
+fn a_person_is_where_their_direct_channel_is() {
+    let channel = channel();
+    channel.known().learn_direct(7, 70);
+    channel.known().takes_no_voice(70);
+    channel.known().lower_file(70, 10 * MIB);
+    let known = at(&channel, "discord:@7");
+    assert_eq!((known.voice, known.file_bytes), (VoiceRule::AudioFile, 8 * MIB));
+    assert_eq!(known.idempotency, Idempotency::Key { window_ms: Some(180_000) });
+}

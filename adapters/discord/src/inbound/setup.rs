@@ -1,0 +1,151 @@
+//! What is asked once, before events come: who we are, and where we stopped reading.
+
+use std::{
+    error::Error,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use satchel_ports::{Inbound, InboundError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{bookmark::Bookmark, reading::Us};
+use crate::{
+    DiscordError,
+    gateway::{GatewayWaits, Trouble},
+    place::channel_name,
+    rest::{Call, RestClient},
+    snowflake,
+};
+
+/// How far apart Discord's clock and ours may seem to be though they agree: it tells whole seconds, and an answer takes a
+/// while.
+const AS_GOOD_AS_EQUAL_MS: u64 = 2_000;
+
+/// Who we are, however long it takes until Discord says so, and the time when it did, in milliseconds since 1970.
+pub(super) async fn us(rest: &RestClient, waits: GatewayWaits) -> Result<(Us, u64), DiscordError> {
+    let mut trouble = Trouble::new(waits);
+    loop {
+        let (user, date): (Value, _) = asked(rest, "/users/@me", &mut trouble).await?;
+        let now = now(date);
+        // Of an old bot the application has another id than the user.
+        let (application, _): (Value, _) = asked(rest, "/applications/@me", &mut trouble).await?;
+        if let (Some(user_id), Some(application_id)) =
+            (snowflake::read(&user, "id"), snowflake::read(&application, "id"))
+        {
+            trouble.is_over();
+            let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
+            tracing::info!(bot = name, "this bot listens on Discord");
+            return Ok((Us { user_id, application_id }, now));
+        }
+        tokio::time::sleep(trouble.again_because(&"what answers doesn't say who this bot is")).await;
+    }
+}
+
+/// The time, where Discord has just told `date`. Its messages are numbered by its clock: by one of ours that goes fast,
+/// what is said at first would be taken for what was said before we were there.
+fn now(date: Option<u64>) -> u64 {
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ours = u64::try_from(ours.as_millis()).unwrap_or(u64::MAX);
+    match date {
+        Some(date) if !(date..date.saturating_add(AS_GOOD_AS_EQUAL_MS)).contains(&ours) => date,
+        _ => ours,
+    }
+}
+
+async fn asked<T: DeserializeOwned>(
+    rest: &RestClient,
+    path: &str,
+    trouble: &mut Trouble,
+) -> Result<(T, Option<u64>), DiscordError> {
+    loop {
+        match rest.ask_dated(Call::get(path)).await {
+            Ok(told) => return Ok(told),
+            Err(error) => tokio::time::sleep(trouble.after_call(&error)?).await,
+        }
+    }
+}
+
+/// Where we stopped reading; where that isn't known, that we begin at `now`. Either is kept when this returns, however long it
+/// takes: what is said from now on is found again even if nothing else is kept before this process dies.
+pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayWaits) -> Bookmark {
+    let mut failures = 0;
+    loop {
+        match kept_or_begun(inbound, now).await {
+            Ok(bookmark) => return bookmark,
+            Err(error) => {
+                if failures == 0 {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::error!(
+                        error,
+                        "where Discord was read last can't be found out; it is tried again and again"
+                    );
+                }
+                tokio::time::sleep(waits.backoff(failures)).await;
+                failures = failures.saturating_add(1);
+            }
+        }
+    }
+}
+
+async fn kept_or_begun(inbound: &dyn Inbound, now: u64) -> Result<Bookmark, InboundError> {
+    if let Some(kept) = inbound.bookmark(&channel_name()).await? {
+        if let Some(bookmark) = Bookmark::from_json(&kept) {
+            return Ok(bookmark);
+        }
+        tracing::warn!("where Discord was read last can't be understood; what was missed is not read");
+    }
+    let begun = Bookmark::beginning(snowflake::at(now));
+    inbound.keep_bookmark(&channel_name(), begun.to_json()).await?;
+    Ok(begun)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::Patience;
+
+    /// What a server that tells this time makes of ours.
+    async fn told(date: &str) -> u64 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let body = r#"{"id":"7","username":"satchel"}"#;
+        let length = body.len();
+        let answer = format!("HTTP/1.1 200 OK\r\n{date}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        let serving = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let _ = socket.read(&mut [0; 4_096]).await.unwrap();
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let rest = RestClient::new(&"token".into(), Some(&address.into()), Patience::default(), None).unwrap();
+        let (us, now) = us(&rest, GatewayWaits::default()).await.unwrap();
+        serving.abort();
+        assert_eq!(us, Us { user_id: 7, application_id: 7 });
+        now
+    }
+
+    #[tokio::test]
+    async fn the_time_is_discords_and_ours_where_it_tells_none() {
+        let before = now(None);
+        assert_eq!(told("date: Sun, 06 Nov 1994 08:49:37 GMT\r\n").await, 784_111_777_000);
+        let ours = told("").await;
+        assert!((before..=now(None)).contains(&ours), "{ours}");
+    }
+
+    #[test]
+    fn clocks_that_agree_are_told_by_the_finer_one() {
+        let ours = now(None);
+        let second = ours / 1_000 * 1_000;
+        assert!(now(Some(second)) >= ours);
+        for (ahead, date) in [("ours", second - 2_000), ("theirs", second + 60_000)] {
+            assert_eq!(now(Some(date)), date, "{ahead} is ahead");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A text whose characters all stand for themselves.
+
+/// The text with a backslash before everything that Discord would take for a mark. Addresses stay as they are: Discord
+/// would take the backslash for a piece of them.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + text.len() / 16);
+    for line in text.split_inclusive('\n') {
+        let begins = line.trim_start();
+        let (indent, rest) = line.split_at(line.len() - begins.len());
+        escaped.push_str(indent);
+        let rest = begin(rest, &mut escaped);
+        for word in rest.split_inclusive(char::is_whitespace) {
+            if is_address(word) {
+                escaped.push_str(word);
+            } else {
+                word.chars().for_each(|c| {
+                    if "\\*_~`|[<".contains(c) {
+                        escaped.push('\\');
+                    }
+                    escaped.push(c);
+                });
+            }
+        }
+    }
+    escaped
+}
+
+/// Whether a word is an address, which Discord makes a link of.
+pub(super) fn is_address(word: &str) -> bool {
+    word.contains("://")
+}
+
+/// Escapes what is a mark only at the beginning of a line. Returns the rest of the line.
+fn begin<'line>(line: &'line str, escaped: &mut String) -> &'line str {
+    let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let is_number = digits > 0 && line[digits..].starts_with(". ");
+    let mark = if is_number { digits } else { 0 };
+    if is_number || line.starts_with(['#', '>', '-', '+']) {
+        let (before, behind) = line.split_at(mark);
+        let (mark, rest) = behind.split_at(1);
+        escaped.extend([before, "\\", mark]);
+        return rest;
+    }
+    line
+}

@@ -1,0 +1,104 @@
+//! What a client takes for a token and an address, what it shows of them, and how answers are read.
+
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+
+use super::{answer::Answered, *};
+
+#[test]
+fn only_what_has_the_form_of_a_token_is_one() {
+    for (text, is_one) in
+        [("MTA.abc-d_E", true), ("x", true), ("", false), ("a b", false), ("a\r\nX: y", false), ("ü", false)]
+    {
+        assert_eq!(is_token(text), is_one, "{text}");
+    }
+}
+
+#[test]
+fn only_an_address_of_a_server_is_one() {
+    let made = |url: &str| RestClient::new(&"token".into(), Some(&url.into()), Patience::default(), None);
+    for (url, works) in [
+        ("https://discord.example", true),
+        ("http://127.0.0.1:8080/", true),
+        ("http://name:word@host", false),
+        ("http://name@host", false),
+        ("http://:word@host", false),
+        ("ftp://host", false),
+        ("host:80", false),
+        ("http://host/?x=1", false),
+        ("http://host/#x", false),
+        ("", false),
+    ] {
+        assert_eq!(made(url).is_ok(), works, "{url}");
+    }
+    let client = made("http://host:8080/").unwrap();
+    assert_eq!((client.own_server(), client.base.expose_secret()), (Some("host"), "http://host:8080/api/v10"));
+    let of_discord = RestClient::new(&" Bot abc.d ".into(), None, Patience::default(), None).unwrap();
+    assert_eq!((of_discord.own_server(), of_discord.token().expose_secret()), (None, "abc.d"));
+}
+
+fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, body: &str) -> Result<T, CallError> {
+    let mut headers = HeaderMap::new();
+    if let Some(seconds) = retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+    }
+    answer::decode(&Answered { status, headers, body: body.as_bytes().to_vec() }, &"token".into())
+}
+
+#[test]
+fn an_empty_answer_is_one_where_nothing_is_needed_of_it() {
+    assert_eq!(read::<()>(204, None, ""), Ok(()));
+    assert!(matches!(read::<Vec<Value>>(204, None, ""), Err(CallError::NotAnAnswer { status: 204, .. })));
+}
+
+#[test]
+fn a_wait_is_read_wherever_it_stands_and_whatever_it_is() {
+    let wait = |header, body: &str| match read::<()>(429, header, body) {
+        Err(CallError::RateLimited { retry_after, global, .. }) => (retry_after.map(|wait| wait.as_millis()), global),
+        other => panic!("{other:?}"),
+    };
+    for (header, body, expected) in [
+        (None, r#"{"message":"x","retry_after":1.2345,"global":true}"#, (Some(1_235), true)),
+        (Some("9"), r#"{"message":"x","retry_after":2,"global":false}"#, (Some(2_000), false)),
+        (Some("9"), "<html>", (Some(9_000), true)),
+        (Some("soon"), "<html>", (None, true)),
+        (Some("9"), r#"{"message":"x","global":false}"#, (Some(9_000), true)),
+        (None, r#"{"retry_after":-1}"#, (None, true)),
+        (Some("9"), r#"{"retry_after":-1}"#, (Some(9_000), true)),
+        (None, r#"{"retry_after":1e300}"#, (Some(2_592_000_000), false)),
+    ] {
+        assert_eq!(wait(header, body), expected, "{header:?} {body}");
+    }
+}
+
+#[test]
+fn a_refusal_is_read_with_its_code_and_without_the_token() {
+    let refused = read::<()>(400, None, r#"{"message":"token is wrong","code":50035,"errors":{"content":{}}}"#);
+    let expected = Refused {
+        status: 400,
+        code: 50_035,
+        message: "<token> is wrong".to_owned(),
+        errors: serde_json::json!({ "content": {} }),
+    };
+    assert_eq!(refused, Err(CallError::Refused(expected)));
+    assert!(matches!(read::<()>(400, None, "{}"), Err(CallError::NotAnAnswer { status: 400, .. })));
+    assert!(matches!(read::<()>(502, None, "<html>"), Err(CallError::NotAnAnswer { status: 502, .. })));
+}
+
+#[test]
+fn an_answer_tells_its_time() {
+    for (date, told) in [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777_000)),
+        ("Sun, 22 Nov 2026 00:00:00 GMT", Some(1_795_305_600_000)),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 08:49:37 CET", None),
+        ("Sun, 06 Foo 1994 08:49:37 GMT", None),
+        ("Sun, 66 Nov 1994 08:49:37 GMT", None),
+        ("Mon, 01 Jan 1900 00:00:00 GMT", None),
+        ("now", None),
+    ] {
+        let headers = HeaderMap::from_iter([(DATE, HeaderValue::from_static(date))]);
+        assert_eq!(answer::dated(&headers), told, "{date}");
+    }
+    assert_eq!(answer::dated(&HeaderMap::new()), None);
+}

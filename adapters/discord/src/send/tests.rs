@@ -1,0 +1,152 @@
+//! What each kind of part becomes.
+
+use satchel_domain::{
+    Attachment, AttachmentId, Button, Filename, Media, MessageRef, PartContent, PartId, Sha256, Source, Timestamp,
+    TurnId, Visibility,
+    part::{FileForm, FileItem, Markup, PreparedVoice},
+};
+use satchel_ports::PartToSend;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+
+fn item(filename: &str, caption: &str) -> FileItem {
+    let attachment = Attachment {
+        id: AttachmentId(Uuid::from_u128(1)),
+        number: 1,
+        conversation: "discord:1".parse().unwrap(),
+        source: Source::Tool,
+        filename: Filename::from_untrusted(filename),
+        mime: "text/plain".to_owned(),
+        bytes: 5,
+        sha256: Sha256([1; 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    };
+    FileItem { attachment, form: FileForm::Document, caption: caption.to_owned() }
+}
+
+fn part(content: PartContent) -> PartToSend {
+    PartToSend {
+        part: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0001)),
+        turn: TurnId(Uuid::from_u128(1)),
+        conversation: "discord:42".parse().unwrap(),
+        content,
+        reply_to: Some(MessageRef("4711".to_owned())),
+    }
+}
+
+fn voice(as_file: bool, points: usize) -> PartContent {
+    let waveform = (0..points).map(|point| u8::try_from(point % 256).unwrap()).collect();
+    let prepared = PreparedVoice { sha256: Sha256([2; 32]), bytes: 9, duration_ms: 1_250, waveform };
+    PartContent::Voice {
+        words: "hello".to_owned(),
+        in_text: true,
+        prepared: Some(prepared),
+        as_file,
+        caption: "(possible duplicate)".to_owned(),
+    }
+}
+
+fn button(label: &str, command: &str) -> Button {
+    Button { label: label.to_owned(), command: command.to_owned() }
+}
+
+fn question() -> PartContent {
+    let buttons = vec![button("Allow", "/allow 7"), button("Refuse", "/refuse 7")];
+    PartContent::Question { text: "May I?".to_owned(), buttons }
+}
+
+fn payload(content: PartContent) -> Value {
+    Value::Object(new_message(&part(content), 42, 2000).unwrap().payload)
+}
+
+#[test]
+fn every_kind_becomes_what_discord_takes() {
+    let text = PartContent::of_text("**hello** @everyone");
+    let bundle = PartContent::Text {
+        text: "two files".to_owned(),
+        markup: Markup::Rich,
+        files: vec![item("план.txt", "the plan"), item("план.txt", "")],
+    };
+    for (name, content) in [
+        ("text", text.clone()),
+        ("bundle", bundle.clone()),
+        ("plain text", PartContent::Text { text: "*as is*".to_owned(), markup: Markup::Plain, files: Vec::new() }),
+        ("file", PartContent::File(item("a.txt", "described"))),
+        ("album", PartContent::Album { items: vec![item("a.txt", ""), item("b.txt", "")] }),
+        ("voice", voice(false, 3)),
+        ("voice as a file", voice(true, 3)),
+        ("notice", PartContent::Notice { text: "1 of 2 files sent".to_owned() }),
+        ("question", question()),
+    ] {
+        insta::assert_json_snapshot!(name, payload(content));
+    }
+    for (name, content) in [("edit", text), ("edit with files", bundle), ("edit with buttons", question())] {
+        insta::assert_json_snapshot!(name, Value::Object(edit(&content, 2000).unwrap().payload));
+    }
+}
+
+#[test]
+fn the_nonce_is_the_parts_id_and_no_other_parts() {
+    let nonce = |content| payload(content)["nonce"].as_str().unwrap().to_owned();
+    let first = nonce(PartContent::of_text("a"));
+    assert_eq!(first.len(), 22);
+    assert_eq!(first, nonce(voice(false, 1)), "whatever is sent");
+    let other = PartToSend { part: PartId(Uuid::from_u128(7)), ..part(PartContent::of_text("a")) };
+    assert_ne!(new_message(&other, 42, 2000).unwrap().payload["nonce"], json!(first));
+}
+
+#[test]
+fn what_would_be_refused_is_left_out_or_cut() {
+    let described = payload(PartContent::File(item("a.txt", &"🦀".repeat(600))));
+    let description = described["attachments"][0]["description"].as_str().unwrap().to_owned();
+    assert!(description.encode_utf16().count() <= 1024 && description.ends_with("🦀…"), "{description}");
+    let buttons = vec![
+        button(&"long ".repeat(30), "/a"),
+        button("again", "/a"),
+        button("too long", &"/x".repeat(60)),
+        button("nothing", ""),
+    ];
+    let asked = payload(PartContent::Question { text: "?".to_owned(), buttons });
+    let row = asked["components"][0]["components"].as_array().unwrap();
+    assert_eq!(row.len(), 1, "{row:?}");
+    assert!(row[0]["label"].as_str().unwrap().chars().count() <= 80);
+    let many = (0..30).map(|number| button("x", &format!("/{number}"))).collect();
+    let asked = payload(PartContent::Question { text: "?".to_owned(), buttons: many });
+    let rows: Vec<usize> =
+        asked["components"].as_array().unwrap().iter().map(|row| row["components"].as_array().unwrap().len()).collect();
+    assert_eq!(rows, [5, 5, 5, 5, 5]);
+}
+
+#[test]
+fn a_waveform_keeps_its_form_and_no_more_points_than_are_drawn() {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    let drawn = |points| {
+        let described = payload(voice(false, points));
+        STANDARD.decode(described["attachments"][0]["waveform"].as_str().unwrap()).unwrap()
+    };
+    assert_eq!(drawn(0), [0]);
+    assert_eq!(drawn(3), [0, 1, 2]);
+    assert_eq!(drawn(256).len(), 256);
+    let many = drawn(512);
+    assert_eq!((many.len(), many[1], many[255]), (256, 2, 254), "every second point");
+}
+
+#[test]
+fn what_can_not_be_sent_or_edited_is_told() {
+    let unprepared = PartContent::Voice {
+        words: "x".to_owned(),
+        in_text: true,
+        prepared: None,
+        as_file: false,
+        caption: String::new(),
+    };
+    assert_eq!(new_message(&part(unprepared), 42, 2000), Err(NoCall::Nothing));
+    assert_eq!(new_message(&part(PartContent::Withdraw), 42, 2000), Err(NoCall::Nothing));
+    assert_eq!(edit(&voice(false, 1), 2000), Err(NoCall::NotByEditing));
+    assert!(edit(&voice(true, 1), 2000).is_ok(), "a file may be added");
+}

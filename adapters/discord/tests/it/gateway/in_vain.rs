@@ -1,0 +1,129 @@
+//! Connections that open and lead to nothing: another address is tried, then another session, and a stop is heard.
+
+use std::time::Duration;
+
+use satchel_fakes::discord::gateway::HubRules;
+use tokio::time::Instant;
+
+use super::bench::{ANN, Bench, GENERAL, Log, Taker, until};
+
+/// How long these tests wait for a word.
+const SHORTLY: Duration = Duration::from_millis(150);
+
+/// A bot with a session that goes on, and that isn't waited for long.
+async fn impatient() -> Bench {
+    let mut bench = Bench::start().await;
+    bench.patience.answer = SHORTLY;
+    bench
+}
+
+#[tokio::test]
+async fn an_address_where_nothing_is_said_is_left_for_the_general_one() {
+    let bench = impatient().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.gateway().say_nothing(3);
+    bench.fake.drop_connection();
+    bench.fake.person_says(GENERAL, ANN, "meanwhile");
+    taker.takes(1).await;
+    bench.sessions_begun_and_resumed(1, 1).await;
+    assert_eq!(bench.fake.gateway().report().resumes_misdirected, 1);
+    assert_eq!(bench.fake.requests("GET /gateway/bot"), 2);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_of_which_nothing_is_said_anywhere_is_given_up_and_history_tells_what_was_missed() {
+    let bench = impatient().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.gateway().say_nothing(6);
+    bench.fake.drop_connection();
+    bench.fake.person_says(GENERAL, ANN, "meanwhile");
+    taker.takes(1).await;
+    bench.sessions_begun_and_resumed(2, 0).await;
+    assert_eq!((taker.texts(), taker.repeated()), (vec!["meanwhile".to_owned()], vec![]));
+    assert_eq!(bench.fake.gateway().report().connections, 8);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_never_said_to_go_on_is_not_waited_for() {
+    let bench = impatient().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.gateway().ignore_resumes(1);
+    bench.fake.drop_connection();
+    bench.fake.person_says(GENERAL, ANN, "meanwhile");
+    taker.takes(1).await;
+    bench.sessions_begun_and_resumed(1, 1).await;
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_every_resumption_is_closed_is_given_up() {
+    for code in [4002, 4003, 4005, 4099] {
+        let bench = Bench::start().await;
+        let taker = Taker::new();
+        let listening = bench.connected(&taker).await;
+        bench.fake.gateway().close_resumes_with(Some(code));
+        bench.fake.drop_connection();
+        bench.fake.person_says(GENERAL, ANN, "meanwhile");
+        taker.takes(1).await;
+        bench.sessions_begun_and_resumed(2, 0).await;
+        let report = bench.fake.gateway().report();
+        assert_eq!((report.resumes_refused, report.resumes_misdirected), (6, 3), "{code}");
+        bench.fake.person_says(GENERAL, ANN, "after");
+        taker.takes(2).await;
+        assert_eq!(taker.texts(), ["meanwhile", "after"], "{code}");
+        listening.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_cannot_be_opened_costs_no_session() {
+    let bench = impatient().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.gateway().refuse_upgrades(12);
+    bench.fake.gateway().say_nothing(1);
+    bench.fake.drop_connection();
+    bench.fake.person_says(GENERAL, ANN, "meanwhile");
+    taker.takes(1).await;
+    bench.sessions_begun_and_resumed(1, 1).await;
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_limit_of_sessions_that_ends_at_once_and_never_does_is_asked_for_now_and_then_and_told_once() {
+    let never = HubRules { session_starts: 0, session_starts_within: Duration::ZERO, ..HubRules::default() };
+    let mut bench = Bench::with(|rules| rules.gateway = never).await;
+    bench.waits.first_retry = Duration::from_millis(20);
+    bench.waits.longest_retry = Duration::from_secs(1);
+    let (log, _guard) = Log::listen();
+    let listening = bench.listen(&Taker::new());
+    until("it is asked again", || bench.fake.requests("GET /gateway/bot") >= 2).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let asked = bench.fake.requests("GET /gateway/bot");
+    assert!(asked < 10, "{asked}");
+    assert_eq!(log.lines_with("begin no more sessions"), 1, "{}", log.text());
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_is_heard_while_nothing_can_be_written() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    bench.connected(&taker).await.stop().await;
+    let mut kept = taker.bookmark();
+    // More than a line takes that nobody reads from.
+    kept["session_id"] = "x".repeat(16 << 20).into();
+    bench.fake.gateway().read_nothing(true);
+    let connections = bench.fake.gateway().report().connections;
+    let listening = bench.listen(&Taker::with_bookmark(kept));
+    bench.fake.gateway().wait_until(|report| report.connections > connections).await.expect("it connects");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let asked = Instant::now();
+    listening.stop().await;
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+}

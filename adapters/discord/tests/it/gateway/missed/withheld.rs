@@ -1,0 +1,131 @@
+//! Histories that Discord doesn't show for a while: nothing waits for them for ever, and what stands there comes in when
+//! it is shown.
+
+use std::sync::Arc;
+
+use satchel_fakes::{
+    Fault, When,
+    discord::{DiscordFault, Refusal},
+};
+use serde_json::{Value, json};
+
+use super::{HISTORY, gone, gone::only_unavailable};
+use crate::gateway::bench::{ANN, Bench, GENERAL, GUILD, Listening, Log, Taker, until};
+
+/// A bot that missed something in a guild, and whose new session goes on without it, since no history is shown.
+pub(super) async fn without_history(
+    bench: &Bench,
+    words: &str,
+    fault: impl Into<DiscordFault>,
+) -> (Arc<Taker>, Listening) {
+    let taker = gone(bench).await;
+    let before = taker.bookmark();
+    bench.fake.person_says(GENERAL, ANN, words);
+    bench.fake.script(HISTORY, When::Every, fault);
+    let listening = bench.listen(&taker);
+    bench.sessions_begun_and_resumed(2, 0).await;
+    bench.fake.person_says(GENERAL, ANN, &format!("{} said since", bench.fake.mention()));
+    taker.takes(2).await;
+    let is_left = |kept: &Value| kept["unread"][GENERAL.to_string()]["guild"] == json!(GUILD.to_string());
+    let is_so = |kept: &Value| kept["session_id"] != before["session_id"] && is_left(kept);
+    taker.keeps("the new session, and what is unread", is_so).await;
+    (taker, listening)
+}
+
+fn said(taker: &Taker) -> Vec<String> {
+    taker.texts_of(GENERAL).iter().map(|text| text.rsplit("> ").next().unwrap_or_default().trim().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_history_that_is_not_shown_holds_its_channel_for_a_while_and_is_read_when_it_is_shown() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let (taker, listening) = without_history(&bench, "missed", Fault::BadGateway { performed: false }).await;
+    assert_eq!(said(&taker), ["said since"]);
+    let asked = bench.fake.requests(HISTORY);
+    until("it is asked for again", || bench.fake.requests(HISTORY) > asked + 6).await;
+    assert_eq!(taker.taken().len(), 2);
+    for channel in [GENERAL, bench.direct] {
+        assert_eq!(
+            log.lines_with(&format!("so far; it is asked for again until it is shown channel={channel} ")),
+            1,
+            "{}",
+            log.text()
+        );
+    }
+    bench.fake.clear_script();
+    taker.takes(3).await;
+    taker.keeps("that nothing is unread", |kept| kept["unread"].is_null()).await;
+    let asked = bench.fake.requests(HISTORY);
+    bench.fake.person_says(GENERAL, ANN, "and on");
+    taker.takes(4).await;
+    tokio::time::sleep(bench.waits.unreadable * 2).await;
+    assert_eq!(said(&taker), ["said since", "missed", "and on"], "none of them twice");
+    assert_eq!(bench.fake.requests(HISTORY), asked, "it is asked for no more");
+    assert_eq!((log.lines_with("so far"), log.lines_with("nothing is left unread")), (2, 1), "{}", log.text());
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_shown_to_one_process_is_read_by_the_next() {
+    let mut bench = Bench::start().await;
+    // Whether it is for the bot only the guild tells, which the next process has to ask.
+    bench.settings.answers_in = Vec::new();
+    let words = format!("{} missed", bench.fake.role_mention(GUILD));
+    let (taker, listening) = without_history(&bench, &words, Fault::BadGateway { performed: false }).await;
+    listening.stop().await;
+    bench.fake.gateway().wait_connected(0).await.expect("it has heard that we left");
+    bench.fake.clear_script();
+    // The history is shown again, the guild not yet.
+    bench.fake.script("GET /guilds/{}", When::First(8), Fault::ServerError);
+    let listening = bench.listen(&taker);
+    bench.sessions_begun_and_resumed(2, 1).await;
+    until("it is asked for", || bench.fake.requests("GET /guilds/{}") > 2).await;
+    bench.fake.clear_script();
+    taker.takes(3).await;
+    assert_eq!(said(&taker), ["said since", "missed"]);
+    assert!(taker.taken().iter().all(|taken| taken.group == (taken.conversation.key() == GENERAL.to_string())));
+    taker.keeps("that nothing is unread", |kept| kept["unread"].is_null()).await;
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_history_that_is_refused_in_the_end_is_asked_for_no_more() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let (taker, listening) = without_history(&bench, "missed", Refusal::new(400, 0, "Bad Request")).await;
+    assert_eq!(log.lines_with("Read Message History"), 0, "{}", log.text());
+    bench.fake.clear_script();
+    bench.fake.script(HISTORY, When::Every, DiscordFault::Refuse(Refusal::new(403, 50_001, "Missing Access")));
+    taker.keeps("that nothing is unread", |kept| kept["unread"].is_null()).await;
+    assert_eq!((said(&taker), log.lines_with("Read Message History")), (vec!["said since".to_owned()], 1));
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_unread_of_a_guild_waits_until_the_guild_has_come() {
+    let bench = Bench::start().await;
+    let taker = gone(&bench).await;
+    let mut kept = taker.bookmark();
+    let seen = kept["seen_up_to"].clone();
+    bench.fake.person_says(GENERAL, ANN, "missed");
+    // Later something else was seen, and none of this is news by it.
+    kept["unread"] = json!({ GENERAL.to_string(): { "guild": GUILD.to_string(), "after": seen } });
+    kept["seen_up_to"] = json!(u64::MAX.to_string());
+    only_unavailable(&bench);
+    // Of a guild that is out of order Discord says what is not so.
+    bench.fake.script(HISTORY, When::Every, DiscordFault::Refuse(Refusal::new(404, 10_003, "Unknown Channel")));
+    let survivor = Taker::with_bookmark(kept.clone());
+    let listening = bench.listen(&survivor);
+    let goes_on = |now: &Value| now["session_id"] != kept["session_id"] && now["behind"].is_object();
+    survivor.keeps("the session without the guild", goes_on).await;
+    assert_eq!(survivor.bookmark()["unread"], kept["unread"]);
+    assert_eq!(bench.fake.requests(HISTORY), 1, "the direct channel's");
+    bench.fake.clear_script();
+    let channel = json!({ "id": GENERAL.to_string(), "type": 0, "last_message_id": null });
+    bench.fake.dispatch("GUILD_CREATE", json!({ "id": GUILD.to_string(), "roles": [], "channels": [channel] }));
+    survivor.takes(1).await;
+    assert_eq!(survivor.texts_of(GENERAL), ["missed"]);
+    survivor.keeps("that nothing is unread", |kept| kept["unread"].is_null()).await;
+    listening.stop().await;
+}

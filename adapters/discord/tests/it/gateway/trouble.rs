@@ -1,0 +1,302 @@
+//! What Discord and the line can do to a connection, one thing at a time.
+
+use std::time::Duration;
+
+use satchel_fakes::{
+    Fault, When,
+    discord::gateway::{HubRules, MESSAGE_CONTENT},
+};
+use serde_json::json;
+
+use super::bench::{ANN, Bench, GENERAL, GUILD, Log, Taker, until};
+
+#[tokio::test]
+async fn a_session_goes_on_after_each_close_that_does_not_end_it() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    let mut said = Vec::new();
+    for (resumes, code) in [(1, 4000), (2, 4001), (3, 4002), (4, 4003), (5, 4005), (6, 4008)] {
+        bench.fake.close_with(code);
+        said.push(format!("after {code}"));
+        bench.fake.person_says(GENERAL, ANN, &said[said.len() - 1]);
+        taker.takes(said.len()).await;
+        bench.sessions_begun_and_resumed(1, resumes).await;
+    }
+    assert_eq!((taker.texts(), taker.repeated()), (said, vec![]));
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_a_close_ends_is_followed_by_another_and_nothing_is_lost() {
+    for code in [4007, 4009] {
+        let bench = Bench::start().await;
+        let taker = Taker::new();
+        let listening = bench.connected(&taker).await;
+        bench.fake.person_says(GENERAL, ANN, "before");
+        taker.takes(1).await;
+        bench.fake.close_with(code);
+        bench.fake.person_says(GENERAL, ANN, "meanwhile");
+        taker.takes(2).await;
+        bench.sessions_begun_and_resumed(2, 0).await;
+        assert_eq!(taker.texts(), ["before", "meanwhile"], "{code}");
+        listening.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_connection_loses_and_repeats_nothing() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    let words: Vec<String> = (0..20).map(|number| format!("number {number}")).collect();
+    for (number, words) in words.iter().enumerate() {
+        bench.fake.person_says(GENERAL, ANN, words);
+        if number % 5 == 4 {
+            bench.fake.drop_connection();
+            tokio::time::sleep(Duration::from_millis(15)).await;
+        }
+    }
+    taker.takes(20).await;
+    assert_eq!((taker.texts(), taker.repeated()), (words, vec![]));
+    assert!(bench.fake.resumes() >= 2 && bench.fake.identifies() == 1, "{:?}", bench.fake.gateway().report());
+    assert_eq!(bench.fake.gateway().report().resumes_misdirected, 0);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn discord_asks_for_a_new_connection_and_gets_it() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.ask_to_reconnect();
+    bench.sessions_begun_and_resumed(1, 1).await;
+    bench.fake.person_says(GENERAL, ANN, "hello");
+    taker.takes(1).await;
+    assert!(bench.fake.gateway().report().left.contains(&Some(4000)), "we left so that the session could go on");
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn an_invalid_session_goes_on_where_it_may_and_is_followed_by_another_where_not() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.invalidate_session(true);
+    bench.sessions_begun_and_resumed(1, 1).await;
+    bench.fake.person_says(GENERAL, ANN, "one");
+    taker.takes(1).await;
+    bench.fake.invalidate_session(false);
+    bench.fake.person_says(GENERAL, ANN, "two");
+    bench.sessions_begun_and_resumed(2, 1).await;
+    taker.takes(2).await;
+    assert_eq!(taker.texts(), ["one", "two"]);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_hears_no_heartbeat_is_left_and_the_session_goes_on() {
+    let bench = Bench::with(|rules| rules.gateway = rules.gateway.beating(Duration::from_millis(60))).await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    until("heartbeats are heard", || bench.fake.gateway().report().heartbeats.len() > 3).await;
+    assert_eq!(bench.fake.gateway().report().connections, 1);
+    bench.fake.gateway().freeze_connections();
+    bench.fake.person_says(GENERAL, ANN, "into the void");
+    taker.takes(1).await;
+    bench.sessions_begun_and_resumed(1, 1).await;
+    bench.fake.withhold_heartbeat_acks(true);
+    bench.fake.gateway().wait_until(|report| report.left.contains(&Some(4000))).await.expect("it is left");
+    bench.fake.withhold_heartbeat_acks(false);
+    bench.fake.person_says(GENERAL, ANN, "hello");
+    taker.takes(2).await;
+    assert_eq!((taker.texts(), taker.repeated()), (vec!["into the void".into(), "hello".into()], vec![]));
+    assert_eq!(bench.fake.identifies(), 1);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn heartbeats_tell_the_last_event_that_came() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.person_says(GENERAL, ANN, "hello");
+    taker.takes(1).await;
+    bench.fake.gateway().ask_for_heartbeat();
+    bench.fake.gateway().wait_until(|report| !report.heartbeats.is_empty()).await.expect("it answers");
+    // READY, the guild, and the message.
+    assert_eq!(bench.fake.gateway().report().heartbeats, [Some(3)]);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_frame_is_kept_in_mind_and_ends_nothing() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    for garbage in ["{\"op\":", "[]", r#"{"op":0,"d":{"content":"canary"}}"#] {
+        bench.fake.send_garbage(garbage);
+    }
+    bench.fake.gateway().send_binary(&[0, 159, 146, 150]);
+    until("all of it is kept in mind", || taker.unreadable().len() == 4).await;
+    bench.fake.person_says(GENERAL, ANN, "hello");
+    taker.takes(1).await;
+    let kept = taker.unreadable();
+    let reasons: Vec<&str> = kept.iter().map(|update| update.reason.as_str()).collect();
+    assert_eq!(reasons, ["it is no JSON", "it has no opcode", "an event without a number", "it is no text"]);
+    assert!(kept.iter().all(|update| update.sender.is_none() && update.raw.is_null()), "{kept:?}");
+    assert_eq!(kept[1].key, "frame-4f53cda18c2baa0c0354bb5f9a3ecbe5", "the key is the frame's digest");
+    assert_eq!(bench.fake.gateway().report().connections, 1);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_is_kept_with_its_sender_where_it_was_said_to_nobody_else() {
+    let bench = Bench::start().await;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    let author = json!({ "id": ANN.to_string(), "username": "ann" });
+    let direct = json!({ "id": "5", "channel_id": bench.direct.to_string(), "author": author, "content": 5 });
+    let group = json!({ "id": "6", "channel_id": GENERAL.to_string(), "guild_id": GUILD.to_string(), "author": author, "content": 5 });
+    bench.fake.dispatch("MESSAGE_CREATE", direct.clone());
+    bench.fake.dispatch("MESSAGE_CREATE", group);
+    bench.fake.person_says(GENERAL, ANN, "hello");
+    taker.takes(1).await;
+    until("both are kept", || taker.unreadable().len() == 2).await;
+    let mut kept = taker.unreadable();
+    kept.sort_by(|a, b| a.key.cmp(&b.key));
+    assert_eq!((kept[0].key.as_str(), kept[0].raw.clone()), ("MESSAGE_CREATE:5", direct));
+    let senders: Vec<_> = kept.iter().map(|update| update.sender.as_ref().map(|sender| sender.id.as_str())).collect();
+    assert_eq!(senders, [Some("42"), None]);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn without_the_intent_it_is_explained_once_and_direct_messages_come_all_the_same() {
+    let bench = Bench::with(|rules| rules.gateway.granted_intents = 0).await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.person_says(bench.direct, ANN, "directly");
+    taker.takes(1).await;
+    bench.fake.person_says(GENERAL, ANN, "hidden");
+    bench.fake.invalidate_session(false);
+    bench.sessions_begun_and_resumed(2, 0).await;
+    bench.fake.person_says(bench.direct, ANN, "again");
+    taker.takes(2).await;
+    assert_eq!(taker.texts(), ["directly", "again"]);
+    assert_eq!((log.lines_with("Message Content Intent"), log.lines_with("WARN")), (1, 1), "{}", log.text());
+    assert_eq!(log.lines_with("developer portal"), 1);
+    listening.stop().await;
+
+    bench.fake.grant_intents(MESSAGE_CONTENT);
+    let listening = bench.connected(&taker).await;
+    bench.sessions_begun_and_resumed(3, 0).await;
+    bench.fake.person_says(GENERAL, ANN, "seen");
+    until("it is seen", || taker.texts().contains(&"seen".to_owned())).await;
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_that_discord_does_not_know_ends_it_with_words() {
+    let mut bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.close_with(4004);
+    let revoked = listening.ended().await.unwrap_err().to_string();
+    bench.settings.token = "NzY1.Nobodys.TokenCanary".into();
+    let unknown = bench.listen(&taker).ended().await.unwrap_err().to_string();
+    for failed in [revoked, unknown] {
+        assert!(failed.contains("developer portal") && failed.contains("Reset Token"), "{failed}");
+        assert!(!format!("{failed}{}", log.text()).contains("TokenCanary"), "{failed}\n{}", log.text());
+    }
+}
+
+#[tokio::test]
+async fn what_no_new_try_mends_ends_it_with_words() {
+    for (code, words) in [(4010, "newer"), (4011, "guilds"), (4012, "newer"), (4013, "newer")] {
+        let bench = Bench::start().await;
+        let listening = bench.connected(&Taker::new()).await;
+        bench.fake.close_with(code);
+        let failed = listening.ended().await.unwrap_err().to_string();
+        assert!(failed.contains(words), "{code}: {failed}");
+    }
+}
+
+#[tokio::test]
+async fn while_discord_cannot_be_reached_it_is_tried_and_told_once() {
+    let bench = Bench::start().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.gateway().refuse_upgrades(5);
+    bench.fake.drop_connection();
+    bench.fake.person_says(GENERAL, ANN, "hello");
+    taker.takes(1).await;
+    bench.sessions_begun_and_resumed(1, 1).await;
+    until("that is told", || log.lines_with("Discord answers again") == 1).await;
+    assert_eq!(taker.repeated(), [""; 0]);
+    assert_eq!((log.lines_with("Discord can't be reached"), log.lines_with("WARN")), (1, 1), "{}", log.text());
+    assert!(bench.fake.gateway().report().resumes_misdirected == 1, "another address was asked for after three tries");
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_is_heard_while_discord_is_not() {
+    for route in ["GET /users/@me", "GET /gateway/bot"] {
+        let bench = Bench::start().await;
+        bench.fake.script(route, When::Every, Fault::Hang { performed: false });
+        let listening = bench.listen(&Taker::new());
+        until("it is asked", || bench.fake.requests(route) == 1).await;
+        listening.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn who_we_are_and_where_the_gateway_is_are_asked_until_they_are_told() {
+    let bench = Bench::start().await;
+    for route in ["GET /users/@me", "GET /applications/@me", "GET /gateway/bot"] {
+        bench.fake.script(route, When::First(2), Fault::BadGateway { performed: false });
+    }
+    bench.fake.script("GET /gateway/bot", When::Nth(3), Fault::RateLimit { retry_after_ms: 20 });
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    let asked = |route| bench.fake.requests(route);
+    assert_eq!((asked("GET /users/@me"), asked("GET /applications/@me"), asked("GET /gateway/bot")), (3, 3, 4));
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn no_session_is_begun_sooner_than_discord_takes_one() {
+    let pause = Duration::from_millis(150);
+    let mut bench = Bench::with(|rules| rules.gateway.identify_every = Some(pause)).await;
+    bench.waits.between_sessions = pause;
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    for begun in 2..4 {
+        bench.fake.invalidate_session(false);
+        bench.sessions_begun_and_resumed(begun, 0).await;
+    }
+    assert_eq!(bench.fake.gateway().report().identifies_refused, 0);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn when_no_session_is_left_for_the_day_it_is_waited_for_and_said() {
+    let of_a_short_day =
+        HubRules { session_starts: 1, session_starts_within: Duration::from_millis(300), ..HubRules::default() };
+    let bench = Bench::with(|rules| rules.gateway = of_a_short_day).await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    bench.fake.person_says(GENERAL, ANN, "before");
+    taker.takes(1).await;
+    bench.fake.invalidate_session(false);
+    bench.fake.person_says(GENERAL, ANN, "meanwhile");
+    taker.takes(2).await;
+    bench.sessions_begun_and_resumed(2, 0).await;
+    assert_eq!(log.lines_with("begin no more sessions"), 1, "{}", log.text());
+    assert_eq!(bench.fake.gateway().report().identifies_refused, 0);
+    listening.stop().await;
+}

@@ -1,0 +1,162 @@
+//! Slash commands and pressed buttons: said by whoever used them, and answered once they are stored.
+
+use satchel_fakes::{
+    Fault, When,
+    discord::{Interaction, InteractionAnswer, Refusal},
+};
+use serde_json::json;
+
+use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, bot_says, start, take, until};
+
+const CALLBACK: &str = "POST /interactions/{}/{}/callback";
+const OFFER: &str = "PUT /applications/{}/commands";
+const OFFERED: &str = "GET /applications/{}/commands";
+
+async fn offered(bench: &Bench) {
+    until("the commands are offered", || bench.fake.commands().len() == 2).await;
+}
+
+fn interaction(bench: &Bench, channel: u64, id: u64) -> Interaction {
+    let transcript = bench.fake.transcript();
+    let found = transcript.channels[&channel].interactions.iter().find(|interaction| interaction.id == id);
+    found.expect("it was made").clone()
+}
+
+async fn answer(bench: &Bench, channel: u64, id: u64) -> InteractionAnswer {
+    until("the interaction is answered", || interaction(bench, channel, id).answer.is_some()).await;
+    interaction(bench, channel, id).answer.expect("it was waited for")
+}
+
+#[tokio::test]
+async fn a_slash_command_comes_in_and_is_answered_to_nobody_else() {
+    let bench = start().await;
+    let (fake, taker) = (&bench.fake, Taker::new());
+    let listening = bench.connected(&taker).await;
+    offered(&bench).await;
+    let used = fake.person_commands(GENERAL, BOB, "resend", &[("words", json!("17"))]);
+    let taken = take(&taker, 1).await;
+    let answer = answer(&bench, GENERAL, used).await;
+    listening.stop().await;
+    assert_eq!((taken[0].text.as_str(), taken[0].sender.name.as_str(), taken[0].group), ("/resend 17", "Bob", true));
+    assert_eq!((taken[0].key.as_str(), taken[0].message.clone()), (format!("i{used}").as_str(), None));
+    assert_eq!(taken[0].conversation.key(), GENERAL.to_string());
+    assert_eq!(answer, InteractionAnswer { kind: 4, text: "`/resend 17`".into(), ephemeral: true });
+    assert_eq!(fake.transcript().pings(), []);
+}
+
+#[tokio::test]
+async fn a_button_says_its_command_for_whoever_presses_it() {
+    let bench = start().await;
+    let (fake, taker) = (&bench.fake, Taker::new());
+    let listening = bench.connected(&taker).await;
+    let question = bot_says(&bench, bench.direct, "May I?", &["/allow A1", "buy shoes"]).await;
+    let pressed = fake.person_presses(ANN, question, "/allow A1");
+    let taken = take(&taker, 1).await;
+    assert_eq!(
+        answer(&bench, bench.direct, pressed).await,
+        InteractionAnswer { kind: 6, text: String::new(), ephemeral: false }
+    );
+    assert_eq!((taken[0].text.as_str(), taken[0].sender.name.as_str(), taken[0].group), ("/allow A1", "Ann", false));
+    let nonsense = fake.person_presses(ANN, question, "buy shoes");
+    assert_eq!(answer(&bench, bench.direct, nonsense).await.kind, 6, "it doesn't go on waiting");
+    listening.stop().await;
+    assert_eq!(taker.texts(), ["/allow A1"], "nobody has written the other");
+}
+
+#[tokio::test]
+async fn what_is_not_stored_yet_is_not_answered_yet() {
+    let bench = start().await;
+    let (fake, taker) = (&bench.fake, Taker::new());
+    let listening = bench.connected(&taker).await;
+    let question = bot_says(&bench, GENERAL, "May I?", &["/allow A1"]).await;
+    taker.fail(GENERAL, 3);
+    let pressed = fake.person_presses(BOB, question, "/allow A1");
+    taker.tried(1).await;
+    assert_eq!((fake.requests(CALLBACK), taker.taken().len()), (0, 0));
+    answer(&bench, GENERAL, pressed).await;
+    assert_eq!(taker.texts(), ["/allow A1"]);
+    listening.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_no_trouble() {
+    let (log, _guard) = Log::listen();
+    let bench = start().await;
+    let (fake, taker) = (&bench.fake, Taker::new());
+    let listening = bench.connected(&taker).await;
+    let question = bot_says(&bench, GENERAL, "May I?", &["/allow A1"]).await;
+    fake.script_next(CALLBACK, Refusal::new(404, 10_062, "Unknown interaction"));
+    fake.person_presses(BOB, question, "/allow A1");
+    take(&taker, 1).await;
+    until("it was answered", || fake.requests(CALLBACK) == 1).await;
+    fake.person_says(GENERAL, ANN, &format!("{} and on", fake.mention()));
+    take(&taker, 2).await;
+    until("it is told", || log.text().contains("an interaction shows as failed")).await;
+    listening.stop().await;
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("an interaction shows as failed")).unwrap();
+    assert!(line.contains("DEBUG") && line.contains("10062"), "{line}");
+}
+
+#[tokio::test]
+async fn what_lets_one_answer_is_neither_kept_nor_logged() {
+    let (log, _guard) = Log::listen();
+    let bench = start().await;
+    let (fake, taker) = (&bench.fake, Taker::new());
+    let listening = bench.connected(&taker).await;
+    let question = bot_says(&bench, GENERAL, "May I?", &["/allow A1"]).await;
+    fake.script_next(CALLBACK, Fault::ResetMidTransfer);
+    let failed = fake.person_presses(BOB, question, "/allow A1");
+    until("one answer failed", || log.text().contains("an interaction shows as failed")).await;
+    fake.dispatch(
+        "INTERACTION_CREATE",
+        json!({ "id": "5", "type": 2, "token": "aW50ZXJhY3Rpb246-odd", "channel_id": "7" }),
+    );
+    until("one was unreadable", || taker.unreadable().len() == 1).await;
+    let pressed = fake.person_presses(BOB, question, "/allow A1");
+    answer(&bench, GENERAL, pressed).await;
+    listening.stop().await;
+    let kept = format!("{:?} {:?} {}", taker.taken(), taker.unreadable(), log.text());
+    assert!(kept.contains(&failed.to_string()) && !kept.contains("aW50ZXJhY3Rpb246"), "{kept}");
+}
+
+#[tokio::test]
+async fn the_commands_are_offered_once_and_again_when_they_change() {
+    let mut bench = start().await;
+    let listening = bench.connected(&Taker::new()).await;
+    offered(&bench).await;
+    listening.stop().await;
+    let commands = bench.fake.commands();
+    assert_eq!(commands[0]["name"], "files", "Discord takes lower case only");
+    assert_eq!(commands[0]["contexts"], json!([0, 1]));
+    let words = json!([{ "type": 3, "name": "words", "description": "What else to say", "required": false }]);
+    let shown =
+        |option: &serde_json::Value| ["type", "name", "description", "required"].map(|field| option[field].clone());
+    assert_eq!(shown(&commands[0]["options"][0]), shown(&words[0]));
+    assert_eq!(bench.fake.requests(OFFER), 1);
+
+    let listening = bench.connected(&Taker::new()).await;
+    until("what is offered was looked at", || bench.fake.requests(OFFERED) == 2).await;
+    listening.stop().await;
+    assert_eq!(bench.fake.requests(OFFER), 1, "they are there");
+
+    bench.settings.commands[1].description = "send it once more".into();
+    let listening = bench.connected(&Taker::new()).await;
+    until("the new words are there", || bench.fake.commands()[1]["description"] == "send it once more").await;
+    listening.stop().await;
+    assert_eq!(bench.fake.requests(OFFER), 2);
+}
+
+#[tokio::test]
+async fn commands_that_cannot_be_offered_now_stop_nothing_and_are_offered_later() {
+    let (log, _guard) = Log::listen();
+    let bench = start().await;
+    let taker = Taker::new();
+    bench.fake.script(OFFER, When::First(1), Fault::ServerError);
+    let listening = bench.connected(&taker).await;
+    bench.fake.person_says(bench.direct, ANN, "/files");
+    take(&taker, 1).await;
+    offered(&bench).await;
+    listening.stop().await;
+    assert_eq!(log.text().matches("Discord doesn't offer the commands to people").count(), 1, "{}", log.text());
+}

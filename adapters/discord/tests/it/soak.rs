@@ -1,0 +1,400 @@
+//! The gateway soak: people write on and on while everything that can become of a gateway becomes of it. Every message
+//! is taken in once, in the order of its conversation.
+
+mod book;
+
+use std::{
+    future::Future,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayWaits, Patience};
+use satchel_domain::ChannelCapabilities;
+use satchel_fakes::{
+    Fault, MemoryBlobs,
+    discord::{
+        DiscordRules, FakeDiscord, Tier,
+        gateway::{Hub, HubRules},
+    },
+};
+use satchel_ports::{FetchFailure, FetchRequest, Fetched, Fetcher};
+use satchel_routing::tables;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::book::Book;
+
+/// How often a heartbeat is wanted.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
+const ANN: u64 = 71;
+const BOB: u64 = 72;
+const ADA: u64 = 73;
+
+/// What people have said so far: in which channel, and as which message. The latest comes last.
+type Said = Arc<Mutex<Vec<(u64, u64)>>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_becomes_of_the_gateway_each_message_comes_once_and_in_order() {
+    let mut soak = Soak::start().await;
+    let talk = soak.talk();
+    soak.each_trouble_alone().await;
+    soak.the_process_comes_and_goes().await;
+    soak.one_trouble_upon_another().await;
+    talk.end().await;
+    soak.all_is_taken("after all").await;
+    soak.end(Listening::stop).await;
+
+    let said = soak.said();
+    assert!(said.len() > 300, "{} messages are no soak", said.len());
+    let report = soak.book.report();
+    assert_eq!(report.ahead, Vec::<String>::new(), "a bookmark says what is stored, and no more");
+    assert_eq!(report.accepted.len(), said.len(), "each is taken once");
+    for (channel, _) in &soak.places {
+        let conversation = format!("discord:{channel}");
+        let there = said.iter().filter(|(place, _)| place == channel).map(|(_, message)| message.to_string());
+        let accepted = report.accepted.iter().filter(|(place, _)| *place == conversation).map(|(_, key)| key.clone());
+        assert_eq!(accepted.collect::<Vec<_>>(), there.collect::<Vec<_>>(), "in the order of {conversation}");
+    }
+    assert!(report.failures > 20, "the ledger has failed {} times only", report.failures);
+    assert!(report.repeats > 0, "what is told twice is taken once");
+    let gateway = soak.hub().report();
+    assert!(gateway.replayed > 0, "nothing happened while a session was alone");
+    assert!(gateway.identifies_refused >= 3, "three sessions were refused");
+}
+
+/// A bot, the people who write to it, and the ledger that it writes to.
+struct Soak {
+    fake: Arc<FakeDiscord>,
+    settings: DiscordSettings,
+    book: Arc<Book>,
+    /// The channels, and who writes there.
+    places: Vec<(u64, Vec<u64>)>,
+    said: Said,
+    /// Whether people hold their tongues for a while.
+    quiet: Arc<AtomicBool>,
+    listening: Listening,
+}
+
+impl Soak {
+    async fn start() -> Self {
+        let gateway = HubRules {
+            identify_every: Some(Duration::from_millis(15)),
+            reconnect_within: Duration::from_millis(20),
+            ..HubRules::default().beating(HEARTBEAT)
+        };
+        let rules = DiscordRules { gateway, ..DiscordRules::unpaced() };
+        let fake = Arc::new(FakeDiscord::start(rules).await.expect("a loopback port is free"));
+        for (id, name) in [(ANN, "Ann"), (BOB, "Bob"), (ADA, "Ada")] {
+            fake.person(id, name);
+        }
+        let guild = fake.guild(500, "Home", Tier::None);
+        let all = vec![ANN, BOB, ADA];
+        let kitchen = fake.channel(guild, 501, "kitchen");
+        let places = vec![
+            (kitchen, all.clone()),
+            (fake.channel(guild, 502, "garden"), all.clone()),
+            (fake.thread(kitchen, 503, "cake"), all),
+            (fake.direct(ANN), vec![ANN]),
+            (fake.direct(BOB), vec![BOB]),
+        ];
+        let settings = DiscordSettings {
+            token: fake.token().into(),
+            api_url: Some(fake.api_url().into()),
+            capabilities: ChannelCapabilities { pace: None, ..tables::discord() },
+            answers_in: vec!["*".to_owned()],
+            commands: Vec::new(),
+        };
+        let said = Said::default();
+        let book = Arc::new(Book::new(Arc::clone(&said)));
+        let listening = Listening::begin(&settings, &book);
+        let soak = Self { fake, settings, book, places, said, quiet: Arc::default(), listening };
+        soak.hub().wait_connected(1).await.expect("it connects");
+        soak
+    }
+
+    fn hub(&self) -> &Hub {
+        self.fake.gateway()
+    }
+
+    fn said(&self) -> Vec<(u64, u64)> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets everybody write, here and there, until they are told to end.
+    fn talk(&self) -> Talk {
+        let (fake, places, said) = (Arc::clone(&self.fake), self.places.clone(), Arc::clone(&self.said));
+        let (quiet, over) = (Arc::clone(&self.quiet), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&over);
+        let task = tokio::spawn(async move {
+            let mut dice = Dice(7);
+            while !ends.load(Ordering::Relaxed) {
+                if !quiet.load(Ordering::Relaxed) {
+                    says(&fake, &places, &said, &mut dice);
+                }
+                tokio::time::sleep(Duration::from_millis(dice.below(12) as u64)).await;
+            }
+        });
+        Talk { over, task }
+    }
+
+    /// Each trouble, until it is over and what was said meanwhile is taken in.
+    async fn each_trouble_alone(&mut self) {
+        self.resumes("dropped", Hub::drop_connection).await;
+        self.resumes("dropped a little later", |hub| hub.drop_after(5)).await;
+        self.resumes("asked to reconnect", Hub::ask_to_reconnect).await;
+        self.resumes("an invalid session that can be resumed", |hub| hub.invalidate_session(true)).await;
+        assert_eq!(self.book.report().repeats, 0, "a process that goes on is told nothing twice");
+        self.begins_anew("an invalid session", |hub| hub.invalidate_session(false)).await;
+        for code in [4000, 4002, 4008, 1001, 1012] {
+            self.resumes(&format!("closed with {code}"), |hub| hub.close_with(code)).await;
+        }
+        for code in [4007, 4009] {
+            self.begins_anew(&format!("closed with {code}"), |hub| hub.close_with(code)).await;
+        }
+        self.resumes("a frozen connection", Hub::freeze_connections).await;
+        // Behind much that is still to be read there may be an acknowledgement; where nothing is, there is none.
+        self.quiet.store(true, Ordering::Relaxed);
+        self.resumes("no heartbeat is acknowledged", |hub| hub.withhold_heartbeat_acks(true)).await;
+        self.hub().withhold_heartbeat_acks(false);
+        self.resumes("heartbeats are acknowledged too late", |hub| hub.delay_heartbeat_acks(3 * HEARTBEAT)).await;
+        self.hub().delay_heartbeat_acks(HEARTBEAT / 4);
+        self.quiet.store(false, Ordering::Relaxed);
+        self.resumes("no socket for a while", |hub| {
+            hub.refuse_upgrades(2);
+            hub.drop_connection();
+        })
+        .await;
+        self.hub().delay_heartbeat_acks(Duration::ZERO);
+        self.begins_anew("no session for a while", |hub| {
+            hub.refuse_identifies(3);
+            hub.invalidate_session(false);
+        })
+        .await;
+        let fake = Arc::clone(&self.fake);
+        self.resumes("nothing listens for a while", move |hub| {
+            fake.refuse_connections(Duration::from_millis(60));
+            hub.drop_connection();
+        })
+        .await;
+        let fake = Arc::clone(&self.fake);
+        self.begins_anew("a history that can't be had at first", move |hub| {
+            for fault in [Fault::ServerError, Fault::RateLimit { retry_after_ms: 30 }, Fault::ResetMidTransfer] {
+                fake.script_next("GET /channels/{}/messages", fault);
+            }
+            hub.invalidate_session(false);
+        })
+        .await;
+        assert!(self.fake.requests("GET /channels/{}/messages") > 3, "history was not read");
+        self.keeps_what_means_nothing().await;
+    }
+
+    /// What can't be read ends nothing, and is kept.
+    async fn keeps_what_means_nothing(&self) {
+        for attempt in 0..5 {
+            let (kept, connections) = (self.book.report().unreadable.len(), self.hub().report().connections);
+            self.hub().send_garbage(&format!("}}{{ {attempt}"));
+            self.hub().send_binary(&[0xff, attempt]);
+            self.hub().send_garbage(&format!(r#"{{"t":"MESSAGE_CREATE","d":{attempt}}}"#));
+            self.hub().dispatch("MESSAGE_CREATE", json!({ "id": format!("odd-{attempt}"), "channel_id": attempt }));
+            self.more_is_said(1).await;
+            self.all_is_taken("what means nothing").await;
+            // Frames of no session are lost with a connection that ends by chance.
+            if self.hub().report().connections == connections {
+                self.book.wait_until("four odd things are kept", |report| report.unreadable.len() == kept + 4).await;
+                return;
+            }
+        }
+        unreachable!("no connection stays");
+    }
+
+    /// The process ends, as it is told to or not, and the next one goes on.
+    async fn the_process_comes_and_goes(&mut self) {
+        // While what was missed is being read the last session is kept in mind, which can't go on.
+        let sessions = self.hub().session_ids();
+        let of_now = |kept: &book::Report| kept.session().is_some_and(|kept| sessions.contains(&kept));
+        self.book.wait_until("the session of now is kept in mind", of_now).await;
+        for _ in 0..2 {
+            let before = self.hub().report();
+            self.restart(Listening::stop).await;
+            self.hub().wait_until(|report| report.resumes > before.resumes).await.expect("it resumes");
+            self.all_is_taken("another process").await;
+            assert_eq!(self.hub().report().identifies, before.identifies, "the session goes on");
+        }
+        for _ in 0..5 {
+            // The bookmark may be of any moment before, and some things are being stored.
+            let before = self.hub().report();
+            self.restart(Listening::kill).await;
+            self.hub().wait_until(|report| report.resumes > before.resumes).await.expect("it resumes");
+        }
+        self.all_is_taken("a process that was killed").await;
+
+        let before = self.hub().report();
+        self.end(Listening::stop).await;
+        self.more_is_said(20).await;
+        self.hub().expire_sessions();
+        self.listening = Listening::begin(&self.settings, &self.book);
+        self.hub().wait_until(|report| report.identifies > before.identifies).await.expect("it begins anew");
+        self.all_is_taken("a long absence").await;
+    }
+
+    /// Everything at once: nothing is waited for.
+    async fn one_trouble_upon_another(&mut self) {
+        let mut dice = Dice(11);
+        for _ in 0..60 {
+            match dice.below(12) {
+                0..=2 => self.hub().drop_connection(),
+                3 => self.hub().drop_after(2),
+                4 => self.hub().ask_to_reconnect(),
+                5 => self.hub().invalidate_session(true),
+                6 => self.hub().invalidate_session(false),
+                7 => self.hub().close_with(4009),
+                8 => self.hub().refuse_upgrades(1),
+                9 => self.hub().send_garbage("}{"),
+                10 => self.fake.script_next("GET /channels/{}/messages", Fault::ServerError),
+                _ => self.restart(Listening::kill).await,
+            }
+            tokio::time::sleep(Duration::from_millis(dice.below(40) as u64)).await;
+        }
+    }
+
+    /// Lets something happen after which the session is to go on.
+    async fn resumes(&self, what: &str, happens: impl FnOnce(&Hub)) {
+        let before = self.hub().report();
+        happens(self.hub());
+        let resumed = self.hub().wait_until(|report| report.resumes > before.resumes).await;
+        assert!(resumed.is_ok(), "{what}: it is not resumed");
+        self.all_is_taken(what).await;
+        assert_eq!(self.hub().report().identifies, before.identifies, "{what}: the session goes on");
+    }
+
+    /// Lets something happen after which a new session is to begin.
+    async fn begins_anew(&self, what: &str, happens: impl FnOnce(&Hub)) {
+        let before = self.hub().report();
+        happens(self.hub());
+        let began = self.hub().wait_until(|report| report.identifies > before.identifies).await;
+        assert!(began.is_ok(), "{what}: no session begins");
+        self.all_is_taken(what).await;
+    }
+
+    /// Waits until people have said so much more.
+    async fn more_is_said(&self, messages: usize) {
+        let so_far = self.said().len();
+        while self.said().len() < so_far + messages {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until all that has been said by now is taken in.
+    async fn all_is_taken(&self, what: &str) {
+        let said = self.said();
+        let taken = |report: &book::Report| said.iter().all(|(_, message)| report.keys.contains(&message.to_string()));
+        self.book.wait_until(&format!("{what}: all is taken"), taken).await;
+    }
+
+    async fn restart<F: Future<Output = Result<(), DiscordError>>>(&mut self, end: impl FnOnce(Listening) -> F) {
+        self.end(end).await;
+        self.listening = Listening::begin(&self.settings, &self.book);
+    }
+
+    async fn end<F: Future<Output = Result<(), DiscordError>>>(&mut self, end: impl FnOnce(Listening) -> F) {
+        let listening = std::mem::replace(&mut self.listening, Listening::nobody());
+        end(listening).await.expect("it ends as it should");
+    }
+}
+
+/// Lets somebody say something somewhere.
+fn says(fake: &FakeDiscord, places: &[(u64, Vec<u64>)], said: &Said, dice: &mut Dice) {
+    let (channel, people) = &places[dice.below(places.len())];
+    let person = people[dice.below(people.len())];
+    let message = fake.person_says(*channel, person, "and another thing");
+    said.lock().unwrap_or_else(PoisonError::into_inner).push((*channel, message));
+}
+
+/// People who write on and on.
+struct Talk {
+    over: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Talk {
+    async fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.task.await.expect("they write");
+    }
+}
+
+/// A listener at work.
+struct Listening {
+    task: JoinHandle<Result<(), DiscordError>>,
+    stop: CancellationToken,
+}
+
+impl Listening {
+    fn begin(settings: &DiscordSettings, book: &Arc<Book>) -> Self {
+        let five = Duration::from_secs(5);
+        let patience = Patience { connect: five, answer: five, silence: five };
+        let blobs = Arc::new(MemoryBlobs::default());
+        let channel = DiscordChannel::with_patience(settings, blobs, Arc::new(NoFiles), patience);
+        let channel = Arc::new(channel.expect("the settings are good"));
+        let waits = GatewayWaits {
+            between_sessions: Duration::from_millis(20),
+            after_invalid: Duration::from_millis(5),
+            first_retry: Duration::from_millis(5),
+            longest_retry: Duration::from_millis(50),
+            bookmark: Duration::from_millis(10),
+            unreadable: Duration::from_millis(400),
+            guilds: Duration::from_millis(300),
+        };
+        let listener = DiscordListener::with_waits(settings.clone(), channel, waits);
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(listener.run(Arc::clone(book) as _, stop.clone()));
+        Self { task, stop }
+    }
+
+    /// Stands where a listener stood, and where the next one will.
+    fn nobody() -> Self {
+        Self { task: tokio::spawn(async { Ok(()) }), stop: CancellationToken::new() }
+    }
+
+    /// Ends it as an operator does.
+    async fn stop(self) -> Result<(), DiscordError> {
+        self.stop.cancel();
+        tokio::time::timeout(Duration::from_secs(10), self.task).await.expect("it ends").expect("it doesn't panic")
+    }
+
+    /// Ends it as a killed process ends.
+    async fn kill(self) -> Result<(), DiscordError> {
+        self.task.abort();
+        assert!(self.task.await.is_err_and(|error| error.is_cancelled()), "it was still at work");
+        Ok(())
+    }
+}
+
+/// Nobody sends files here.
+struct NoFiles;
+
+#[async_trait]
+impl Fetcher for NoFiles {
+    async fn fetch(&self, _request: &FetchRequest) -> Result<Fetched, FetchFailure> {
+        Err(FetchFailure::NotThere { reason: "nobody has sent a file".to_owned() })
+    }
+}
+
+/// Numbers that fall alike in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).expect("it is a short number") % end
+    }
+}

@@ -1,0 +1,142 @@
+//! Which addresses are asked, by the first request and by each redirect. Pure.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+use satchel_ports::{FetchFailure, Hosts};
+
+use crate::{
+    addresses::{embedded, not_public},
+    failure::{refused, shortly},
+    settings::Allowed,
+};
+
+/// The longest address that is read.
+const LONGEST: usize = 8 * 1024;
+
+/// Decides what is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) allowed: Vec<Allowed>,
+}
+
+/// An address that may be asked.
+#[derive(Debug)]
+pub(crate) struct Hop {
+    pub(crate) url: Url,
+    /// Whether the operator allows this host wherever its name leads to.
+    pub(crate) anywhere: bool,
+}
+
+impl Guard {
+    /// The first address.
+    pub(crate) fn first(&self, address: &str, hosts: &Hosts) -> Result<Hop, FetchFailure> {
+        if address.len() > LONGEST {
+            return Err(refused("the address is too long"));
+        }
+        let url = Url::parse(address).map_err(|_| refused("this is no address of a file on the web"))?;
+        self.check(url, hosts)
+    }
+
+    /// Where a redirect leads to.
+    pub(crate) fn next(&self, from: &Url, location: &[u8], hosts: &Hosts) -> Result<Hop, FetchFailure> {
+        let nowhere = || refused(format!("{} leads on to something that is no address", shortly(from)));
+        if location.len() > LONGEST {
+            return Err(nowhere());
+        }
+        let location = std::str::from_utf8(location).map_err(|_| nowhere())?;
+        let url = from.join(location).map_err(|_| nowhere())?;
+        if from.scheme() == "https" && url.scheme() == "http" {
+            return Err(refused(format!("{} leads from an encrypted address to one that isn't", shortly(from))));
+        }
+        self.check(url, hosts)
+    }
+
+    fn check(&self, url: Url, hosts: &Hosts) -> Result<Hop, FetchFailure> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(refused(format!("only http and https are fetched, not {}", url.scheme())));
+        }
+        let Some(host) = url.host_str() else { return Err(refused("the address names no host")) };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused(format!("{} comes with credentials, which are never sent", shortly(&url))));
+        }
+        if let Hosts::Only(names) = hosts
+            && !names.iter().any(|name| name.eq_ignore_ascii_case(host))
+        {
+            return Err(refused(format!("files from {host} are not fetched here, only from {}", names.join(", "))));
+        }
+        let anywhere = self.allowed.iter().any(|allowed| match allowed {
+            Allowed::Host { name, port } => {
+                name == host && port.is_none_or(|port| url.port_or_known_default() == Some(port))
+            }
+            Allowed::Range(_) => false,
+        });
+        // The connector doesn't ask the resolver about these. Other ways to write an address, `2130706433` or `0x7f.1`,
+        // have become the usual one when the text was parsed.
+        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        if let Ok(address) = literal
+            && !anywhere
+            && let Some(what) = self.forbids(address)
+        {
+            return Err(refused(format!("{} is not asked: it is {what}", shortly(&url))));
+        }
+        Ok(Hop { anywhere, url })
+    }
+
+    /// What an address is that may not be asked, in words.
+    pub(crate) fn forbids(&self, address: IpAddr) -> Option<&'static str> {
+        let what = not_public(address)?;
+        let address = address.to_canonical();
+        let is_allowed = |allowed: &Allowed| matches!(allowed, Allowed::Range(range) if range.contains(&address));
+        if !self.allowed.iter().any(is_allowed) {
+            return Some(what);
+        }
+        // Who allows a translator's range (NAT64) wants the public internet behind it, not the network that it stands in.
+        match address {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => embedded(address).into_iter().find_map(|inner| self.forbids(inner.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn guard(allowed: &[&str]) -> Guard {
+        Guard { allowed: allowed.iter().map(|allowed| allowed.parse().expect("a range")).collect() }
+    }
+
+    /// The operator allows the whole dress; what is inside is checked all the same.
+    #[rstest]
+    #[case::the_cloud_s_metadata("64:ff9b::/96", "64:ff9b::169.254.169.254")]
+    #[case::a_private_network("64:ff9b::/96", "64:ff9b::10.0.0.1")]
+    #[case::this_machine("64:ff9b::/96", "64:ff9b::127.0.0.1")]
+    #[case::a_network_s_own_prefix_of_96("64:ff9b:1::/48", "64:ff9b:1::169.254.169.254")]
+    #[case::of_64("64:ff9b:1::/48", "64:ff9b:1:7:a9:fea9:fe00:0")]
+    #[case::of_56("64:ff9b:1::/48", "64:ff9b:1:7a9:fe:a9fe::")]
+    #[case::of_48("64:ff9b:1::/48", "64:ff9b:1:a9fe:a9:fe00::")]
+    #[case::private_within_48("64:ff9b:1::/48", "64:ff9b:1:a00:0:100::")]
+    #[case::six_to_four("2002::/16", "2002:a9fe:a9fe::1")]
+    #[case::compatible("::/0", "::169.254.169.254")]
+    #[case::translated("::/0", "::ffff:0:169.254.169.254")]
+    fn a_range_that_is_allowed_lets_nobody_through_to_a_private_address(#[case] range: &str, #[case] address: &str) {
+        let address: IpAddr = address.parse().expect("an address");
+        assert!(guard(&[range]).forbids(address).is_some(), "{address} would be asked");
+    }
+
+    #[rstest]
+    #[case(&["64:ff9b::/96"], "64:ff9b::8.8.8.8")]
+    #[case(&["64:ff9b:1::/48"], "64:ff9b:1::8.8.8.8")]
+    #[case(&["64:ff9b:1::/48"], "64:ff9b:1:808:8:800::")]
+    #[case(&["64:ff9b::/96", "10.0.0.0/8"], "64:ff9b::10.0.0.1")]
+    #[case(&["::1"], "::1")]
+    #[case(&["fd12::/48"], "fd12::a00:1")]
+    #[case(&["10.0.0.0/8"], "::ffff:10.0.0.1")]
+    fn what_is_public_or_allowed_inside_is_asked(#[case] allowed: &[&str], #[case] address: &str) {
+        let address: IpAddr = address.parse().expect("an address");
+        assert_eq!(guard(allowed).forbids(address), None, "{address}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Attacks on the fetcher, each by a raw server on this machine that answers as it likes.
+//!
+//! The attacker's server may be asked, by its address and port. A second listener, the victim, may not; it must see no
+//! connection, whatever the attacker says.
+
+mod answers;
+mod bodies;
+mod names;
+mod redirects;
+mod server;
+
+use std::{io, time::Duration};
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use satchel_ports::{FetchFailure, FetchRequest, Fetched, Fetcher, Hosts};
+
+use self::server::Server;
+use crate::{Allowed, FetchSettings, HttpFetcher};
+
+const LIMIT: u64 = 100_000;
+
+/// Settings of which no test should meet the limits, with what may be asked.
+fn settings(allowed: &[String]) -> FetchSettings {
+    FetchSettings {
+        allowed: allowed.iter().map(|allowed| allowed.parse::<Allowed>().expect("a host or a range")).collect(),
+        time_limit: Duration::from_secs(20),
+        silence: Duration::from_secs(10),
+        ..FetchSettings::default()
+    }
+}
+
+/// A fetcher that may ask this server and nothing else on this machine.
+fn fetcher_of(server: &Server) -> HttpFetcher {
+    HttpFetcher::new(settings(&[server.address().to_string()]))
+}
+
+/// The same, which waits no longer than this for a server that says nothing.
+fn fetcher_soon_tired_of(server: &Server) -> HttpFetcher {
+    let silence = Duration::from_millis(300);
+    HttpFetcher::new(FetchSettings { silence, ..settings(&[server.address().to_string()]) })
+}
+
+/// The same, which gives up after this time whatever the server says.
+fn fetcher_short_of_time(server: &Server) -> HttpFetcher {
+    let time_limit = Duration::from_millis(600);
+    HttpFetcher::new(FetchSettings { time_limit, ..settings(&[server.address().to_string()]) })
+}
+
+async fn fetch(fetcher: &HttpFetcher, url: &str) -> Result<Fetched, FetchFailure> {
+    fetcher.fetch(&FetchRequest { url: url.to_owned(), hosts: Hosts::Public, max_bytes: LIMIT }).await
+}
+
+/// Why a fetch was refused; anything else fails the test.
+async fn refusal(fetcher: &HttpFetcher, url: &str) -> String {
+    match fetch(fetcher, url).await.map(|fetched| fetched.url) {
+        Err(FetchFailure::Refused { reason }) => reason,
+        other => panic!("{url} is not refused: {other:?}"),
+    }
+}
+
+/// Everything that came, or how it ended.
+async fn bytes_of(fetched: Fetched) -> Result<Vec<u8>, io::Error> {
+    let pieces: Vec<Bytes> = fetched.content.try_collect().await?;
+    Ok(pieces.concat())
+}
+
+/// How the body from this server ends.
+async fn ending(server: &Server) -> Result<Vec<u8>, io::ErrorKind> {
+    ending_for(&fetcher_of(server), server).await
+}
+
+/// How it ends for this fetcher.
+async fn ending_for(fetcher: &HttpFetcher, server: &Server) -> Result<Vec<u8>, io::ErrorKind> {
+    let fetched = fetch(fetcher, &server.url("/file")).await.expect("an answer");
+    bytes_of(fetched).await.map_err(|error| error.kind())
+}

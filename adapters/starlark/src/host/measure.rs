@@ -1,0 +1,126 @@
+//! Measures what comes from a script and what goes into it, before it is kept.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::protocol::{DEEPEST_VALUE, LONGEST_LINE};
+
+/// The most values that one line may hold. A number of one digit takes seventy bytes when it was read: without this, a
+/// line of 8 MiB would become 300 MiB.
+pub(crate) const MOST_VALUES: usize = 1 << 17;
+
+/// About how many values a line holds; never fewer than it does.
+pub(crate) fn values_in(line: &[u8]) -> usize {
+    let mut values = 1;
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b'[' | b'{' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+/// How many values a value is, with all that it holds.
+pub(crate) fn values_of(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(values) => values.iter().map(values_of).sum(),
+        Value::Object(values) => values.values().map(values_of).sum(),
+        _ => 0,
+    }
+}
+
+/// Whether a value is nested no deeper than any may be.
+pub(crate) fn is_shallow(value: &Value) -> bool {
+    fn fits(value: &Value, room: usize) -> bool {
+        match value {
+            Value::Array(values) => room > 0 && values.iter().all(|value| fits(value, room - 1)),
+            Value::Object(values) => room > 0 && values.values().all(|value| fits(value, room - 1)),
+            _ => true,
+        }
+    }
+    fits(value, DEEPEST_VALUE)
+}
+
+/// What is to be said, as a line with its end; `None` if that is longer than any may be.
+pub(crate) fn line_of(message: &impl Serialize) -> Option<Vec<u8>> {
+    let mut line = Bounded(Vec::new());
+    serde_json::to_writer(&mut line, message).ok()?;
+    line.0.push(b'\n');
+    Some(line.0)
+}
+
+/// Bytes that end at the longest line, so that a huge value is not written out first and measured afterwards.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > LONGEST_LINE {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!(0), |inner, level| if level % 2 == 0 { json!([inner]) } else { json!({ "k": inner }) })
+    }
+
+    #[test]
+    fn a_value_may_be_nested_so_deep_and_no_deeper() {
+        assert!(is_shallow(&nested(0)) && is_shallow(&nested(DEEPEST_VALUE)));
+        assert!(!is_shallow(&nested(DEEPEST_VALUE + 1)));
+        assert!(!is_shallow(&json!([1, { "a": nested(DEEPEST_VALUE - 1) }])));
+    }
+
+    #[test]
+    fn a_line_is_as_long_as_any_may_be_and_no_longer() {
+        let fits = line_of(&"x".repeat(LONGEST_LINE - 2)).unwrap();
+        assert_eq!(fits.len(), LONGEST_LINE + 1, "with its end");
+        assert_eq!(line_of(&"x".repeat(LONGEST_LINE - 1)), None);
+        assert_eq!(line_of(&vec![0; LONGEST_LINE / 2]), None);
+        assert_eq!(line_of(&json!({"a": "\n"})).unwrap(), b"{\"a\":\"\\n\"}\n", "no end of line stands inside");
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<i64>().prop_map(|n| json!(n)),
+            "[,{\\[\"\\\\a]{0,6}".prop_map(|s| json!(s))
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+                prop::collection::vec(("[,{\"\\\\a-d]{0,3}", inner), 0..6)
+                    .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_is_overlooked(value in any_value()) {
+            let line = serde_json::to_vec(&value).unwrap();
+            let (counted, real) = (values_in(&line), values_of(&value));
+            prop_assert!(real <= counted && counted <= 2 * real, "{} {}", real, counted);
+        }
+    }
+}

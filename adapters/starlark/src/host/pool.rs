@@ -1,0 +1,208 @@
+//! Who evaluates a script: a place for it, and a worker that waits already where there is one.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use satchel_ports::{Evaluation, Script, ScriptFailure, ScriptHost, ScriptWorld};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    evaluate::{Outcome, Task},
+    places::{Place, Places},
+    worker::{ScriptHostError, Worker},
+};
+
+/// How long a script runs undisturbed before the worker that it took is replaced: the start of a process takes longer
+/// than most scripts do.
+const SETTLES: Duration = Duration::from_millis(10);
+
+/// How scripts are evaluated.
+#[derive(Debug, Clone)]
+pub struct ScriptSettings {
+    /// The program that evaluates one.
+    pub worker: PathBuf,
+    /// How many workers wait for the next script, once there was one.
+    pub warm: usize,
+    /// How many scripts run at once.
+    pub at_once: usize,
+    /// How many of them may be one conversation's.
+    pub at_once_per_conversation: usize,
+    /// How long a script waits for a place.
+    pub patience: Duration,
+    /// After how long without scripts no worker waits any more.
+    pub idle: Duration,
+}
+
+impl ScriptSettings {
+    /// What suits a small machine.
+    #[must_use]
+    pub fn new(worker: PathBuf) -> Self {
+        Self {
+            worker,
+            warm: 2,
+            at_once: 8,
+            at_once_per_conversation: 2,
+            patience: Duration::from_secs(60),
+            idle: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+/// Evaluates each script in a worker process of its own. Dropping the last clone ends every worker.
+#[derive(Clone)]
+pub struct WorkerPool(Arc<Open>);
+
+impl WorkerPool {
+    /// Sets it up. Nothing is started before the first script.
+    #[must_use]
+    pub fn new(settings: ScriptSettings) -> Self {
+        let places = Places::new(settings.at_once, settings.at_once_per_conversation);
+        let inner = Inner { settings, warm: Mutex::default(), taken: Notify::new() };
+        Self(Arc::new(Open {
+            inner: Arc::new(inner),
+            places,
+            kept: AtomicBool::new(false),
+            end: CancellationToken::new(),
+        }))
+    }
+
+    /// What comes of the script, or why it was never begun.
+    async fn evaluated(
+        &self,
+        script: &Script,
+        world: &dyn ScriptWorld,
+        cancel: &CancellationToken,
+    ) -> Result<Evaluation, ScriptFailure> {
+        let _place = unless(cancel, self.place(script)).await?;
+        // Not before: whoever waits for a place keeps nothing but the script.
+        let task = Task::new(script, world)?;
+        let warm = self.0.inner.warm().pop_front();
+        self.0.keep_some_waiting();
+        if let Some(worker) = warm
+            && let Outcome::Ended(evaluation) = task.run(worker, cancel).await
+        {
+            return Ok(evaluation);
+        }
+        // None waited, or it died while it did, which shows only now: the script has not begun.
+        let worker = unless(cancel, self.start()).await?;
+        match task.run(worker, cancel).await {
+            Outcome::NeverBegun(evaluation) | Outcome::Ended(evaluation) => Ok(evaluation),
+        }
+    }
+
+    async fn place(&self, script: &Script) -> Result<Place, ScriptFailure> {
+        let patience = self.0.inner.settings.patience;
+        timeout(patience, self.0.places.take(&script.conversation)).await.map_err(|_| {
+            let reason = "too many scripts are running; try again in a moment".to_owned();
+            ScriptFailure::Unavailable { reason }
+        })
+    }
+
+    async fn start(&self) -> Result<Worker, ScriptFailure> {
+        Worker::start(&self.0.inner.settings.worker).await.map_err(|error| {
+            tracing::warn!(%error, "no script can be evaluated");
+            ScriptFailure::Unavailable { reason: error.to_string() }
+        })
+    }
+}
+
+#[async_trait]
+impl ScriptHost for WorkerPool {
+    async fn run<'a>(
+        &self,
+        script: &Script,
+        world: &'a (dyn ScriptWorld + 'a),
+        cancel: &CancellationToken,
+    ) -> Evaluation {
+        match self.evaluated(script, world, cancel).await {
+            Ok(evaluation) => evaluation,
+            Err(failure) => Evaluation::of_failure(failure),
+        }
+    }
+}
+
+/// What this comes to, unless it is cancelled before.
+async fn unless<T>(
+    cancel: &CancellationToken,
+    wanted: impl Future<Output = Result<T, ScriptFailure>>,
+) -> Result<T, ScriptFailure> {
+    cancel.run_until_cancelled(wanted).await.unwrap_or(Err(ScriptFailure::Cancelled))
+}
+
+/// What the clones of a pool have in common.
+struct Open {
+    inner: Arc<Inner>,
+    places: Arc<Places>,
+    /// Whether somebody keeps workers waiting.
+    kept: AtomicBool,
+    end: CancellationToken,
+}
+
+impl Open {
+    /// Says that a script has begun: one worker less waits.
+    fn keep_some_waiting(&self) {
+        if self.inner.settings.warm == 0 {
+            return;
+        }
+        if !self.kept.swap(true, Ordering::Relaxed) {
+            let (inner, end) = (Arc::clone(&self.inner), self.end.clone());
+            tokio::spawn(end.run_until_cancelled_owned(async move { inner.keep_some_waiting().await }));
+        }
+        self.inner.taken.notify_one();
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.end.cancel();
+        self.inner.warm().clear();
+    }
+}
+
+/// What whoever keeps workers waiting needs.
+struct Inner {
+    settings: ScriptSettings,
+    warm: Mutex<VecDeque<Worker>>,
+    taken: Notify,
+}
+
+impl Inner {
+    fn warm(&self) -> MutexGuard<'_, VecDeque<Worker>> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces workers that were taken, and lets those go that nobody takes. Never ends.
+    async fn keep_some_waiting(&self) {
+        loop {
+            if timeout(self.settings.idle, self.taken.notified()).await.is_err() {
+                self.warm().clear();
+                self.taken.notified().await;
+            }
+            sleep(SETTLES).await;
+            if let Err(error) = self.fill().await {
+                // A script that finds none starts one itself, and is told why that fails.
+                tracing::warn!(%error, "no worker waits for the next script");
+            }
+        }
+    }
+
+    async fn fill(&self) -> Result<(), ScriptHostError> {
+        while self.warm().len() < self.settings.warm {
+            let worker = Worker::start(&self.settings.worker).await?;
+            self.warm().push_back(worker);
+        }
+        Ok(())
+    }
+}

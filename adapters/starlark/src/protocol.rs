@@ -1,0 +1,158 @@
+//! What host and worker say to one another: one JSON value a line, on the worker's standard input and output.
+//!
+//! A worker says [`FromWorker::Ready`] and waits. The host sends one [`ToWorker::Run`]; the worker evaluates, says what
+//! it prints and asks for what it needs, and ends with [`FromWorker::Done`] or [`FromWorker::Failed`]. Each
+//! [`FromWorker::Call`] and each [`FromWorker::End`] waits for one [`ToWorker::Value`] or [`ToWorker::Error`]. A worker
+//! serves one script. The host believes nothing of this: whatever else it reads ends the worker.
+//!
+//! No float stands in a tagged or flattened type here: the worker's build of `serde_json` could not read it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The version of these words; a worker of another one is not used.
+pub const VERSION: u32 = 1;
+
+/// The longest line in bytes, without its end.
+pub const LONGEST_LINE: usize = 8 << 20;
+
+/// The most bytes of a file that one [`Chunk`] carries.
+pub const CHUNK: usize = 48 << 10;
+
+/// The most bytes that a script may print, lines' ends included.
+pub const MOST_PRINTED: usize = 1 << 20;
+
+/// The most bytes that the value of a script may have as JSON, and its wake contexts together.
+pub const LARGEST_VALUE: usize = 1 << 20;
+
+/// The most bytes that the arguments of one call may have as JSON.
+pub const LARGEST_ARGUMENTS: usize = 4 << 20;
+
+/// The most bytes that what a script says of one file, its [`NewFile`], may have as JSON.
+pub const LARGEST_NEW_FILE: usize = 16 << 10;
+
+/// How deep a value may be nested, going out of a script and into it.
+pub const DEEPEST_VALUE: usize = 64;
+
+/// What the host says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToWorker {
+    /// Evaluate this.
+    Run(Run),
+    /// What the call yielded.
+    Value(Value),
+    /// Why the call failed, in words for the script's author; the script ends with them at the place of the call.
+    Error(String),
+}
+
+/// One evaluation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// The script.
+    pub script: String,
+    /// Variables that it finds set.
+    pub globals: Map<String, Value>,
+    /// The host's functions, by the names under which the script finds them.
+    pub functions: Vec<String>,
+    /// How many seconds of processor time it may use, rounded up: the last wall, behind the host's own clock.
+    pub processor_seconds: u64,
+}
+
+/// What a worker says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FromWorker {
+    /// It waits for a script.
+    Ready {
+        /// Its [`VERSION`].
+        version: u32,
+    },
+    /// The script printed a line; without its end.
+    Print(String),
+    /// The script asks that a model look at this.
+    Wake(Wake),
+    /// The script calls one of the host's functions.
+    Call(Call),
+    /// The script makes a file. Its bytes follow as chunks up to the end.
+    Create(NewFile),
+    /// Bytes of the file that is being made.
+    Chunk(Chunk),
+    /// The file that is being made is complete; what follows is the host's answer.
+    End,
+    /// The script ended with this value; `null` for none.
+    Done(Value),
+    /// The script failed.
+    Failed(Failure),
+}
+
+/// A call of one of the host's functions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The function.
+    pub function: String,
+    /// The arguments without a name.
+    pub positional: Vec<Value>,
+    /// The arguments with one.
+    pub named: Map<String, Value>,
+}
+
+/// What a script says of a file that it makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewFile {
+    /// Its name, as the script gave it.
+    pub filename: String,
+    /// What it shows.
+    pub description: String,
+    /// Its type, as the script claims it.
+    pub mime_type: String,
+    /// Who gets it: `deliver` or `internal`, as the script gave it.
+    pub visibility: String,
+}
+
+/// Bytes of a file, at most [`CHUNK`] of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Chunk {
+    /// Text, as UTF-8.
+    Text(String),
+    /// Any bytes, in standard base64 with padding, complete in itself.
+    Base64(String),
+}
+
+/// Something that a model shall look at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wake {
+    /// What it shall know.
+    pub context: Value,
+    /// Whether it shall also know what ran the script.
+    pub include_event: bool,
+}
+
+/// Why a script failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// What kind of failure it is.
+    pub kind: FailureKind,
+    /// What is wrong, in one line if that can be.
+    pub message: String,
+    /// Where in the script, counted from 1; `None` when no place is to blame.
+    pub line: Option<u32>,
+    /// Which character of that line, counted from 1.
+    pub column: Option<u32>,
+}
+
+/// The kinds of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It could not be read, or names what is not there; nothing of it has run.
+    Syntax,
+    /// It failed while it ran.
+    Execution,
+}

@@ -1,0 +1,217 @@
+//! Signed links: made and ended here alone, whoever asks, so that a link of any origin ends with all others of its file.
+
+use std::{io, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{AttachmentId, ConversationId, Timestamp};
+use satchel_ports::{FileLinks, LINK_LIFE, Ledger, LinkError};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    WebChannel, WebError, WebSettings,
+    public_url::PublicUrl,
+    revoked::RevokedLinks,
+    signing::{Purpose, SigningKey},
+};
+
+/// What a link says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Opens {
+    conversation: ConversationId,
+    attachment: AttachmentId,
+    made_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+/// The links of this server.
+#[derive(Debug, Clone)]
+pub(crate) struct SignedLinks {
+    key: SigningKey,
+    revoked: RevokedLinks,
+}
+
+/// A link that was made.
+#[derive(Debug)]
+pub(crate) struct MadeLink {
+    pub(crate) url: String,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// What came of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum OpenedLink {
+    /// It opens this file.
+    File(ConversationId, AttachmentId),
+    /// It has expired or was revoked.
+    Ended,
+    /// It is none of ours.
+    Foreign,
+}
+
+impl SignedLinks {
+    pub(crate) fn new(key: SigningKey, revoked: RevokedLinks) -> Self {
+        Self { key, revoked }
+    }
+
+    /// Makes a link under an origin such as `https://satchel.example.org`.
+    pub(crate) fn make(
+        &self,
+        origin: &str,
+        conversation: &ConversationId,
+        attachment: AttachmentId,
+        now: Timestamp,
+        life: Duration,
+    ) -> MadeLink {
+        // One that was made in the moment of a revocation comes after it.
+        let made_at = self.revoked.last(attachment).map_or(now, |revoked| now.max(Timestamp(revoked.0 + 1)));
+        let expires_at = now.plus(life);
+        let opens = Opens { conversation: conversation.clone(), attachment, made_at, expires_at };
+        MadeLink { url: format!("{}{}", opening(origin), self.key.sign(Purpose::Link, &opens)), expires_at }
+    }
+
+    /// Reads what stands behind `/links/`.
+    pub(crate) fn open(&self, link: &str, now: Timestamp) -> OpenedLink {
+        let Some(opens) = self.key.read::<Opens>(Purpose::Link, link) else { return OpenedLink::Foreign };
+        let revoked = self.revoked.last(opens.attachment).is_some_and(|revoked| opens.made_at <= revoked);
+        if revoked || opens.expires_at <= now {
+            return OpenedLink::Ended;
+        }
+        OpenedLink::File(opens.conversation, opens.attachment)
+    }
+
+    /// Whether all links to a file were ended at this time or later.
+    fn ended_since(&self, attachment: AttachmentId, time: Timestamp) -> bool {
+        self.revoked.last(attachment).is_some_and(|revoked| revoked >= time)
+    }
+
+    /// Ends all links to a file that were made until `now`. Returns once that is durable.
+    pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
+        self.revoked.revoke(attachment, now).await
+    }
+}
+
+/// Links to the files of every channel, under the address that others know.
+#[derive(Clone)]
+pub struct WebLinks {
+    links: SignedLinks,
+    origin: String,
+    ledger: Arc<dyn Ledger>,
+}
+
+impl WebLinks {
+    /// Links that the server of this channel opens; `None` where it has no public address, or one that leads everybody
+    /// to their own machine.
+    ///
+    /// # Errors
+    /// When `public_url` can't be read.
+    pub fn new(
+        settings: &WebSettings,
+        channel: &WebChannel,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Option<Self>, WebError> {
+        let public = settings.public_url.as_ref().map(PublicUrl::read).transpose()?;
+        let public = public.filter(|public| !public.is_local());
+        Ok(public.map(|public| Self { links: channel.links().clone(), origin: public.origin(), ledger }))
+    }
+}
+
+#[async_trait]
+impl FileLinks for WebLinks {
+    fn link(&self, conversation: &ConversationId, attachment: AttachmentId, planned_at: Timestamp) -> Option<String> {
+        if self.links.ended_since(attachment, planned_at) {
+            return None;
+        }
+        Some(self.links.make(&self.origin, conversation, attachment, self.ledger.now(), LINK_LIFE).url)
+    }
+
+    fn hidden(&self, words: &str) -> String {
+        hidden(words, &opening(&self.origin))
+    }
+
+    async fn revoke(&self, attachment: AttachmentId) -> Result<(), LinkError> {
+        let revoked = self.links.revoke(attachment, self.ledger.now()).await;
+        revoked.map_err(|error| LinkError(Box::new(error)))
+    }
+}
+
+impl std::fmt::Debug for WebLinks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WebLinks").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// What all links under an origin begin with.
+fn opening(origin: &str) -> String {
+    format!("{origin}/links/")
+}
+
+/// Words with `(a link)` in the place of whatever begins so; scheme and host are the same in capitals.
+fn hidden(words: &str, opening: &str) -> String {
+    let of_link = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let (lower, opening) = (words.to_ascii_lowercase(), opening.to_ascii_lowercase());
+    let mut shown = String::with_capacity(words.len());
+    let mut rest = 0;
+    for (begin, _) in lower.match_indices(&opening) {
+        // One may begin within what its neighbour seems to go on with.
+        shown.push_str(words.get(rest..begin).unwrap_or_default());
+        shown.push_str("(a link)");
+        let behind = &words[begin + opening.len()..];
+        rest = words.len() - behind.trim_start_matches(of_link).len();
+    }
+    shown.push_str(&words[rest..]);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn links_are_hidden_wherever_they_stand_in_words() {
+        let opening = opening("https://a.example");
+        for (words, expected) in [
+            ("", ""),
+            (
+                "see https://a.example/ and https://b.example/links/x.y",
+                "see https://a.example/ and https://b.example/links/x.y",
+            ),
+            ("https://a.example/links/aB-_9.zZ", "(a link)"),
+            (
+                "> #1: https://a.example/links/a.b, #2: <https://a.example/links/c.d> (for 7 days)",
+                "> #1: (a link), #2: <(a link)> (for 7 days)",
+            ),
+            ("Ж[x](HTTPS://A.Example/links/a.b)Ж", "Ж[x]((a link))Ж"),
+            ("https://a.example/links/https://a.example/links/a.b", "(a link)(a link)"),
+            ("https://a.example/links/", "(a link)"),
+        ] {
+            assert_eq!(hidden(words, &opening), expected, "{words}");
+        }
+    }
+
+    /// A clock that stands still, and everything in one moment of it.
+    #[tokio::test]
+    async fn a_link_made_in_the_moment_of_a_revocation_lives_until_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let key_file = dir.path().join("key");
+        let key = SigningKey::load_or_make(&key_file).unwrap();
+        let links = SignedLinks::new(key, RevokedLinks::load(&key_file).unwrap());
+        let (now, file) = (Timestamp(1_000), AttachmentId(Uuid::from_u128(1)));
+        let conversation: ConversationId = "telegram:41".parse().unwrap();
+        let made = || {
+            let made = links.make("https://a.example", &conversation, file, now, Duration::from_secs(1));
+            made.url.strip_prefix("https://a.example/links/").unwrap().to_owned()
+        };
+        let opens = OpenedLink::File(conversation.clone(), file);
+        let first = made();
+        assert_eq!(links.open(&first, now), opens);
+        links.revoke(file, now).await.unwrap();
+        let second = made();
+        assert_eq!((links.open(&first, now), links.open(&second, now)), (OpenedLink::Ended, opens));
+        links.revoke(file, now).await.unwrap();
+        assert_eq!(links.open(&second, now), OpenedLink::Ended, "the second revocation comes after the second link");
+        assert_eq!(links.open(&made(), now.plus(Duration::from_secs(1))), OpenedLink::Ended, "it has expired");
+        assert_eq!(links.open("a.b", now), OpenedLink::Foreign);
+    }
+}

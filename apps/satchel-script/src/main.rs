@@ -1,0 +1,7 @@
+//! The program `satchel-script`: evaluates one script and ends. What it does is told in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    satchel_script::run(std::env::args_os().skip(1))
+}

@@ -1,0 +1,140 @@
+//! Another front end on the same core: a notice board. Texts are printed, files are hung into a directory.
+//!
+//! `cargo run --example board -- DIRECTORY` lets Ada hang a plan there and take it back. The guide (`docs/guide/embedding.md`)
+//! tells of it part by part.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use satchel::build::{Behaviour, Ports, Satchel, build};
+use satchel_domain::{
+    Attachment, ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, InboundMessage, MessageRef,
+    PartContent, Sender,
+    delivery::{Refusal, SendError},
+};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_http::{FetchSettings, HttpFetcher};
+use satchel_ledger::SqliteLedger;
+use satchel_local::{LocalBus, OfflineModel};
+use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, Ledger, PartToSend, ledger::OutboxQuery};
+use tokio::io::AsyncWriteExt;
+use tokio_util::{io::ReaderStream, sync::CancellationToken};
+
+// the way out
+struct Board {
+    blobs: Arc<dyn Blobs>,
+    directory: PathBuf,
+}
+
+#[async_trait]
+impl Channel for Board {
+    fn name(&self) -> ChannelName {
+        ChannelName::new("board").expect("lower-case letters")
+    }
+
+    fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
+        // Begin with the table that comes nearest and change what differs.
+        ChannelCapabilities { file_bytes: 100_000_000, ..satchel_routing::tables::console() }
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        if let PartContent::Text { text, .. } | PartContent::Notice { text } = &part.content {
+            println!("{}: {text}", part.conversation);
+        }
+        for item in part.content.files() {
+            let path = self.directory.join(format!("{}-{}", item.attachment.number, item.attachment.filename));
+            let hung = self.hang(&item.attachment, &path).await;
+            hung.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
+        }
+        Ok(vec![MessageRef(part.part.to_string())])
+    }
+
+    async fn edit(&self, _: &MessageRef, _: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let reason = "what hangs there hangs there".to_owned();
+        Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
+    }
+
+    async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
+        Ok(None)
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
+
+    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+        let file = tokio::fs::File::open(&reference.locator).await;
+        let file = file.map_err(|error| FetchError::Refused { reason: error.to_string() })?;
+        Ok(IncomingFile::Bytes { bytes: reference.bytes, content: Box::pin(ReaderStream::new(file)) })
+    }
+}
+
+impl Board {
+    async fn hang(&self, file: &Attachment, to: &Path) -> anyhow::Result<()> {
+        let mut content = self.blobs.open(&file.sha256, None).await?; // verified against its digest on the way
+        let mut copy = tokio::fs::File::create(to).await?;
+        while let Some(piece) = content.try_next().await? {
+            copy.write_all(&piece).await?;
+        }
+        Ok(copy.sync_all().await?)
+    }
+}
+
+// the way in
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let directory = PathBuf::from(std::env::args().nth(1).context("say where the board is")?);
+    let data = directory.join("data");
+    tokio::fs::create_dir_all(&data).await?;
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::open(&data, Default::default()).await?);
+    let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs"))?);
+    let ports = Ports {
+        ledger: Arc::clone(&ledger),
+        blobs: Arc::clone(&blobs),
+        workspace: Arc::new(DirectoryWorkspace::open(&data.join("workspaces"), None, 2 << 30)?),
+        bus: Arc::new(LocalBus::new()),
+        fetcher: Arc::new(HttpFetcher::new(FetchSettings::default())),
+        model: Arc::new(OfflineModel { piece_delay: Duration::ZERO }),
+        speech: None,
+        scripts: None,
+        links: None,
+        channels: vec![Arc::new(Board { blobs, directory: directory.clone() })],
+        tools: Vec::new(), // your own tools, each with the arguments that hold paths
+    };
+    let Satchel { inbound, lanes, .. } = build(ports, Behaviour::default());
+    let stop = CancellationToken::new();
+    let working = tokio::spawn(lanes.run(stop.clone()));
+
+    let plan = directory.join("plan.txt");
+    tokio::fs::write(&plan, "to the mountains\n").await?;
+    let locator = plan.display().to_string(); // what your `fetch` understands; never shown or logged
+    let key = "4711".to_owned(); // your platform's id of the message: a repeat is the same message
+    let message = InboundMessage {
+        text: "save this as plan.txt and send it back".to_owned(),
+        files: vec![FileReference::new(locator, Filename::from_untrusted("plan.txt"))],
+        ..InboundMessage::new("board:hall".parse()?, key, Sender::new("7", "Ada"))
+    };
+    // Durable once it returns; only then tell your platform that you have it.
+    let turn = inbound.accept(message).await?.context("Ada may talk")?;
+
+    let unsettled = OutboxQuery { under_way: true, ..OutboxQuery::default() };
+    while ledger.turn(turn).await?.is_none_or(|turn| turn.ending.is_none())
+        || !ledger.outbox(&unsettled).await?.is_empty()
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.cancel(); // the part in flight is finished, the rest stays in the ledger
+    Ok(working.await?)
+}

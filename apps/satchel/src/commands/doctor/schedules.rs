@@ -1,0 +1,51 @@
+//! When each schedule is due next.
+
+use satchel_domain::Timestamp;
+
+use super::Finding;
+use crate::{config::Config, schedules::Schedule};
+
+const CHECK: &str = "schedule";
+
+/// Looks at each schedule; what is wrong with its settings was told with the configuration.
+pub(super) fn schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
+    config.schedules.iter().map(|schedule| look(schedule, now)).collect()
+}
+
+fn look(schedule: &Schedule, now: Timestamp) -> Finding {
+    let Schedule { name, rhythm, conversation, enabled, .. } = schedule;
+    match rhythm.next(now) {
+        _ if !enabled => Finding::ok(CHECK, format!("{name} is switched off")),
+        Some(next) => Finding::ok(CHECK, format!("{name} is due at {} in {conversation}", rhythm.written(next))),
+        None => {
+            let advice = format!("look at this machine's clock, and at `schedules.{name}.cron`");
+            Finding::problem(CHECK, format!("{name} is never due again"), advice)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        commands::doctor::Level,
+        config::{Sources, load_text},
+    };
+
+    #[test]
+    fn each_schedule_says_when_it_is_due() {
+        let yaml = "telegram: { token: '1:a' }\nschedules:\n  morning: { cron: '0 8 * * mon-fri', timezone: \
+                    Europe/Berlin, prompt: hi, conversation: 'telegram:7' }\n  off: { cron: '@daily', prompt: hi, \
+                    conversation: 'telegram:7', enabled: false }\n";
+        let directory = tempfile::tempdir().unwrap();
+        let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+        let loaded = load_text(&directory.path().join("satchel.yaml"), yaml, &sources).unwrap();
+        // A Friday, half past seven in the evening.
+        let findings = schedules(loaded.config(), Timestamp(1_795_199_400_000));
+        let found: Vec<_> = findings.iter().map(|finding| (finding.level, finding.found.as_str())).collect();
+        let morning = "morning is due at 2026-11-23 08:00 Europe/Berlin in telegram:7";
+        assert_eq!(found, [(Level::Ok, morning), (Level::Ok, "off is switched off")]);
+        let never = schedules(loaded.config(), Timestamp(i64::MAX));
+        assert_eq!((never[0].level, never[0].found.as_str()), (Level::Problem, "morning is never due again"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Discord as the configuration asks for it.
+
+use std::sync::Arc;
+
+use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, SlashCommand};
+use satchel_ports::{Blobs, Fetcher};
+use satchel_routing::tables;
+
+use super::Platform;
+use crate::{
+    commands::WrongUsage,
+    config::{Config, delivery::PaceChoice},
+};
+
+/// What all that goes wrong here comes to.
+const NOT_SERVED: &str = "Discord can't be served (`satchel doctor` says what is wrong)";
+
+/// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
+pub(super) fn open(
+    config: &Config,
+    blobs: &Arc<dyn Blobs>,
+    fetcher: &Arc<dyn Fetcher>,
+    menu: &[(&str, &str)],
+) -> anyhow::Result<Option<Platform>> {
+    let Some(settings) = settings(config, menu) else { return Ok(None) };
+    let channel = DiscordChannel::new(&settings, Arc::clone(blobs), Arc::clone(fetcher)).map_err(told)?;
+    let channel = Arc::new(channel);
+    let listener = DiscordListener::new(settings, Arc::clone(&channel));
+    Ok(Some(Platform {
+        channel,
+        listen: Box::new(|inbound, stop| Box::pin(async move { listener.run(inbound, stop).await.map_err(told) })),
+    }))
+}
+
+/// A token that is none, or nobody's, is a wrong configuration, as is an address; whatever else goes wrong is a failure.
+fn told(error: DiscordError) -> anyhow::Error {
+    let error = match error {
+        DiscordError::Token | DiscordError::UnknownToken | DiscordError::Address => {
+            WrongUsage(error.to_string()).into()
+        }
+        error => anyhow::Error::new(error),
+    };
+    error.context(NOT_SERVED)
+}
+
+fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<DiscordSettings> {
+    let discord = &config.discord;
+    let mut capabilities = tables::discord();
+    if config.delivery.pace == PaceChoice::Off {
+        capabilities.pace = None;
+    }
+    let command =
+        |&(name, description): &(&str, &str)| SlashCommand { name: name.into(), description: description.into() };
+    Some(DiscordSettings {
+        token: discord.token.clone()?,
+        api_url: discord.api_url.clone(),
+        capabilities,
+        answers_in: discord.channels.clone(),
+        commands: menu.iter().map(command).collect(),
+    })
+}

@@ -1,0 +1,52 @@
+//! What happens at a time of its own: a prompt or a script that comes into a conversation when it is due.
+//!
+//! A schedule is a source of messages as a channel is. What comes from it is stored in the ledger like everything that
+//! comes in, under a key that is made of the time at which it was due, so that it happens once however often this
+//! process dies and however many others do the same.
+
+pub mod due;
+mod progress;
+mod run;
+
+use satchel_domain::{ConversationId, Errand, InboundMessage, Sender, Timestamp};
+
+use self::due::{Missed, Rhythm};
+pub use self::run::{Clock, Schedules, open};
+
+/// The sender of what nobody wrote.
+const SATCHEL: &str = "satchel";
+
+/// What happens when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// Its name in the configuration.
+    pub name: String,
+    /// When it is due.
+    pub rhythm: Rhythm,
+    /// The prompt, or the script as a message.
+    pub words: String,
+    /// Where it comes in and is answered.
+    pub conversation: ConversationId,
+    /// What becomes of times that came while nobody was there.
+    pub missed: Missed,
+    /// Whether it happens at all.
+    pub enabled: bool,
+}
+
+impl Schedule {
+    /// What there is to do at one of its times.
+    fn errand(&self, due: Timestamp) -> Errand {
+        Errand::Scheduled { name: self.name.clone(), due: self.rhythm.written(due) }
+    }
+
+    /// What comes into the conversation at one of its times.
+    fn message(&self, due: Timestamp) -> InboundMessage {
+        let key = format!("{SATCHEL}:schedule:{}:{}", self.name, due.0);
+        InboundMessage {
+            // Nobody is there to vouch that nobody else reads along, so what is privileged stays shut.
+            group: true,
+            text: self.words.clone(),
+            ..InboundMessage::new(self.conversation.clone(), key, Sender::new(SATCHEL, "Satchel"))
+        }
+    }
+}

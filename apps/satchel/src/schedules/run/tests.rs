@@ -1,0 +1,421 @@
+//! The loop on a real ledger, by a clock that is set: killed, failing, late, beside others, and with a clock that jumps.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use futures::StreamExt;
+use jiff::tz::TimeZone;
+use satchel_domain::{Errand, InboundMessage};
+use satchel_intake::{Reception, reception::Claimed};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::LocalBus;
+use satchel_ports::{Event, EventBus, LedgerError, MockLedger, MockWorkspace, ledger::TurnsQuery};
+use tempfile::TempDir;
+use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
+
+use super::*;
+use crate::schedules::due::{Missed, Rhythm};
+
+/// A conversation on a disk, and the clock on the wall.
+struct Stage {
+    directory: TempDir,
+    clock: Arc<AtomicI64>,
+    bus: Arc<LocalBus>,
+}
+
+/// What a process calls its ledger: a real one that fails where it is told to.
+struct Process {
+    ledger: Arc<MockLedger>,
+    door: OwnDoor,
+    /// The lanes that nobody works on here.
+    claimed: mpsc::Receiver<Claimed>,
+    real: Arc<SqliteLedger>,
+    /// The verb that fails; of `receive` only for keys that hold the second word.
+    trouble: Arc<Mutex<Option<(&'static str, &'static str)>>>,
+}
+
+impl Stage {
+    /// It is eight o'clock and a second.
+    fn new() -> Self {
+        let clock = Arc::new(AtomicI64::new(at("2026-11-02T08:00:01Z").0));
+        Self { directory: tempfile::tempdir().unwrap(), clock, bus: Arc::default() }
+    }
+
+    fn clock(&self) -> Clock {
+        let clock = Arc::clone(&self.clock);
+        Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)))
+    }
+
+    fn set(&self, moment: &str) {
+        self.clock.store(at(moment).0, Ordering::SeqCst);
+    }
+
+    async fn process(&self) -> Process {
+        let real = Arc::new(SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap());
+        let trouble = Arc::new(Mutex::new(None));
+        let fails = {
+            let trouble = Arc::clone(&trouble);
+            move |verb: &str, about: &str| {
+                let trouble: Option<(&str, &str)> = *trouble.lock().unwrap();
+                trouble.is_some_and(|(failing, word)| failing == verb && about.contains(word))
+            }
+        };
+        let mut ledger = MockLedger::new();
+        let (inner, failing) = (Arc::clone(&real), fails.clone());
+        ledger.expect_receive().returning(move |message, claim| match failing("receive", &message.key) {
+            true => Err(LedgerError::Full),
+            false => at_once(inner.receive(message, claim)),
+        });
+        let (inner, failing) = (Arc::clone(&real), fails.clone());
+        ledger.expect_bookmark().returning(move |channel| match failing("bookmark", "") {
+            true => Err(LedgerError::Full),
+            false => at_once(inner.bookmark(channel)),
+        });
+        let (inner, failing) = (Arc::clone(&real), fails);
+        ledger.expect_keep_bookmark().returning(move |channel, bookmark| match failing("keep_bookmark", "") {
+            true => Err(LedgerError::Full),
+            false => at_once(inner.keep_bookmark(channel, bookmark)),
+        });
+        let ledger = Arc::new(ledger);
+        let (door, claimed) = self.door(Arc::clone(&ledger) as _);
+        Process { ledger, door, claimed, real, trouble }
+    }
+
+    /// The door to a ledger, and the lanes that are claimed by it.
+    fn door(&self, ledger: Arc<dyn Ledger>) -> (OwnDoor, mpsc::Receiver<Claimed>) {
+        let (lanes, claimed) = mpsc::channel(64);
+        let (bus, workspace) = (Arc::clone(&self.bus) as _, Arc::new(MockWorkspace::new()));
+        (Reception::new(ledger, bus, lanes, Arc::default(), workspace, None).own_door(), claimed)
+    }
+
+    /// A process that has begun and looked once.
+    async fn started(&self, schedules: &[Schedule]) -> (Process, Schedules) {
+        let process = self.process().await;
+        let mut schedules = Schedules::of(schedules.iter().cloned(), self.clock());
+        schedules.begin(&*process.ledger).await.unwrap();
+        self.look(&mut schedules, &process).await.unwrap();
+        (process, schedules)
+    }
+
+    async fn look(&self, schedules: &mut Schedules, process: &Process) -> anyhow::Result<()> {
+        schedules.step(&process.door, &*process.ledger).await
+    }
+
+    /// When what came in was due, by the names of the schedules.
+    async fn runs(&self, name: &str) -> Vec<String> {
+        let ledger = SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap();
+        let all = TurnsQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 100 };
+        let turns = ledger.turns(&all).await.unwrap();
+        let due = |message: InboundMessage| match message.errand {
+            Some(Errand::Scheduled { name: whose, due }) if whose == name => Some(due[8..].replace(" UTC", "")),
+            _ => None,
+        };
+        turns.into_iter().flat_map(|turn| turn.messages).filter_map(|queued| due(queued.message)).collect()
+    }
+}
+
+impl Process {
+    fn fails(&self, verb: &'static str, about: &'static str) {
+        *self.trouble.lock().unwrap() = Some((verb, about));
+    }
+
+    fn works(&self) {
+        *self.trouble.lock().unwrap() = None;
+    }
+
+    async fn bookmark(&self) -> serde_json::Value {
+        self.real.bookmark(&source()).await.unwrap().unwrap_or_default()
+    }
+}
+
+/// On a thread of its own: one that waits for two things takes the call that wakes it for the other.
+fn at_once<T: Send>(work: impl Future<Output = T> + Send) -> T {
+    let runtime = Handle::current();
+    block_in_place(|| thread::scope(|scope| scope.spawn(move || runtime.block_on(work)).join().unwrap()))
+}
+
+fn at(moment: &str) -> Timestamp {
+    Timestamp(moment.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
+fn schedule(name: &str, cron: &str, missed: Missed) -> Schedule {
+    Schedule {
+        name: name.to_owned(),
+        rhythm: Rhythm::parse(cron, TimeZone::UTC).unwrap(),
+        words: format!("do {name}"),
+        conversation: "telegram:7".parse().unwrap(),
+        missed,
+        enabled: true,
+    }
+}
+
+fn daily(name: &str) -> Schedule {
+    schedule(name, "0 8 * * *", Missed::RunOnce)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_comes_in_once_and_whoever_works_is_woken() {
+    let stage = Stage::new();
+    let (mut process, mut schedules) = stage.started(&[daily("report")]).await;
+    let mut events = stage.bus.subscribe().await.unwrap();
+    assert_eq!(stage.runs("report").await, Vec::<String>::new(), "what was never seen makes up for nothing");
+    stage.set("2026-11-03T07:59:59Z");
+    assert_eq!(schedules.pause(), Duration::from_secs(1));
+    stage.look(&mut schedules, &process).await.unwrap();
+    stage.set("2026-11-03T08:00:00Z");
+    for _ in 0..3 {
+        stage.look(&mut schedules, &process).await.unwrap();
+    }
+    assert_eq!(stage.runs("report").await, ["03 08:00"]);
+    let all = TurnsQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 9 };
+    let turn = process.real.turns(&all).await.unwrap().remove(0);
+    let event = timeout(Duration::from_secs(5), events.next()).await.expect("nobody woke");
+    let Some(Event::MessageReceived { conversation, turn: woken }) = event else { panic!("{event:?}") };
+    assert_eq!((conversation, woken), ("telegram:7".parse().unwrap(), turn.id));
+    assert_eq!(process.claimed.try_recv().unwrap().turn, turn.id, "its lane is claimed with it");
+    let message = &turn.messages[0].message;
+    assert_eq!(message.key, format!("satchel:schedule:report:{}", at("2026-11-03T08:00:00Z").0));
+    assert_eq!((message.text.as_str(), message.sender.id.as_str()), ("do report", "satchel"));
+    assert!(message.group, "what is privileged would be allowed as if its owner were alone");
+    let due = Errand::Scheduled { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
+    assert_eq!(message.errand, Some(due));
+}
+
+/// The mutation: the bookmark is kept first, or the key is made of something else than the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_between_the_message_and_the_bookmark_runs_nothing_twice_and_nothing_never() {
+    for missed in [Missed::RunOnce, Missed::RunAll] {
+        for killed_at in ["receive", "keep_bookmark"] {
+            let stage = Stage::new();
+            let report = schedule("report", "0 8 * * *", missed);
+            let (process, mut schedules) = stage.started(std::slice::from_ref(&report)).await;
+            stage.set("2026-11-03T08:00:00Z");
+            process.fails(killed_at, "");
+            assert!(stage.look(&mut schedules, &process).await.is_err());
+            drop((schedules, process));
+            stage.set("2026-11-03T08:00:20Z");
+            for _ in 0..2 {
+                drop(stage.started(std::slice::from_ref(&report)).await);
+                assert_eq!(stage.runs("report").await, ["03 08:00"], "{missed:?}, killed at {killed_at}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_while_nobody_was_there_is_made_up_for_as_it_is_wanted() {
+    let stage = Stage::new();
+    let all = [
+        schedule("once", "0 8 * * *", Missed::RunOnce),
+        schedule("skip", "0 8 * * *", Missed::Skip),
+        schedule("all", "0 8 * * *", Missed::RunAll),
+        schedule("flood", "* * * * *", Missed::RunAll),
+    ];
+    drop(stage.started(&all).await);
+    stage.set("2026-11-05T12:00:10Z");
+    let (process, mut schedules) = stage.started(&all).await;
+    assert_eq!(stage.runs("once").await, ["05 08:00"]);
+    assert_eq!(stage.runs("skip").await, Vec::<String>::new());
+    assert_eq!(stage.runs("all").await, ["03 08:00", "04 08:00", "05 08:00"]);
+    let flood = stage.runs("flood").await;
+    assert_eq!((flood.len(), flood[0].as_str(), flood[23].as_str()), (24, "05 11:37", "05 12:00"));
+    // From here on all of them are on time, and what was forgotten stays forgotten.
+    stage.set("2026-11-06T08:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    for name in ["once", "skip", "all"] {
+        assert_eq!(stage.runs(name).await.last().map(String::as_str), Some("06 08:00"), "{name}");
+    }
+    assert_eq!(stage.runs("skip").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_at_once_make_one_run() {
+    let stage = Stage::new();
+    let schedules = [daily("report"), schedule("all", "*/10 * * * *", Missed::RunAll)];
+    let (one, mut first) = stage.started(&schedules).await;
+    let (other, mut second) = stage.started(&schedules).await;
+    for hour in ["08", "09", "10"] {
+        stage.set(&format!("2026-11-03T{hour}:00:00Z"));
+        let (looked, looked_too) = tokio::join!(stage.look(&mut first, &one), stage.look(&mut second, &other));
+        assert!(looked.is_ok() && looked_too.is_ok());
+    }
+    assert_eq!(stage.runs("report").await, ["03 08:00"]);
+    let all = stage.runs("all").await;
+    assert_eq!(all.len(), 24 + 12, "{all:?}");
+}
+
+/// The attack: the disk is full for ten minutes, and the schedule doesn't want what was missed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_fails_delays_a_run_and_loses_none() {
+    let stage = Stage::new();
+    let all = [schedule("sick", "0 8 * * *", Missed::Skip), schedule("well", "0 8 * * *", Missed::Skip)];
+    let (process, mut schedules) = stage.started(&all).await;
+    stage.set("2026-11-03T08:00:00Z");
+    process.fails("receive", "sick");
+    assert!(stage.look(&mut schedules, &process).await.is_err());
+    assert_eq!(stage.runs("well").await, ["03 08:00"], "one that fails keeps no other from its time");
+    stage.set("2026-11-03T08:10:00Z");
+    process.works();
+    stage.look(&mut schedules, &process).await.unwrap();
+    assert_eq!(stage.runs("sick").await, ["03 08:00"]);
+    assert_eq!(stage.runs("well").await, ["03 08:00"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_goes_back_repeats_nothing_and_one_that_was_years_ahead_stops_nothing() {
+    let stage = Stage::new();
+    let hourly = [schedule("report", "0 * * * *", Missed::RunOnce)];
+    let (process, mut schedules) = stage.started(&hourly).await;
+    for moment in ["2026-11-03T12:00:00Z", "2026-11-03T09:30:00Z", "2026-11-03T12:00:00Z", "2026-11-03T12:59:59Z"] {
+        stage.set(moment);
+        stage.look(&mut schedules, &process).await.unwrap();
+    }
+    assert_eq!(stage.runs("report").await, ["03 12:00"]);
+    stage.set("2099-01-01T00:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    drop((schedules, process));
+    stage.set("2026-11-03T13:30:00Z");
+    let (process, mut schedules) = stage.started(&hourly).await;
+    stage.set("2026-11-03T14:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    assert_eq!(stage.runs("report").await, ["03 12:00", "01 00:00", "03 14:00"]);
+}
+
+/// The ledger's clock never goes back, so whatever went by it would stand still until a new start, or for years.
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_go_on_by_a_clock_that_is_set_right_while_they_run() {
+    let stage = Stage::new();
+    let (process, mut schedules) = stage.started(&[schedule("report", "0 * * * *", Missed::RunOnce)]).await;
+    stage.set("2099-01-01T00:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    for moment in ["2026-11-03T13:30:00Z", "2026-11-03T14:00:00Z", "2026-11-03T15:00:00Z"] {
+        stage.set(moment);
+        stage.look(&mut schedules, &process).await.unwrap();
+    }
+    assert_eq!(stage.runs("report").await, ["01 00:00", "03 14:00", "03 15:00"]);
+}
+
+/// The machine has no battery for its clock: it starts years behind and is set right a little later. What was due before
+/// the schedule was there, or was dealt with, is not made up for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_starts_years_behind_makes_up_for_nothing_that_was_dealt_with() {
+    for starts in [1, 2] {
+        let stage = Stage::new();
+        let all = [schedule("early", "0 7 * * *", Missed::RunAll), schedule("late", "0 9 * * *", Missed::RunOnce)];
+        drop(stage.started(&all).await);
+        stage.set("2019-01-01T06:59:00Z");
+        for _ in 1..starts {
+            drop(stage.started(&all).await);
+        }
+        let (process, mut schedules) = stage.started(&all).await;
+        stage.set("2019-01-01T07:00:00Z");
+        stage.look(&mut schedules, &process).await.unwrap();
+        stage.set("2026-11-02T08:30:00Z");
+        stage.look(&mut schedules, &process).await.unwrap();
+        assert_eq!(stage.runs("early").await, ["01 07:00"], "by the wrong clock, and nothing since");
+        assert_eq!(stage.runs("late").await, Vec::<String>::new());
+        stage.set("2026-11-03T10:00:00Z");
+        stage.look(&mut schedules, &process).await.unwrap();
+        assert_eq!(stage.runs("early").await, ["01 07:00", "03 07:00"]);
+        assert_eq!(stage.runs("late").await, ["03 09:00"], "what is missed from then on is made up for");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_stands_still_just_before_a_time_is_not_looked_at_without_end() {
+    let stage = Stage::new();
+    stage.set("2026-11-03T07:59:59.999Z");
+    let looks = Arc::new(AtomicUsize::new(0));
+    let clock: Clock = {
+        let (clock, looks) = (stage.clock(), Arc::clone(&looks));
+        Arc::new(move || {
+            looks.fetch_add(1, Ordering::SeqCst);
+            clock()
+        })
+    };
+    let Process { ledger, door, .. } = stage.process().await;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(Schedules::of([daily("report")], clock).run(door, ledger, stop.clone()));
+    sleep(Duration::from_secs(1)).await;
+    let looked = looks.load(Ordering::SeqCst);
+    assert!(looked < 40, "{looked} times in a second");
+    stage.set("2026-11-03T08:00:00Z");
+    let come = async {
+        while stage.runs("report").await.is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), come).await.expect("it never comes");
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_left_the_configuration_is_forgotten_and_another_rhythm_begins_anew() {
+    let stage = Stage::new();
+    drop(stage.started(&[daily("kept"), daily("gone"), daily("changed")]).await);
+    stage.set("2026-11-05T12:00:00Z");
+    let changed = schedule("changed", "0 9 * * *", Missed::RunAll);
+    let (process, _) = stage.started(&[daily("kept"), changed]).await;
+    let bookmark = process.bookmark().await;
+    let names: Vec<&String> = bookmark.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["changed", "kept"]);
+    assert_eq!(bookmark["kept"]["done"], at("2026-11-05T08:00:00Z").0);
+    assert_eq!(stage.runs("kept").await, ["05 08:00"]);
+    assert_eq!(stage.runs("changed").await, Vec::<String>::new(), "of nine o'clock nothing was missed");
+    stage.set("2026-11-06T12:00:00Z");
+    let (process, _) = stage.started(&[daily("gone")]).await;
+    assert_eq!(stage.runs("gone").await, Vec::<String>::new());
+    drop(stage.started(&[]).await);
+    assert_eq!(process.bookmark().await, json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bookmark_that_nobody_can_read_stops_nothing() {
+    let stage = Stage::new();
+    stage.process().await.real.keep_bookmark(&source(), &json!([1])).await.unwrap();
+    let (process, _) = stage.started(&[daily("report")]).await;
+    assert_eq!(process.bookmark().await["report"]["done"], at("2026-11-02T08:00:01Z").0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loop_survives_a_failing_start_comes_in_time_and_stops_when_it_is_told_to() {
+    let stage = Stage::new();
+    let Process { real, .. } = stage.process().await;
+    let mut ledger = MockLedger::new();
+    let mut answers = [Err(LedgerError::Full), Ok(None)].into_iter();
+    ledger.expect_bookmark().times(2).returning(move |_| answers.next().expect("it is asked twice"));
+    ledger.expect_keep_bookmark().returning(|_, _| Ok(()));
+    ledger.expect_receive().returning(move |message, claim| at_once(real.receive(message, claim)));
+    let stop = CancellationToken::new();
+    let schedules = Schedules::of([schedule("tick", "* * * * * *", Missed::RunOnce)], wall_clock());
+    let mut events = stage.bus.subscribe().await.unwrap();
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+    let (door, _claimed) = stage.door(Arc::clone(&ledger));
+    let running = tokio::spawn(schedules.run(door, ledger, stop.clone()));
+    for _ in 0..2 {
+        let event = timeout(Duration::from_secs(20), events.next()).await.expect("nothing comes");
+        assert!(matches!(event, Some(Event::MessageReceived { .. })), "{event:?}");
+    }
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
+}
+
+/// Whatever of a process ends unasked takes the rest along.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_schedules_all_are_forgotten_and_it_waits_until_it_is_told_to_stop() {
+    let stage = Stage::new();
+    drop(stage.started(&[daily("gone")]).await);
+    let Process { ledger, door, real, .. } = stage.process().await;
+    let stop = CancellationToken::new();
+    let mut running = tokio::spawn(Schedules::of([], stage.clock()).run(door, ledger, stop.clone()));
+    assert!(timeout(Duration::from_millis(300), &mut running).await.is_err(), "it ended by itself");
+    assert_eq!(real.bookmark(&source()).await.unwrap(), Some(json!({})));
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
+}

@@ -1,0 +1,41 @@
+//! The script worker, a workspace of its own (ADR 0013): every chore on it is a cargo invocation of its own.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use crate::perform;
+
+/// Builds the worker into the folder in which `satchel` lies, so that it is found there.
+pub(crate) fn build(release: bool) -> Result<()> {
+    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    let arguments = ["build", "--quiet"].iter().chain(profile).copied();
+    cargo("the script worker's build", arguments, &[])
+}
+
+/// Runs cargo on the worker's workspace; what it builds goes where that of the whole project goes. `behind` stands at the
+/// end, after `--`.
+pub(crate) fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>, behind: &[&str]) -> Result<()> {
+    let root = root()?;
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).arg("--manifest-path").arg(manifest(&root));
+    command.env("CARGO_TARGET_DIR", std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from));
+    if !behind.is_empty() {
+        command.arg("--").args(behind);
+    }
+    perform(what, &mut command)
+}
+
+/// The worker's manifest.
+pub(crate) fn manifest(root: &Path) -> PathBuf {
+    root.join("apps/satchel-script/Cargo.toml")
+}
+
+/// The project's root: this package lies in `apps/xtask` beneath it.
+pub(crate) fn root() -> Result<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(own.ancestors().nth(2).context("xtask doesn't lie where it should")?.to_owned())
+}

@@ -1,0 +1,71 @@
+//! Calls that a running tool makes of others, such as those of a script: they pass every check of a call of the model's.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use satchel_domain::{CallId, ToolCall, ToolOutcome};
+use satchel_ports::{LedgerError, ToolCaller, ToolError, ToolSpec};
+use serde_json::Value;
+
+use crate::{
+    Lane, Services,
+    calls::{CallScope, admitted, asks, performed},
+    confirm::{Needed, Verdict, confirm},
+};
+
+/// The way of one call to the other tools.
+pub(crate) struct Caller {
+    services: Services,
+    lane: Lane,
+    scope: CallScope,
+    call: CallId,
+    made: AtomicU32,
+}
+
+impl Caller {
+    pub(crate) fn new(services: &Services, lane: &Lane, scope: &CallScope, call: CallId) -> Self {
+        Self { services: services.clone(), lane: lane.clone(), scope: scope.clone(), call, made: AtomicU32::new(0) }
+    }
+
+    async fn outcome_of(&self, call: &ToolCall, left: Duration) -> Result<ToolOutcome, LedgerError> {
+        let Self { services, lane, scope, .. } = self;
+        let (spec, tool) = match admitted(services, scope, call) {
+            Ok(admitted) => admitted,
+            Err(words) => return Ok(ToolOutcome::of_failure(words)),
+        };
+        if asks(services, scope, self.call, spec)
+            && let Verdict::Refused(words) = confirm(services, lane, scope, call, spec, Needed::Within(left)).await?
+        {
+            return Ok(ToolOutcome::of_failure(words));
+        }
+        Ok(performed(services, lane, scope, call, spec, tool.as_ref(), None).await)
+    }
+}
+
+#[async_trait]
+impl ToolCaller for Caller {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        self.services.tools.specs()
+    }
+
+    async fn call(&self, tool: &str, arguments: Value, left: Duration) -> Result<ToolOutcome, ToolError> {
+        let nth = self.made.fetch_add(1, Ordering::Relaxed);
+        // Beyond them ids repeat, and with them the words by which people allow calls.
+        if nth >= CallId::MOST_WITHIN {
+            return Err(ToolError(format!("more than {} calls are not allowed", CallId::MOST_WITHIN)));
+        }
+        let id = self.call.within(nth);
+        let call = ToolCall { id, name: tool.to_owned(), arguments };
+        match self.outcome_of(&call, left).await {
+            Ok(ToolOutcome { failed: true, text, .. }) => Err(ToolError(text.unwrap_or_default())),
+            Ok(outcome) => Ok(outcome),
+            Err(error) => Err(ToolError(format!("the person's word could not be recorded: {error}"))),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A question on a channel: put there until the platform takes it, and closed however whoever asked it ends.
+//!
+//! A task of its own has it in hand, because the call that asks can be dropped at any moment, by a deadline or with its
+//! turn: what was on its way then would arrive all the same, and its buttons would stay for ever.
+
+use std::time::Duration;
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use satchel_domain::{Button, CallId, MessageRef, PartContent, PartId, ToolCall, delivery::SendError};
+use satchel_ports::{Event, PartToSend};
+use tokio::{
+    sync::{oneshot, watch},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use crate::{Lane, Services, run::publish};
+
+/// How long one attempt to put or to change a question may take.
+const SENDING: Duration = Duration::from_secs(20);
+
+/// How long it is tried to take the buttons from a question that is over.
+const ENDING: Duration = Duration::from_secs(2 * 60);
+
+/// The least wait before a question that was not put or changed is put or changed again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What a question says when whoever asked it is gone.
+const NOT_NEEDED: &str = "Not needed any more";
+
+/// What is asked.
+pub(crate) struct Asked<'a> {
+    /// The call that it is about.
+    pub(crate) call: &'a ToolCall,
+    /// What is asked for, as the question names it when it is over.
+    pub(crate) title: String,
+    /// The question, in Markdown.
+    pub(crate) text: String,
+    /// Its buttons.
+    pub(crate) buttons: Vec<Button>,
+    /// How long it is put again while the platform doesn't take it.
+    pub(crate) patience: Duration,
+    /// Whether the turn is complete, where the call is taken up again with its turn and the answer counts then too:
+    /// however the work on it ends, the buttons stay until the turn is complete.
+    pub(crate) taken_up_again: Option<watch::Receiver<bool>>,
+}
+
+/// A question that stands or is on its way there. When it is dropped, nobody needs the answer and the buttons go, unless
+/// its call is taken up again.
+pub(crate) struct Question {
+    services: Services,
+    lane: Lane,
+    call: CallId,
+    standing: oneshot::Receiver<Result<(), String>>,
+    over: oneshot::Sender<String>,
+}
+
+impl Question {
+    /// Begins to put it, and tells the bus, by which the page shows it.
+    pub(crate) async fn ask(services: &Services, lane: &Lane, asked: Asked<'_>) -> Self {
+        let Asked { call, title, text, buttons, patience, taken_up_again } = asked;
+        let (tell, standing) = oneshot::channel();
+        let (over, ends) = oneshot::channel();
+        let conversation = lane.lease.conversation.clone();
+        let shown = Event::ToolQuestion {
+            conversation: conversation.clone(),
+            call: call.id,
+            text: text.clone(),
+            buttons: buttons.clone(),
+        };
+        let part = PartToSend {
+            part: PartId(services.ledger.new_id()),
+            turn: call.id.turn,
+            conversation,
+            content: PartContent::Question { text, buttons },
+            reply_to: None,
+        };
+        let tending = Tending {
+            services: services.clone(),
+            lane: lane.clone(),
+            call: call.id,
+            title,
+            part,
+            patience,
+            taken_up_again,
+            ends: ends.map(Result::ok).boxed().shared(),
+        };
+        let question = Self { services: services.clone(), lane: lane.clone(), call: call.id, standing, over };
+        tokio::spawn(tending.run(tell));
+        publish(services, shown).await;
+        question
+    }
+
+    /// Waits until it stands, or may stand though nobody knows as what.
+    ///
+    /// # Errors
+    /// When it can't be put, in words.
+    pub(crate) async fn stands(&mut self) -> Result<(), String> {
+        (&mut self.standing).await.unwrap_or_else(|_| Err("the question was lost".to_owned()))
+    }
+
+    /// Lets it say how it ended, without its buttons; not waited for, since the call is what people wait for.
+    /// A question that keeps its buttons answers no press any more.
+    pub(crate) async fn end(self, words: &str, allowed: bool) {
+        tell_the_end(&self.services, &self.lane, self.call, words, allowed).await;
+        // Nobody hears it where the task has broken down.
+        let _unheard = self.over.send(words.to_owned());
+    }
+}
+
+async fn tell_the_end(services: &Services, lane: &Lane, call: CallId, words: &str, allowed: bool) {
+    let conversation = lane.lease.conversation.clone();
+    publish(services, Event::ToolDecided { conversation, call, allowed, words: words.to_owned() }).await;
+}
+
+/// The end of a question in its words, `None` where whoever asked it is gone; it can be waited for more than once.
+type Ends = Shared<BoxFuture<'static, Option<String>>>;
+
+/// What has a question in hand.
+struct Tending {
+    services: Services,
+    lane: Lane,
+    call: CallId,
+    title: String,
+    part: PartToSend,
+    patience: Duration,
+    taken_up_again: Option<watch::Receiver<bool>>,
+    ends: Ends,
+}
+
+/// What came of putting a question.
+enum Put {
+    /// It stands as this message.
+    Shown(MessageRef),
+    /// It may stand, and nobody knows as what.
+    Unknown,
+    /// It doesn't, for this reason.
+    Refused(String),
+}
+
+impl Tending {
+    async fn run(mut self, tell: oneshot::Sender<Result<(), String>>) {
+        let put = self.put().await;
+        let stands = match &put {
+            Put::Shown(_) | Put::Unknown => Ok(()),
+            Put::Refused(reason) => Err(reason.clone()),
+        };
+        // Where nobody waits for it any more, the end is known.
+        let _unheard = tell.send(stands);
+        let words = match self.ends.clone().await {
+            Some(words) => words,
+            None => {
+                if let Some(completed) = &mut self.taken_up_again
+                    && completed.wait_for(|completed| *completed).await.is_err()
+                {
+                    return;
+                }
+                tell_the_end(&self.services, &self.lane, self.call, NOT_NEEDED, false).await;
+                NOT_NEEDED.to_owned()
+            }
+        };
+        if let Put::Shown(message) = put {
+            self.close(&message, &words).await;
+        }
+    }
+
+    /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was in
+    /// doubt is repeated only as long as the platform takes the repeat for the same message: two sets of buttons, of which
+    /// one stays, are worse than one that nobody knows of.
+    async fn put(&self) -> Put {
+        let Lane { channel, .. } = &self.lane;
+        let key = channel.capabilities(&self.part.conversation).idempotency;
+        let given_up = Instant::now() + self.patience;
+        let mut doubtful_since = None;
+        loop {
+            let begun = Instant::now();
+            let answer = timeout(SENDING, channel.send(&self.part)).await.unwrap_or_else(|_| Err(no_answer()));
+            let error = match answer {
+                Ok(messages) => return messages.into_iter().next().map_or(Put::Unknown, Put::Shown),
+                Err(error) => error,
+            };
+            let wait = match &error {
+                SendError::InDoubt { .. } => {
+                    doubtful_since.get_or_insert(begun);
+                    AGAIN
+                }
+                SendError::NotSent { retry_after_ms, .. } => pause(*retry_after_ms),
+                // That a repeat was refused says nothing about what it repeats.
+                _ if doubtful_since.is_some() => return Put::Unknown,
+                _ => return self.given_up(&error),
+            };
+            let next = Instant::now() + wait;
+            match doubtful_since {
+                Some(since) if key.recognises(next - since) && next < given_up + ENDING => sleep_until(next).await,
+                Some(_) => return Put::Unknown,
+                None if Instant::now() >= given_up => return self.given_up(&error),
+                None => {
+                    tracing::debug!(call.id = %self.call, error = %error, "a question was not put and is put again");
+                    tokio::select! {
+                        _ends = self.ends.clone() => return Put::Refused(error.to_string()),
+                        () = sleep_until(given_up.min(next)) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn given_up(&self, error: &SendError) -> Put {
+        tracing::warn!(call.id = %self.call, error = %error, "a question about a call can't be put");
+        Put::Refused(error.to_string())
+    }
+
+    /// Lets the question say how it ended, until the platform takes it; an edit can be repeated whatever became of it.
+    async fn close(self, message: &MessageRef, words: &str) {
+        let part = PartToSend { content: PartContent::of_text(format!("{words}: {}", self.title)), ..self.part };
+        let given_up = Instant::now() + ENDING;
+        loop {
+            let edited = timeout(SENDING, self.lane.channel.edit(message, &part)).await;
+            let wait = match edited.unwrap_or_else(|_| Err(no_answer())) {
+                Ok(_) => return,
+                Err(SendError::NotSent { retry_after_ms, .. }) if Instant::now() < given_up => pause(retry_after_ms),
+                Err(SendError::InDoubt { .. }) if Instant::now() < given_up => AGAIN,
+                Err(error) => {
+                    return tracing::debug!(call.id = %self.call, error = %error, "a question keeps its buttons");
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+}
+
+fn no_answer() -> SendError {
+    SendError::InDoubt { reason: "no answer came".to_owned() }
+}
+
+fn pause(retry_after_ms: Option<u64>) -> Duration {
+    Duration::from_millis(retry_after_ms.unwrap_or(0)).max(AGAIN)
+}
+
+#[cfg(test)]
+mod tests;

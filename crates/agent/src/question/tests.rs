@@ -1,0 +1,263 @@
+//! One question on a scripted channel: what is sent, under which key, and what becomes of its buttons.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, TurnId, capabilities::Idempotency,
+};
+use satchel_ports::{
+    Activity, Channel, FetchError, IncomingFile, Lease, MockEventBus, MockLanguageModel, MockLedger, OwnerId,
+    ledger::Steering,
+};
+use satchel_routing::tables;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+use crate::{AgentSettings, Toolbox};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn lost() -> SendError {
+    SendError::InDoubt { reason: "the connection broke".into() }
+}
+
+fn busy() -> SendError {
+    SendError::NotSent { retry_after_ms: Some(30_000), reason: "too many requests".into() }
+}
+
+fn forbidden() -> SendError {
+    SendError::Forbidden { reason: "muted".into() }
+}
+
+/// A channel that answers as it is told to; what it isn't told it takes.
+struct Scripted {
+    log: Arc<Mutex<Vec<String>>>,
+    keys: Arc<Mutex<Vec<PartId>>>,
+    began: Instant,
+    idempotency: Idempotency,
+    takes: Duration,
+    sends: Mutex<VecDeque<SendError>>,
+    edits: Mutex<VecDeque<SendError>>,
+}
+
+#[async_trait]
+impl Channel for Scripted {
+    fn name(&self) -> ChannelName {
+        ChannelName::new("discord").unwrap()
+    }
+
+    fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
+        ChannelCapabilities { idempotency: self.idempotency, ..tables::discord() }
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        self.log.lock().unwrap().push(format!("send at {} s", self.began.elapsed().as_secs()));
+        self.keys.lock().unwrap().push(part.part);
+        sleep(self.takes).await;
+        let failed = self.sends.lock().unwrap().pop_front();
+        failed.map_or_else(|| Ok(vec![MessageRef("q".into())]), Err)
+    }
+
+    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let PartContent::Text { text, .. } = &part.content else { panic!("a question ends as a text") };
+        self.log.lock().unwrap().push(format!("edit {message}: {text}"));
+        let failed = self.edits.lock().unwrap().pop_front();
+        failed.map_or_else(|| Ok(vec![message.clone()]), Err)
+    }
+
+    async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
+        panic!("a question is not deleted")
+    }
+
+    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
+        panic!("a question is not looked for")
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
+
+    async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
+        panic!("a question has no files")
+    }
+}
+
+/// A question on a channel, and what happened there so far.
+struct Scene {
+    log: Arc<Mutex<Vec<String>>>,
+    keys: Arc<Mutex<Vec<PartId>>>,
+    services: Services,
+    lane: Lane,
+    /// Whether the turn is complete.
+    completed: watch::Sender<bool>,
+}
+
+impl Scene {
+    /// On a channel with these doubts, where each send takes so long and the first ones fail so, and the first edits too.
+    fn new(idempotency: Idempotency, takes: Duration, sends: &[SendError], edits: &[SendError]) -> Self {
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let keys: Arc<Mutex<Vec<PartId>>> = Arc::default();
+        let channel = Scripted {
+            log: Arc::clone(&log),
+            keys: Arc::clone(&keys),
+            began: Instant::now(),
+            idempotency,
+            takes,
+            sends: Mutex::new(sends.to_vec().into()),
+            edits: Mutex::new(edits.to_vec().into()),
+        };
+        let mut ledger = MockLedger::new();
+        let ids = Mutex::new(1..);
+        ledger.expect_new_id().returning(move || Uuid::from_u128(ids.lock().unwrap().next().unwrap()));
+        let mut bus = MockEventBus::new();
+        let told = Arc::clone(&log);
+        bus.expect_publish().returning(move |event| {
+            if let Event::ToolDecided { words, allowed, .. } = event {
+                told.lock().unwrap().push(format!("told {words}: {allowed}"));
+            }
+            Ok(())
+        });
+        let services = Services {
+            ledger: Arc::new(ledger),
+            bus: Arc::new(bus),
+            model: Arc::new(MockLanguageModel::new()),
+            tools: Toolbox::default(),
+            steer: |_| Steering::default(),
+            links: None,
+            is_owner: Arc::new(|_, _| false),
+            settings: AgentSettings::default(),
+        };
+        let lane = Lane {
+            lease: Lease { conversation: "discord:1".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            channel: Arc::new(channel),
+            wake: Arc::default(),
+            stirred: Arc::default(),
+            stop: tokio_util::sync::CancellationToken::new(),
+        };
+        Self { log, keys, services, lane, completed: watch::Sender::new(false) }
+    }
+
+    /// On Discord.
+    fn failing(sends: &[SendError]) -> Self {
+        Self::new(tables::discord().idempotency, Duration::ZERO, sends, &[])
+    }
+
+    async fn ask(&self, taken_up_again: bool) -> Question {
+        let id = CallId { turn: TurnId(Uuid::from_u128(1)), ordinal: 0 };
+        let call = ToolCall { id, name: "vault".into(), arguments: json!({}) };
+        let asked = Asked {
+            call: &call,
+            title: "`vault`".into(),
+            text: "May I?".into(),
+            buttons: Vec::new(),
+            patience: 10 * MINUTE,
+            taken_up_again: taken_up_again.then(|| self.completed.subscribe()),
+        };
+        Question::ask(&self.services, &self.lane, asked).await
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn sends(&self) -> usize {
+        self.keys.lock().unwrap().len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_answer_was_lost_is_put_again_under_its_key_and_loses_its_buttons() {
+    let scene = Scene::failing(&[lost(), busy(), lost()]);
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    question.end("Allowed by `ada`", true).await;
+    sleep(MINUTE).await;
+    let lines = ["send at 0 s", "send at 1 s", "send at 31 s", "send at 32 s"];
+    let ended = ["told Allowed by `ada`: true", "edit q: Allowed by `ada`: `vault`"];
+    assert_eq!(scene.lines(), [&lines[..], &ended[..]].concat());
+    let keys = scene.keys.lock().unwrap();
+    assert!(keys.iter().all(|key| *key == keys[0]), "one key is one message: {keys:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_key_or_after_its_time_a_question_in_doubt_is_not_put_again_and_may_stand() {
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
+    let mut question = scene.ask(true).await;
+    assert_eq!((question.stands().await, scene.sends()), (Ok(()), 1));
+    drop(question);
+    scene.completed.send_replace(true);
+    sleep(MINUTE).await;
+    assert_eq!(scene.lines(), ["send at 0 s", "told Not needed any more: false"], "nobody knows what to edit");
+
+    let scene = Scene::failing(&vec![lost(); 1_000]);
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    sleep(10 * MINUTE).await;
+    let last = scene.lines().pop().unwrap();
+    assert_eq!(last, "send at 179 s", "Discord forgets a key after three minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_repeat_says_nothing_about_the_first_and_a_refused_first_can_not_be_asked() {
+    let mut question = Scene::failing(&[lost(), forbidden()]).ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    let mut question = Scene::failing(&[forbidden()]).ask(true).await;
+    assert_eq!(question.stands().await, Err("not allowed: muted".to_owned()));
+    let mut question = Scene::failing(&vec![busy(); 1_000]).ask(true).await;
+    assert_eq!(question.stands().await, Err("not sent: too many requests".to_owned()), "in the end");
+}
+
+/// The attack: a deadline that drops the call while its question is on the way, and one whose answer was lost.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_needs_any_more_loses_its_buttons_though_it_was_on_its_way() {
+    let ended = ["told Not needed any more: false", "edit q: Not needed any more: `vault`"];
+    for sends in [&[][..], &[lost()][..]] {
+        let scene = Scene::new(tables::discord().idempotency, Duration::from_secs(10), sends, &[]);
+        let question = scene.ask(false).await;
+        sleep(Duration::from_secs(1)).await;
+        drop(question);
+        sleep(MINUTE).await;
+        let lines = scene.lines();
+        assert_eq!(lines[sends.len() + 1..], ended, "{lines:?}");
+    }
+    let scene = Scene::failing(&[busy()]);
+    let question = scene.ask(false).await;
+    sleep(Duration::from_secs(1)).await;
+    drop(question);
+    sleep(MINUTE).await;
+    assert_eq!(scene.lines(), ["send at 0 s", ended[0]], "what was not put is not put any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_buttons_of_a_call_that_is_taken_up_again_stay_until_its_turn_is_complete() {
+    for (taken_up_again, completes, lines) in [(true, false, 1), (true, true, 3), (false, false, 3)] {
+        let mut scene = Scene::failing(&[]);
+        let mut question = scene.ask(taken_up_again).await;
+        assert_eq!(question.stands().await, Ok(()));
+        // As where the lane is lost, where work is laid down, and where the turn comes to its end.
+        drop(question);
+        sleep(MINUTE).await;
+        assert_eq!(scene.lines().len(), if taken_up_again { 1 } else { 3 }, "{:?}", scene.lines());
+        scene.completed.send_replace(completes);
+        scene.completed = watch::Sender::new(false);
+        sleep(MINUTE).await;
+        assert_eq!(scene.lines().len(), lines, "{:?}", scene.lines());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_is_told_until_the_platform_has_taken_it() {
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[], &[lost(), busy(), lost()]);
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    question.end("Refused by `ada`", false).await;
+    sleep(5 * MINUTE).await;
+    assert_eq!(scene.lines().iter().filter(|line| *line == "edit q: Refused by `ada`: `vault`").count(), 4);
+}

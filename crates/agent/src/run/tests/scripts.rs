@@ -1,0 +1,381 @@
+//! Scripts in messages, and tools that call tools.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use satchel_domain::{
+    Ending, Errand, OutgoingResponse, PartContent, PartId, ToolOutcome, Wake,
+    part::{FailureReason, RoutingError},
+};
+use satchel_ports::{ModelMessage, SafetyTier, ToolError, ledger::JournalEntry};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    recorded,
+    stage::{Counter, Stage, TURN, calls, file, says, text_of, tool, tool_that_calls, waiting},
+};
+use crate::confirm::code;
+
+/// The time that a script has left which needn't hurry.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+const SCRIPT: &str = "```starlark\nreturn 2 + 2\n```";
+
+/// A turn whose message is a script, and the tool that answers it so.
+fn script_stage(model: Vec<Vec<Result<satchel_ports::ModelEvent, &'static str>>>, outcome: ToolOutcome) -> Stage {
+    let mut stage = Stage::with_model(model);
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, move |arguments| {
+        assert_eq!(arguments, json!({"script": "return 2 + 2\n"}));
+        let outcome = outcome.clone();
+        async move { Ok(outcome) }
+    }));
+    stage
+}
+
+fn on_schedule(mut stage: Stage) -> Stage {
+    let due = "2026-11-22 08:00 Europe/Berlin".to_owned();
+    stage.turn.messages[0].message.errand = Some(Errand::Scheduled { name: "daily".into(), due });
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_a_person_writes_runs_as_it_stands_and_no_model_is_asked() {
+    let outcome = ToolOutcome { attachments: vec![file(1, "chart.png")], ..ToolOutcome::of_text("Script result: 4") };
+    let played = script_stage(Vec::new(), outcome).play().await;
+    assert_eq!(played.log, ["journal message", "journal outcome 0", "complete done"], "journalled as any call is");
+    assert_eq!(played.requests.len(), 0);
+    let OutgoingResponse { text, attachments, .. } = &played.completed.response;
+    assert_eq!((text.as_deref(), attachments.len()), (Some("Script result: 4"), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_keeps_its_lines_where_people_read_it() {
+    let outcome = || ToolOutcome {
+        data: Some(json!({"a": [1]})),
+        ..ToolOutcome::of_text("Script result:\n{\n  \"a\": [\n    1\n  ]\n}\n--- Printed ---\nx")
+    };
+    let block = "```json\n{\n  \"a\": [\n    1\n  ]\n}\n```\n--- Printed ---\nx";
+    let said = script_stage(Vec::new(), outcome()).play().await.completed.response.text;
+    assert_eq!(said, Some(format!("Script result:\n{block}")));
+    let said = on_schedule(script_stage(Vec::new(), outcome())).play().await.completed.response.text;
+    assert_eq!(said.as_deref(), Some(block));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_was_interrupted_is_not_run_again_and_its_files_are_named() {
+    let mut stage = script_stage(Vec::new(), ToolOutcome::of_text("never"));
+    let call = JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![recorded("execute_script", 0)],
+        asks: vec![],
+    };
+    stage.turn.journal = vec![call];
+    stage.made = vec![file(2, "second.txt"), file(1, "first.txt")];
+    let played = stage.play().await;
+    let said = played.completed.response.text.unwrap();
+    assert!(said.contains("outcome unknown") && !said.contains("never"), "{said}");
+    let places = ["Files of this turn so far:", "first.txt", "second.txt"].map(|word| said.find(word).unwrap());
+    assert!(places.is_sorted(), "{said}");
+    assert!(said.contains("#1 `first.txt`, #2 `second.txt`") && said.contains("`/resend 1`"), "{said}");
+    assert!(!said.contains("execute_script") && !said.contains("[attachment"), "in words for people: {said}");
+    assert_eq!(played.completed.response.attachments, [], "what a script that failed has made is not sent");
+}
+
+/// The attack: the power fails while a script of the terminal's runs, whose tier would need a word anywhere else.
+#[tokio::test(start_paused = true)]
+async fn a_trusted_script_waits_for_no_word_and_so_is_not_begun_again_after_a_crash() {
+    let stage = |trusted| {
+        let mut stage = Stage::with_model(Vec::new());
+        stage.settings.trust_written_scripts = trusted;
+        stage.turn.messages[0].message.text = SCRIPT.into();
+        let runs = stage.counter();
+        let counted = runs.clone();
+        stage.tools.push(tool("execute_script", SafetyTier::Privileged, move |_| {
+            counted.add();
+            async { Ok(ToolOutcome::of_text("Script result: 4")) }
+        }));
+        (stage, runs)
+    };
+    let (first, runs) = stage(true);
+    let first = first.play().await;
+    let [JournalEntry::Model { asks, .. }] = first.journal.as_slice() else { panic!("{:?}", first.journal) };
+    assert_eq!((asks.as_slice(), runs.count()), (&[] as &[u32], 1));
+
+    for trusted in [true, false] {
+        let (mut resumed, runs) = stage(trusted);
+        resumed.turn.journal.clone_from(&first.journal);
+        let resumed = resumed.play().await;
+        let said = resumed.completed.response.text.unwrap();
+        assert!(said.contains("outcome unknown") && runs.count() == 0, "{said}");
+        assert!(!resumed.log.iter().any(|line| line.starts_with("ask")), "{:?}", resumed.log);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_a_person_writes_costs_nothing_of_what_a_model_may_do() {
+    let allowing = |model_calls, mut stage: Stage| {
+        (stage.settings.model_calls, stage.settings.tool_calls) = (model_calls, 0);
+        stage
+    };
+    let played = allowing(0, script_stage(Vec::new(), ToolOutcome::of_text("Script result: 4"))).play().await;
+    assert_eq!(played.completed.ending, Ending::Done);
+    assert_eq!(played.completed.response.text.as_deref(), Some("Script result: 4"));
+
+    let wakes = || ToolOutcome {
+        wakes: vec![Wake { context: json!("look"), include_event: true }],
+        ..ToolOutcome::of_text("Script executed successfully with no return value.")
+    };
+    let played = allowing(1, script_stage(vec![says("I see.")], wakes())).play().await;
+    assert_eq!(played.completed.response.text.as_deref(), Some("I see."));
+    assert_eq!(played.completed.ending, Ending::Done);
+    let played = allowing(1, script_stage(vec![calls(&[("execute_script", json!({}))])], wakes())).play().await;
+    assert!(matches!(played.completed.ending, Ending::Budget { .. }), "the model's own call is one too many");
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_read_what_their_own_script_answers_and_nothing_else_that_is_called() {
+    let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let saw = |seen: &Arc<Mutex<Vec<bool>>>, name: &str| {
+        let seen = Arc::clone(seen);
+        tool_that_calls(name, SafetyTier::ReadOnly, move |_, context| {
+            let seen = Arc::clone(&seen);
+            async move {
+                seen.lock().unwrap().push(context.for_people);
+                if let Some(tools) = context.tools {
+                    tools.call("inner", json!({}), HOUR).await.unwrap();
+                }
+                Ok(ToolOutcome::of_text("Script result: 4"))
+            }
+        })
+    };
+    let mut stage = Stage::with_model(Vec::new());
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    stage.tools = vec![saw(&seen, "execute_script"), saw(&seen, "inner")];
+    stage.play().await;
+    let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Four.")]);
+    stage.tools = vec![saw(&seen, "execute_script"), saw(&seen, "inner")];
+    stage.play().await;
+    assert_eq!(*seen.lock().unwrap(), [true, false, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_runs_scripts_the_model_answers_a_message_with_one() {
+    let mut stage = Stage::with_model(vec![says("That is four.")]);
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    assert_eq!(stage.play().await.completed.response.text.as_deref(), Some("That is four."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_behind_a_script_is_a_turn_of_its_own() {
+    let mut stage = Stage::with_model(Vec::new());
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, |_| async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(ToolOutcome::of_text("Script result: 4"))
+    }));
+    stage.arrives_after(Duration::ZERO, waiting(7, "ok"));
+    stage.arrives_after(Duration::from_secs(1), waiting(8, "and in words"));
+    let played = stage.play().await;
+    assert_eq!(played.completed.response.text.as_deref(), Some("Script result: 4"));
+    assert_eq!(played.completed.steered, [], "nothing of it is consumed");
+    assert_eq!(played.requests.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_delivered_is_kept_for_the_model_until_one_is_asked() {
+    let untold = || RoutingError {
+        part: PartId(Uuid::from_u128(9)),
+        turn: TURN,
+        content: PartContent::of_text("lost"),
+        reason: FailureReason::TooLarge { limit: 1 },
+    };
+    let mut stage = script_stage(Vec::new(), ToolOutcome::of_text("Script result: 4"));
+    stage.turn.untold = vec![untold()];
+    assert_eq!(stage.play().await.completed.told, []);
+    let mut stage = Stage::with_model(vec![says("I see.")]);
+    stage.turn.untold = vec![untold()];
+    assert_eq!(stage.play().await.completed.told, [untold().part]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedules_script_that_nothing_runs_is_told_and_never_shown_to_a_model() {
+    let mut stage = on_schedule(Stage::with_model(Vec::new()));
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    let said = stage.play().await.completed.response.text.unwrap();
+    assert!(said.contains("scripts need their worker"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_a_schedule_woke_does_not_end_in_silence() {
+    let wake = Wake { context: json!("backup failed"), include_event: true };
+    let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
+    let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::of_text(text) };
+    let played = on_schedule(script_stage(vec![says("")], outcome)).play().await;
+    assert!(played.completed.response.text.is_some_and(|text| text.contains("without an answer")));
+}
+
+/// The word of whoever writes scripts at the terminal is for the script, and for nothing that a model adds.
+#[tokio::test(start_paused = true)]
+async fn a_trusted_script_asks_nobody_and_the_model_behind_it_does() {
+    let vault = |opened: Counter| {
+        tool("vault", SafetyTier::Privileged, move |_| {
+            opened.add();
+            async { Ok(ToolOutcome::of_text("the secret")) }
+        })
+    };
+    let wakes = vec![Wake { context: json!("look"), include_event: true }];
+    let mut stage = Stage::with_model(vec![calls(&[("vault", json!({}))]), says("Done.")]);
+    stage.settings.trust_written_scripts = true;
+    stage.turn.messages[0].message.text = SCRIPT.into();
+    stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, move |_, context| {
+        let wakes = wakes.clone();
+        async move {
+            let inside = context.tools.expect("others can be called").call("vault", json!({}), HOUR).await;
+            Ok(ToolOutcome { wakes, ..ToolOutcome::of_text(inside.expect("nobody is asked").as_model_text()) })
+        }
+    }));
+    let opened = stage.counter();
+    stage.tools.push(vault(opened.clone()));
+    let played = stage.play().await;
+    assert_eq!(opened.count(), 1, "the script's call and not the model's");
+    assert!(played.answers(1)[1].contains("nobody allowed this call"), "{:?}", played.answers(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none() {
+    for (outcome, said) in [
+        ("Script result: Good morning", Some("Good morning")),
+        ("Script executed successfully with no return value.", None),
+        ("Error: Script execution failed: boom", Some("Error: Script execution failed: boom")),
+        ("Script executed successfully with no return value.\n--- Printed ---\nx", Some("--- Printed ---\nx")),
+        ("Script result: 00000000-0000-0000-0000-000000000009", Some("00000000-0000-0000-0000-000000000009")),
+    ] {
+        let played = on_schedule(script_stage(Vec::new(), ToolOutcome::of_text(outcome))).play().await;
+        assert_eq!(played.completed.response.text.as_deref(), said);
+        assert_eq!(played.completed.plan.parts.is_empty(), said.is_none(), "nobody is bothered with nothing");
+    }
+    let spoken = on_schedule(script_stage(
+        Vec::new(),
+        ToolOutcome {
+            attachments: vec![file(1, "report.md")],
+            ..ToolOutcome::of_text("Script executed successfully with no return value.")
+        },
+    ));
+    let played = spoken.play().await;
+    assert_eq!((played.completed.response.text, played.completed.response.attachments.len()), (None, 1));
+    let of_an_id = on_schedule(script_stage(
+        Vec::new(),
+        ToolOutcome {
+            attachments: vec![file(1, "report.md")],
+            ..ToolOutcome::of_text("Script result: 00000000-0000-0000-0000-000000000001")
+        },
+    ));
+    assert_eq!(of_an_id.play().await.completed.response.text, None, "the file speaks for itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_wakes_the_model_has_it_asked_with_what_it_shall_know() {
+    for (include_event, on_time) in [(true, true), (false, true), (true, false)] {
+        let wake = Wake { context: json!("the disk is full"), include_event };
+        let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
+        let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::of_text(text) };
+        let stage = script_stage(vec![says("I will look.")], outcome);
+        let played = if on_time { on_schedule(stage) } else { stage }.play().await;
+        assert_eq!(played.completed.response.text.as_deref(), Some("I will look."));
+        let notes: Vec<String> = played.requests[0]
+            .messages
+            .iter()
+            .filter(|message| matches!(message, ModelMessage::Note { .. }))
+            .map(text_of)
+            .collect();
+        let told = notes.iter().any(|note| note.contains("schedule \"daily\"") && note.contains("08:00 Europe/Berlin"));
+        assert_eq!(told, include_event && on_time, "{notes:?}");
+        assert_eq!(played.answers(0), [text]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedules_words_are_for_the_model_which_is_told_that_nobody_wrote_them() {
+    let mut stage = on_schedule(Stage::with_model(vec![says("Good morning!")]));
+    stage.turn.messages[0].message.text = "Say good morning".into();
+    let played = stage.play().await;
+    let seen: Vec<String> = played.requests[0].messages.iter().map(text_of).collect();
+    assert_eq!(seen[0], "Say good morning");
+    assert!(seen[1].starts_with("Nobody has written this just now"), "{seen:?}");
+}
+
+/// A tool that calls another one with no arguments as often as it is told to, and answers what it heard.
+fn calling(other: &'static str, times: usize) -> Arc<dyn satchel_ports::Tool> {
+    tool_that_calls("execute_script", SafetyTier::SideEffecting, move |_, context| async move {
+        let tools = context.tools.expect("the model's own call can call others");
+        let mut heard = Vec::new();
+        for _ in 0..times {
+            heard.push(match tools.call(other, json!({}), HOUR).await {
+                Ok(outcome) => outcome.as_model_text(),
+                Err(error) => format!("refused: {error}"),
+            });
+        }
+        Ok(ToolOutcome::of_data(Value::from(heard)))
+    })
+}
+
+fn heard(stage_answers: &[String]) -> Vec<String> {
+    serde_json::from_str(&stage_answers[0]).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_called_by_a_tool_passes_the_checks_and_calls_no_further() {
+    let asked = || vec![calls(&[("execute_script", json!({}))]), says("Done.")];
+    let mut stage = Stage::with_model(asked());
+    stage.tools.push(calling("inner", 1));
+    stage.tools.push(tool_that_calls("inner", SafetyTier::ReadOnly, |_, context| async move {
+        assert!(context.tools.is_none() && context.call.ordinal > 1_000);
+        Ok(ToolOutcome::of_text("inside"))
+    }));
+    assert_eq!(heard(&stage.play().await.answers(1)), ["inside"]);
+
+    for (other, words) in
+        [("missing", "there is no tool `missing`"), ("fails", "the oven is cold"), ("panics", "broke down")]
+    {
+        let mut stage = Stage::with_model(asked());
+        stage.tools.push(calling(other, 1));
+        stage.tools.push(tool("fails", SafetyTier::ReadOnly, |_| async { Err(ToolError("the oven is cold".into())) }));
+        stage.tools.push(tool("panics", SafetyTier::ReadOnly, |_| async { panic!("a fault") }));
+        let answers = heard(&stage.play().await.answers(1));
+        assert!(answers[0].starts_with("refused: ") && answers[0].contains(words), "{answers:?}");
+    }
+
+    let mut stage = Stage::with_model(asked());
+    stage.turn.messages[0].message.group = true;
+    stage.tools.push(calling("vault", 1));
+    stage.tools.push(tool("vault", SafetyTier::Privileged, |_| async { panic!("it never runs") }));
+    let answers = heard(&stage.play().await.answers(1));
+    assert!(answers[0].contains("can't be used where others read along"), "{answers:?}");
+}
+
+/// The attack: a script around a tool that a person must allow, and one word taken for two calls.
+#[tokio::test(start_paused = true)]
+async fn each_call_of_a_script_that_needs_a_persons_word_is_asked_for_by_itself() {
+    let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Done.")]);
+    stage.tools.push(calling("vault", 2));
+    let opened = stage.counter();
+    let counted = opened.clone();
+    stage.tools.push(tool("vault", SafetyTier::Privileged, move |_| {
+        counted.add();
+        async { Ok(ToolOutcome::of_text("the secret")) }
+    }));
+    let mut within = recorded("vault", 0);
+    within.id = within.id.within(0);
+    stage.arrives_after(Duration::from_secs(5), waiting(90, &format!("/allow {}", code(&within))));
+    let played = stage.play().await;
+    let answers = heard(&played.answers(1));
+    assert_eq!((opened.count(), answers[0].as_str()), (1, "the secret"));
+    assert!(answers[1].contains("nobody allowed this call"), "{answers:?}");
+    let asked = played.log.iter().filter(|line| line.starts_with("ask May I use `vault`?")).count();
+    assert_eq!(asked, 2, "{:?}", played.log);
+}

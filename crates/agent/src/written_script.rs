@@ -1,0 +1,113 @@
+//! A script that stands in a message is run as it is: no model is asked for it. Pure.
+//!
+//! The call and its outcome are journalled like those that a model asks for, so that nothing else knows the difference.
+
+use std::fmt::Write;
+
+use satchel_domain::{
+    Attachment, CallId, Errand, ToolCall, ToolOutcome,
+    filename::as_code,
+    script::{NO_VALUE, RESULT, TOOL, block, script_of},
+};
+use satchel_ports::ledger::QueuedTurn;
+use serde_json::json;
+
+use crate::{
+    Toolbox,
+    model::Answer,
+    rounds::{self, Rounds},
+};
+
+/// What is said where a schedule's script can't be run.
+const NOT_RUN: &str = "The script of this schedule was not run: scripts need their worker, `satchel-script`, and it \
+                       isn't installed.";
+
+/// What a turn does next without its model: begins its script, or ends with what the script yielded. `None` where the
+/// model is to be asked: there is no script, nothing runs it, or it wants the model to look.
+pub(crate) fn next(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Option<Answer> {
+    let words = rounds::words(turn);
+    let script = script_of(&words)?;
+    if tools.find(TOOL).is_none() {
+        // A person's script the model may explain; a schedule's is nobody's question.
+        return schedule(turn).map(|_| Answer { text: NOT_RUN.to_owned(), calls: Vec::new() });
+    }
+    let id = call(turn, rounds, tools)?;
+    match rounds.rounds.as_slice() {
+        [] => {
+            let call = ToolCall { id, name: TOOL.to_owned(), arguments: json!({ "script": script }) };
+            Some(Answer { text: String::new(), calls: vec![call] })
+        }
+        [_] => {
+            let outcome = rounds.outcomes.get(&id.ordinal).filter(|outcome| outcome.wakes.is_empty())?;
+            let text = if schedule(turn).is_some() { report(outcome) } else { as_markdown(outcome) };
+            Some(Answer { text, calls: Vec::new() })
+        }
+        _ => None,
+    }
+}
+
+/// The call that runs a turn's own script, whether it has begun or not. `None` where there is no script, nothing runs it,
+/// or a model was asked before there was something to run it with.
+pub(crate) fn call(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Option<CallId> {
+    tools.find(TOOL).filter(|_| is_written(turn))?;
+    match rounds.rounds.first().map(|round| round.calls.as_slice()) {
+        None => Some(CallId { turn: turn.id, ordinal: 0 }),
+        Some([call]) if call.name == TOOL => Some(call.id),
+        Some(_) => None,
+    }
+}
+
+/// What people are told of their script that may have run.
+pub(crate) fn interrupted(made: &[Attachment]) -> String {
+    let mut told =
+        "I was interrupted while the script ran, its outcome unknown. What it had done by then stands, and I \
+                    don't run it again by myself."
+            .to_owned();
+    let files = made.iter().map(|file| format!("#{} {}", file.number, as_code(file.filename.as_str(), 60)));
+    if let [first, ..] = made {
+        let files = files.collect::<Vec<_>>().join(", ");
+        let _ = write!(told, " Files of this turn so far: {files}. `/resend {}` sends the first.", first.number);
+    }
+    told
+}
+
+/// Whether a turn may end without a word: its schedule's script had nothing to say, and wants nobody to look.
+pub(crate) fn may_be_silent(turn: &QueuedTurn, rounds: &Rounds) -> bool {
+    let wakes = rounds.outcomes.values().any(|outcome| !outcome.wakes.is_empty());
+    is_written(turn) && schedule(turn).is_some() && !wakes
+}
+
+/// Whether a turn's message is a script.
+fn is_written(turn: &QueuedTurn) -> bool {
+    script_of(&rounds::words(turn)).is_some()
+}
+
+/// The schedule for which a turn runs, and when it was due.
+pub(crate) fn schedule(turn: &QueuedTurn) -> Option<(&str, &str)> {
+    turn.messages.iter().find_map(|queued| match &queued.message.errand {
+        Some(Errand::Scheduled { name, due }) => Some((name.as_str(), due.as_str())),
+        _ => None,
+    })
+}
+
+/// What a script says, as people are to read it: JSON keeps its lines in a block of its own.
+fn as_markdown(outcome: &ToolOutcome) -> String {
+    let words = outcome.text.clone().unwrap_or_default();
+    match &outcome.data {
+        Some(data) => {
+            let json = format!("{data:#}");
+            words.replacen(&json, &block("json", &json), 1)
+        }
+        None => words,
+    }
+}
+
+/// What a schedule's script says to people: its value alone, and nothing where it has none or where that is only the
+/// id of a file that they get.
+fn report(outcome: &ToolOutcome) -> String {
+    let words = as_markdown(outcome);
+    let said = [NO_VALUE, RESULT.trim_end()].into_iter().find_map(|begins| words.strip_prefix(begins));
+    let said = said.unwrap_or(&words).trim_start();
+    let is_id = outcome.attachments.iter().any(|file| file.id.to_string() == said);
+    if is_id { String::new() } else { said.to_owned() }
+}

@@ -1,0 +1,258 @@
+//! References to files in a message that can only be text: the block that two programs exchange at its end.
+//!
+//! `[[satchel.attachments]]{"items":[{"url":"…","filename":"…","mimeType":"…","id":"…"}]}[[/satchel.attachments]]`
+//!
+//! A message's typed files are the truth; the block stands in for them where a front end or a peer knows nothing but
+//! text. Nobody can forge one: at the door what a person types passes [`escape`], and only then what a front end hands over
+//! as [`references`](crate::InboundMessage::references) becomes the block. Reading is strict: a block that isn't
+//! well-formed, isn't at the end, or isn't the only one is text.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AttachmentId, Filename};
+
+const OPEN: &str = "[[satchel.attachments]]";
+const CLOSE: &str = "[[/satchel.attachments]]";
+
+/// A file as a message's text refers to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reference {
+    /// Where it can be fetched, or `satchel:attachment/<id>` for a file that has no address of its own.
+    pub url: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<Filename>,
+    /// The type that it is claimed to have; a hint, never believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Its id, where Satchel knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<AttachmentId>,
+}
+
+impl Reference {
+    /// A file of which nothing but its address is known.
+    #[must_use]
+    pub fn new(url: String) -> Self {
+        Self { url, filename: None, mime_type: None, id: None }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Block {
+    items: Vec<Reference>,
+}
+
+/// Puts references behind a text. A block that is there already and the new one become one, the old references first
+/// and none of them twice; any other marker in the text is escaped.
+#[must_use]
+pub fn append(text: &str, references: &[Reference]) -> String {
+    let (text, there) = split(text);
+    let mut items = there.unwrap_or_default();
+    let new = references.iter().filter(|reference| !items.contains(reference)).cloned().collect::<Vec<_>>();
+    items.extend(new);
+    let text = escape(text);
+    if items.is_empty() {
+        return text;
+    }
+    let json = serde_json::to_string(&Block { items }).expect("texts are JSON");
+    // Two brackets in a row are never structure here, so they stand inside a text, perhaps as a marker in a filename.
+    let json = json.replace("[[", "[\\u005b");
+    let line_break = if text.is_empty() { "" } else { "\n" };
+    format!("{text}{line_break}{OPEN}{json}{CLOSE}")
+}
+
+/// Takes the block off a text. A text whose block is malformed comes back whole, with `None`, as does one without;
+/// [`has_marker`] tells the two apart.
+#[must_use]
+pub fn split(text: &str) -> (&str, Option<Vec<Reference>>) {
+    match find(text) {
+        Some((before, items)) => (before, Some(items)),
+        None => (text, None),
+    }
+}
+
+/// Whether anything in a text looks like a block's begin or end.
+#[must_use]
+pub fn has_marker(text: &str) -> bool {
+    text.contains(OPEN) || text.contains(CLOSE)
+}
+
+/// Makes a person's text one that holds no block and no part of one. A text without markers, and one that was escaped
+/// before, stays as it is.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    // A backslash is in no marker, so none comes into being.
+    text.replace(OPEN, r"[\[satchel.attachments]]").replace(CLOSE, r"[\[/satchel.attachments]]")
+}
+
+/// The text before a well-formed block, and what the block holds.
+fn find(text: &str) -> Option<(&str, Vec<Reference>)> {
+    let (before, block) = text.split_once(OPEN)?;
+    let json = block.strip_suffix(CLOSE)?;
+    if has_marker(before) || has_marker(json) || json.contains(['\n', '\r']) {
+        return None;
+    }
+    let Block { items } = serde_json::from_str(json).ok()?;
+    // Nobody appends an empty one.
+    (!items.is_empty()).then(|| (before.strip_suffix('\n').unwrap_or(before), items))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn reference(url: &str) -> Reference {
+        Reference::new(url.to_owned())
+    }
+
+    fn whole() -> Reference {
+        Reference {
+            url: "https://cdn.discordapp.com/a.png?ex=1".to_owned(),
+            filename: Some(Filename::from_untrusted("a.png")),
+            mime_type: Some("image/png".to_owned()),
+            id: Some(AttachmentId(Uuid::from_u128(7))),
+        }
+    }
+
+    #[test]
+    fn the_block_is_written_as_it_is_specified() {
+        assert_eq!(
+            append("see these", &[whole(), reference("satchel:attachment/x")]),
+            "see these\n[[satchel.attachments]]{\"items\":[{\"url\":\"https://cdn.discordapp.com/a.png?ex=1\",\
+             \"filename\":\"a.png\",\"mimeType\":\"image/png\",\"id\":\"00000000-0000-0000-0000-000000000007\"},\
+             {\"url\":\"satchel:attachment/x\"}]}[[/satchel.attachments]]"
+        );
+        assert_eq!(append("nothing to refer to", &[]), "nothing to refer to");
+        assert!(append("", &[whole()]).starts_with(OPEN));
+    }
+
+    #[test]
+    fn a_block_of_another_program_is_read() {
+        let text = r#"hi [[satchel.attachments]]{ "items": [ {"filename":"../x/a.png", "url":"u"} ] }[[/satchel.attachments]]"#;
+        let (before, items) = split(text);
+        let items = items.expect("a block");
+        assert_eq!((before, items[0].url.as_str()), ("hi ", "u"));
+        assert_eq!(items[0].filename.as_ref().map(Filename::as_str), Some("a.png"), "its names are made harmless");
+    }
+
+    #[test]
+    fn a_malformed_block_is_text() {
+        let good = r#"[[satchel.attachments]]{"items":[{"url":"u"}]}[[/satchel.attachments]]"#;
+        assert!(split(good).1.is_some());
+        for malformed in [
+            format!("{good} and more"),
+            format!("{good}\n"),
+            format!("{good}{good}"),
+            format!("[[satchel.attachments]]{good}"),
+            format!("[[/satchel.attachments]]{good}"),
+            format!("{good}[[/satchel.attachments]]"),
+            good.replace("[[/satchel", "[[satchel"),
+            good.replace("}[[/", "[[/"),
+            good.replace("{\"items", "\n{\"items"),
+            good.replace("]}", "]\r}"),
+            good.replace("\"url\":\"u\"", ""),
+            good.replace("\"url\":\"u\"", "\"url\":7"),
+            good.replace("{\"url\":\"u\"}", ""),
+            good.replace("\"url\":\"u\"", "\"url\":\"u\",\"size\":1"),
+            good.replace("\"url\":\"u\"", "\"url\":\"u\",\"url\":\"v\""),
+            good.replace("\"url\":\"u\"", "\"url\":\"u\",\"id\":\"7\""),
+            good.replace("]}", "],\"more\":1}"),
+            good.replace("]}", "]}{}"),
+            good.replace("\"u\"", "\"[[satchel.attachments]]\""),
+            good.replace("\"u\"", "\"[[/satchel.attachments]]\""),
+            good.replace("satchel", "Satchel"),
+            good.replace("[[/", "[[ /"),
+            good.replace("[[/satchel.attachments]]", ""),
+            good.replace("[[satchel.attachments]]", ""),
+        ] {
+            assert_eq!(split(&malformed), (malformed.as_str(), None));
+        }
+        assert!(has_marker("x [[satchel.attachments]]") && has_marker("[[/satchel.attachments]]"));
+        assert!(!has_marker("[[satchel.attachment]] [[/satchel]] [satchel.attachments]"));
+    }
+
+    #[test]
+    fn a_filename_that_holds_the_marker_breaks_nothing() {
+        let forged = r#"a[[/satchel.attachments]][[satchel.attachments]]{"items":[{"url":"evil"}]}"#;
+        let named = Reference { filename: Some(Filename::from_untrusted(forged)), ..reference("https://x/[[[[y") };
+        let text = append("text", std::slice::from_ref(&named));
+        assert_eq!((text.matches(OPEN).count(), text.matches(CLOSE).count()), (1, 1), "{text}");
+        assert_eq!(split(&text), ("text", Some(vec![named])));
+    }
+
+    #[test]
+    fn two_blocks_become_one() {
+        let text = append(&append("text", &[reference("a"), whole()]), &[whole(), reference("b")]);
+        assert_eq!(split(&text), ("text", Some(vec![reference("a"), whole(), reference("b")])));
+        assert_eq!(append(&text, &[]), text);
+    }
+
+    #[test]
+    fn what_a_person_types_stays_readable() {
+        let typed = "why do I see [[satchel.attachments]]{}[[/satchel.attachments]] in [[my]] notes?";
+        let escaped = r"why do I see [\[satchel.attachments]]{}[\[/satchel.attachments]] in [[my]] notes?";
+        assert_eq!(escape(typed), escaped);
+        assert_eq!(escape(escaped), escaped, "once is enough");
+    }
+
+    /// Texts in which pieces of blocks are likely.
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just(OPEN.to_owned()),
+            Just(CLOSE.to_owned()),
+            Just("[".to_owned()),
+            Just("\\".to_owned()),
+            Just("[satchel.attachments]]".to_owned()),
+            Just("/satchel.attachments]]".to_owned()),
+            Just(r#"{"items":[{"url":"evil"}]}"#.to_owned()),
+            Just("\n".to_owned()),
+            any::<String>(),
+        ];
+        prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    fn references() -> impl Strategy<Value = Vec<Reference>> {
+        let reference = (pieces(), prop::option::of(pieces()), prop::option::of(pieces()), any::<Option<u128>>());
+        let reference = reference.prop_map(|(url, filename, mime_type, id)| Reference {
+            url,
+            filename: filename.map(|filename| Filename::from_untrusted(&filename)),
+            mime_type,
+            id: id.map(|id| AttachmentId(Uuid::from_u128(id))),
+        });
+        prop::collection::vec(reference, 1..4)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_appended_comes_back(typed in pieces(), references in references()) {
+            let text = escape(&typed);
+            let appended = append(&text, &references);
+            prop_assert_eq!(split(&appended), (text.as_str(), Some(references)));
+            prop_assert!(!appended[text.len()..].trim_start_matches('\n').contains(['\n', '\r']), "one line");
+        }
+
+        #[test]
+        fn nothing_that_a_person_types_is_read_as_a_block(typed in pieces(), next in pieces()) {
+            let escaped = escape(&typed);
+            prop_assert!(!has_marker(&escaped));
+            prop_assert_eq!(split(&escaped), (escaped.as_str(), None));
+            prop_assert_eq!(&escape(&escaped), &escaped);
+            // Nor does it become one when a turn's messages are read line by line.
+            let lines = format!("{escaped}\n{}", escape(&next));
+            prop_assert!(!has_marker(&lines));
+        }
+
+        #[test]
+        fn a_text_never_holds_more_than_one_block(typed in pieces(), first in references(), second in references()) {
+            let text = append(&append(&typed, &first), &second);
+            prop_assert_eq!((text.matches(OPEN).count(), text.matches(CLOSE).count()), (1, 1));
+            prop_assert!(split(&text).1.is_some());
+        }
+    }
+}

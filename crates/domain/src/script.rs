@@ -1,0 +1,92 @@
+//! Scripts as people write them into messages, and the words by which a script answers.
+
+/// The tool that runs scripts.
+pub const TOOL: &str = "execute_script";
+
+/// The longest script, in bytes.
+pub const LONGEST: usize = 1 << 20;
+
+/// What stands before a script's value, where that is no list and no dict.
+pub const RESULT: &str = "Script result: ";
+
+/// What a script answers that has no value.
+pub const NO_VALUE: &str = "Script executed successfully with no return value.";
+
+/// The script that a message is: one fenced block labelled `starlark`, with nothing before and behind it.
+#[must_use]
+pub fn script_of(words: &str) -> Option<&str> {
+    let (opening, rest) = words.trim().split_once('\n')?;
+    let fence = opening.find(|c| c != '`').filter(|length| *length >= 3)?;
+    if !opening[fence..].trim().eq_ignore_ascii_case("starlark") {
+        return None;
+    }
+    let mut end = 0;
+    for line in rest.split_inclusive('\n') {
+        let line_end = end + line.len();
+        let ticks = line.trim();
+        if ticks.len() >= fence && ticks.bytes().all(|byte| byte == b'`') {
+            return (line_end == rest.len()).then(|| &rest[..end]);
+        }
+        end = line_end;
+    }
+    None
+}
+
+/// A script as a message.
+#[must_use]
+pub fn fenced(script: &str) -> String {
+    block("starlark", script)
+}
+
+/// Code as a labelled block, whose fence nothing in it can close.
+#[must_use]
+pub fn block(label: &str, code: &str) -> String {
+    let longest = code.lines().map(|line| line.trim().bytes().take_while(|byte| *byte == b'`').count()).max();
+    let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
+    let end = if code.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{label}\n{code}{end}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_lone_labelled_block_is_a_script_and_nothing_else_is() {
+        for (message, script) in [
+            ("```starlark\nreturn 1\n```", Some("return 1\n")),
+            ("  ```` Starlark \nx = \"\"\"\n```\n\"\"\"\n````\n", Some("x = \"\"\"\n```\n\"\"\"\n")),
+            ("```starlark\r\nreturn 1\r\n```", Some("return 1\r\n")),
+            ("```starlark\n```", Some("")),
+            ("```python\nreturn 1\n```", None),
+            ("```starlarkish\nreturn 1\n```", None),
+            ("```\nreturn 1\n```", None),
+            ("run this: ```starlark\nreturn 1\n```", None),
+            ("please\n```starlark\nreturn 1\n```", None),
+            ("```starlark\nreturn 1\n```\nand tell me", None),
+            ("```starlark\nreturn 1\n```\n```starlark\nreturn 2\n```", None),
+            ("```starlark\nreturn 1", None),
+            ("``starlark\nreturn 1\n``", None),
+            ("```starlark return 1```", None),
+            ("", None),
+        ] {
+            assert_eq!(script_of(message), script, "{message:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_fenced_is_found_again(script in "[`a-z\n \t\"]{0,60}") {
+            let expected = if script.ends_with('\n') { script.clone() } else { format!("{script}\n") };
+            let message = fenced(&script);
+            prop_assert_eq!(script_of(&message), Some(expected.as_str()));
+        }
+
+        #[test]
+        fn any_message_can_be_looked_at(message in "\\PC*|[`\n\rstarlk é]{0,40}") {
+            let _ = script_of(&message);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The commands about the files of a conversation.
+
+use std::fmt::Write;
+
+use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Visibility, filename::as_code, size};
+use satchel_ports::{
+    FileLinks, Ledger, LedgerError,
+    ledger::{AttachmentKey, AttachmentQuery},
+};
+
+use super::LISTED;
+
+/// How many of the newest files are looked through for those that the person may see.
+const LOOKED_THROUGH: u32 = 500;
+
+/// How much of a name is shown, in characters.
+const SHOWN: usize = 150;
+
+/// How many files one command names.
+const NAMED: usize = 20;
+
+pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
+    let query = AttachmentQuery { conversation: Some(conversation.clone()), turn: None, limit: Some(LOOKED_THROUGH) };
+    let mut newest = ledger.attachments(&query).await?;
+    newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
+    let more = newest.len() > LISTED as usize;
+    newest.truncate(LISTED as usize);
+    if newest.is_empty() {
+        return Ok(OutgoingResponse::of_text("No files here yet. Send me one."));
+    }
+    let mut text = "Your files, newest first:\n\n".to_owned();
+    for attachment in &newest {
+        let _ = writeln!(text, "- {}", described(attachment));
+    }
+    if more {
+        let _ = writeln!(text, "- … and older ones");
+    }
+    text.push_str("\n`/resend` and a number brings one back.");
+    Ok(OutgoingResponse::of_text(text))
+}
+
+pub(super) async fn resend(
+    ledger: &dyn Ledger,
+    conversation: &ConversationId,
+    numbers: &[String],
+) -> Result<OutgoingResponse, LedgerError> {
+    if numbers.is_empty() {
+        return Ok(OutgoingResponse::of_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
+    }
+    if numbers.len() > NAMED {
+        return Ok(too_many("/resend", numbers));
+    }
+    let Named { mut attachments, unknown } = named(ledger, conversation, numbers).await?;
+    attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
+    Ok(OutgoingResponse { text: unknown, voice: None, attachments })
+}
+
+/// Ends all links to files. One that was ended, or never was, is ended once more.
+pub(super) async fn unlink(
+    ledger: &dyn Ledger,
+    conversation: &ConversationId,
+    numbers: &[String],
+    links: Option<&dyn FileLinks>,
+) -> Result<OutgoingResponse, LedgerError> {
+    let Some(links) = links else {
+        let text = "I give no links here, so there is none to end: whoever runs me can change that (`web.listen` and \
+                    `web.public_url`).";
+        return Ok(OutgoingResponse::of_text(text));
+    };
+    if numbers.is_empty() {
+        return Ok(OutgoingResponse::of_text("Links to which file? `/unlink 17` ends all that lead to #17."));
+    }
+    if numbers.len() > NAMED {
+        return Ok(too_many("/unlink", numbers));
+    }
+    let Named { attachments, unknown } = named(ledger, conversation, numbers).await?;
+    let mut lines = Vec::new();
+    for Attachment { id, number, filename, .. } in &attachments {
+        let file = format!("#{number} {}", as_code(filename.as_str(), SHOWN));
+        lines.push(match links.revoke(*id).await {
+            Ok(()) => format!("No link to {file} works any more."),
+            Err(error) => {
+                tracing::error!(
+                    chat.id = %conversation, attachment.id = %id, error = &error as &dyn std::error::Error,
+                    "links could not be ended"
+                );
+                format!("The links to {file} could not be ended and may go on working; please try again.")
+            }
+        });
+    }
+    lines.extend(unknown);
+    Ok(OutgoingResponse::of_text(lines.join("\n\n")))
+}
+
+/// A file on a line of a list.
+pub(super) fn described(attachment: &Attachment) -> String {
+    let Attachment { number, filename, mime, bytes, .. } = attachment;
+    format!("#{number} {} {mime} {}", as_code(filename.as_str(), SHOWN), size::human(*bytes))
+}
+
+/// The files of some numbers, each once, and what is said of those that there are none of.
+struct Named {
+    attachments: Vec<Attachment>,
+    unknown: Option<String>,
+}
+
+async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[String]) -> Result<Named, LedgerError> {
+    let mut attachments: Vec<Attachment> = Vec::new();
+    let mut unknown = Vec::new();
+    for given in numbers {
+        let number = given.trim_matches([',', '#']).parse().ok();
+        let found = match number {
+            Some(number) => ledger.attachment(conversation, AttachmentKey::Number(number)).await?,
+            None => None,
+        };
+        match found {
+            Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
+            Some(attachment) => attachments.push(attachment),
+            None => unknown.push(as_code(given, SHOWN)),
+        }
+    }
+    let unknown = (!unknown.is_empty()).then(|| {
+        format!("There is no file {} here. A file's number stands before it in `/files`.", unknown.join(", "))
+    });
+    Ok(Named { attachments, unknown })
+}
+
+fn too_many(command: &str, numbers: &[String]) -> OutgoingResponse {
+    let text = format!("`{command}` takes at most {NAMED} numbers at once, these are {}.", numbers.len());
+    OutgoingResponse::of_text(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp};
+    use satchel_ports::{LinkError, MockFileLinks, MockLedger};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn conversation() -> ConversationId {
+        "console:main".parse().unwrap()
+    }
+
+    fn numbers(given: &str) -> Vec<String> {
+        given.split(' ').map(str::to_owned).collect()
+    }
+
+    fn file(number: u64, name: &str) -> Attachment {
+        Attachment {
+            id: AttachmentId(Uuid::from_u128(u128::from(number))),
+            number,
+            conversation: conversation(),
+            source: Source::User,
+            filename: Filename::from_untrusted(name),
+            mime: "image/jpeg".into(),
+            bytes: 245_000,
+            sha256: Sha256([0; 32]),
+            media: Media::default(),
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Internal,
+        }
+    }
+
+    /// A conversation with the file #17.
+    fn with_17() -> MockLedger {
+        let mut ledger = MockLedger::new();
+        ledger
+            .expect_attachment()
+            .returning(|_, key| Ok((key == AttachmentKey::Number(17)).then(|| file(17, "a.jpg"))));
+        ledger
+    }
+
+    #[tokio::test]
+    async fn resend_brings_known_files_and_names_the_unknown() {
+        let answer = resend(&with_17(), &conversation(), &numbers("#17 17 99 x`y")).await.unwrap();
+        assert_eq!(answer.attachments.len(), 1);
+        assert_eq!(answer.attachments[0].visibility, Visibility::Deliver);
+        assert!(answer.text.unwrap().contains("no file `99`, `xy` here"));
+    }
+
+    #[tokio::test]
+    async fn files_are_listed_with_number_name_type_and_size() {
+        let mut ledger = MockLedger::new();
+        ledger
+            .expect_attachments()
+            .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
+        let text = files(&ledger, &conversation()).await.unwrap().text.unwrap();
+        assert!(text.contains("- #3 `*b*.jpg` image/jpeg 245 KB\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn unlink_ends_the_links_of_known_files_and_says_what_it_could_not() {
+        let of_17 = |file: &AttachmentId| *file == AttachmentId(Uuid::from_u128(17));
+        let mut links = MockFileLinks::new();
+        links.expect_revoke().withf(of_17).times(1).returning(|_| Ok(()));
+        let unlink = async |given: &str, links: &MockFileLinks| {
+            let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
+            unlink(&with_17(), &conversation(), &given, Some(links)).await.unwrap().text.unwrap()
+        };
+        let told = unlink("#17 17 99", &links).await;
+        assert!(told.starts_with("No link to #17 `a.jpg` works any more.\n\nThere is no file `99` here."), "{told}");
+        assert!(unlink("", &links).await.starts_with("Links to which file?"));
+        assert!(unlink(&"17 ".repeat(21), &links).await.contains("at most 20 numbers"));
+        let mut failing = MockFileLinks::new();
+        failing.expect_revoke().returning(|_| Err(LinkError("the disk is full".into())));
+        let told = unlink("17", &failing).await;
+        assert!(told.starts_with("The links to #17 `a.jpg` could not be ended"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn where_no_links_are_given_none_is_ended() {
+        let answer = unlink(&MockLedger::new(), &conversation(), &numbers("17"), None).await.unwrap();
+        assert!(answer.text.unwrap().starts_with("I give no links here"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What depends on the place where a reply goes: which message each of its messages answers, and what is taken there.
+
+use super::*;
+
+fn after(id: u128, position: u32, content: PartContent) -> Part {
+    Part { position, reply_to: Some(MessageRef("question".into())), ..part(id, content) }
+}
+
+fn arrived_as(message: &str) -> Answer {
+    Ok(vec![MessageRef(message.into())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_answer_the_last_message_of_their_reply_where_the_channel_chains_them() {
+    let files = || PartContent::Album { items: vec![photo(1), photo(2)] };
+    let parts = vec![
+        after(1, 0, PartContent::of_text("one")),
+        after(2, 1, PartContent::of_text("two")),
+        after(3, 2, files()),
+        after(4, 3, PartContent::File(photo(3))),
+        Part { turn: TurnId(Uuid::from_u128(101)), ..after(5, 0, PartContent::File(photo(4))) },
+    ];
+    let answers = || ["m1", "m2", "m3", "m4", "m5"].map(arrived_as).to_vec();
+    let sends = |log: Vec<String>| log.into_iter().filter(|line| line.starts_with("send")).collect::<Vec<_>>();
+    let chained = Stage { capabilities: tables::discord(), ..Stage::of(parts.clone(), answers()) };
+    assert_eq!(
+        sends(chained.log().await),
+        ["send one to question", "send two", "send album to m2", "send file to m3", "send file to question"]
+    );
+    let plain = Stage::of(parts, answers()).log().await;
+    assert!(sends(plain).iter().all(|line| line.ends_with("to question")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_files_answer_what_was_sent_before_it() {
+    let sent_before = |id, position, message: &str| Part {
+        state: PartState::Sent { messages: vec![MessageRef(message.into())] },
+        ..after(id, position, PartContent::of_text("said"))
+    };
+    let file = after(9, 2, PartContent::File(photo(3)));
+    let mut stage = Stage { capabilities: tables::discord(), ..Stage::of(vec![file.clone()], vec![sent()]) };
+    stage.known = vec![sent_before(1, 0, "m1"), sent_before(2, 1, "m2"), file.clone(), sent_before(3, 3, "m3")];
+    assert_eq!(stage.log().await[1], "send file to m2");
+    let mut stage = Stage { capabilities: tables::discord(), ..Stage::of(vec![file.clone()], vec![sent()]) };
+    stage.known = vec![Part { state: PartState::Replaced { by: Vec::new() }, ..sent_before(1, 0, "") }, file];
+    assert_eq!(stage.log().await[1], "send file to question", "nothing of the reply is to be seen");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_refusal_teaches_counts_for_what_is_sent_instead() {
+    let content = PartContent::Text { text: "both".into(), markup: Markup::Rich, files: vec![photo(1), photo(2)] };
+    let capabilities = tables::discord();
+    let learned = Some(ChannelCapabilities { file_bytes: 5, ..tables::discord() });
+    let answers = vec![refused(Refusal::TooLarge { limit: None })];
+    let log = Stage { capabilities, learned, ..Stage::of(vec![part(1, content)], answers) }.log().await;
+    assert_eq!(log[2], "settle replaced by text, file!, file! with notice");
+}

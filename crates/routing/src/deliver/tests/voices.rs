@@ -1,0 +1,118 @@
+//! Voices: made once, sent as the same bytes, and written where they can't be spoken.
+
+use super::*;
+
+fn voice(in_text: bool) -> Part {
+    part(
+        1,
+        PartContent::Voice { words: "hello".into(), in_text, prepared: None, as_file: false, caption: String::new() },
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
+    let mut speech = MockSpeech::new();
+    speech
+        .expect_speak()
+        .times(1)
+        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
+    let stage = Stage { speech: Some(speech), ..Stage::of(vec![voice(false)], vec![not_sent(1), sent()]) };
+    assert_eq!(
+        stage.log().await,
+        ["save pending", "save sending", "send voice", "save waiting", "save sending", "send voice", "settle sent"]
+    );
+}
+
+#[rstest]
+#[case::its_own_words(false, "settle replaced by text, voice! with notice")]
+#[case::the_words_of_the_reply(true, "settle failed with notice")]
+#[tokio::test(start_paused = true)]
+async fn words_that_cannot_be_spoken_are_written_unless_they_are(#[case] in_text: bool, #[case] expected: &str) {
+    assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
+}
+
+/// An engine that gives these answers one after the other, each after some time.
+fn engine(answers: Vec<Result<(), SpeechError>>) -> MockSpeech {
+    let answers = Mutex::new(VecDeque::from(answers));
+    let mut speech = MockSpeech::new();
+    speech.expect_speak().returning(move |_| {
+        let answer = answers.lock().unwrap().pop_front().expect("an answer is left");
+        answer.map(|()| Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
+    });
+    speech
+}
+
+fn speech_error(retryable: bool) -> SpeechError {
+    SpeechError { reason: "the engine is hoarse".into(), retryable }
+}
+
+#[rstest]
+#[case::once(vec![Err(speech_error(true)), Ok(())], true)]
+#[case::twice(vec![Err(speech_error(true)), Err(speech_error(true)), Ok(())], true)]
+#[case::always(vec![Err(speech_error(true)), Err(speech_error(true)), Err(speech_error(true))], false)]
+#[case::for_good(vec![Err(speech_error(false))], false)]
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_fails_is_asked_again_while_that_may_help(
+    #[case] answers: Vec<Result<(), SpeechError>>,
+    #[case] spoken: bool,
+) {
+    let stage = Stage { speech: Some(engine(answers)), ..Stage::of(vec![voice(true)], vec![sent()]) };
+    let (log, _) = stage.play(Start::TakenOver).await;
+    let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
+    match spoken {
+        true => assert_eq!(log, ["save pending", "save sending", "send voice", "settle sent"]),
+        false => {
+            assert_eq!(log, ["settle failed with notice"], "the words stand in the text, so they are not repeated")
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voice_that_breaks_off_is_spoken_anew_and_shown_to_be_in_the_making() {
+    let speech = engine(vec![Ok(()), Ok(())]);
+    let stage = Stage { speech: Some(speech), breaks_off: true, ..Stage::of(vec![voice(true)], vec![sent()]) };
+    let log = stage.log().await;
+    assert_eq!(log, ["voice breaks off", "show Speaking", "save pending", "save sending", "send voice", "settle sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_are_spoken_without_marks_and_written_with_them() {
+    let marked = |words: &str| {
+        let content = PartContent::Voice {
+            words: words.into(),
+            in_text: false,
+            prepared: None,
+            as_file: false,
+            caption: String::new(),
+        };
+        part(1, content)
+    };
+    let mut speech = MockSpeech::new();
+    speech
+        .expect_speak()
+        .withf(|words| words == "Bring bread.")
+        .times(1)
+        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
+    let stage = Stage { speech: Some(speech), ..Stage::of(vec![marked("Bring **bread**")], vec![sent()]) };
+    assert_eq!(stage.log().await.last().map(String::as_str), Some("settle sent"));
+
+    // The mock expects no call: what is too long and stands nowhere else is written, not cut.
+    let too_long = "word ".repeat(900);
+    let stage = Stage { speech: Some(MockSpeech::new()), ..Stage::of(vec![marked(&too_long)], vec![]) };
+    let log = stage.log().await;
+    assert_eq!(log, ["settle replaced by text, text, voice! with notice"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voice_that_is_refused_in_every_form_is_written_and_told() {
+    let prepared = PreparedVoice { sha256: Sha256([1; 32]), bytes: 3, duration_ms: 1, waveform: vec![] };
+    let file = PartContent::Voice {
+        words: "hello".into(),
+        in_text: false,
+        prepared: Some(prepared),
+        as_file: true,
+        caption: String::new(),
+    };
+    let log = Stage::of(vec![part(1, file)], vec![refused(Refusal::WrongKind)]).log().await;
+    assert_eq!(log, ["save sending", "send voice", "settle replaced by text, voice! with notice"]);
+}

@@ -1,0 +1,210 @@
+//! `attachment.download`: puts every file of the person's last message that had any into a directory, named by its
+//! content. The model names no file and no address.
+
+mod extension;
+mod sources;
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use satchel_domain::{Filename, Sha256, ToolOutcome, WorkspacePath, size::human};
+use satchel_ports::{
+    BlobError, BlobHint, FetchFailure, FetchRequest, Hosts, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
+    WorkspaceError, WriteMode,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::Digest;
+
+use self::sources::{Had, Source, Wanted};
+use crate::{
+    ToolServices,
+    arguments::{parse, spec_of},
+    failure,
+};
+
+/// Where Discord keeps what people send.
+const HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
+
+/// How many digits of a content's address name its file.
+const DIGITS: usize = 10;
+
+pub(crate) struct AttachmentDownload(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Arguments {
+    /// The directory to write to, beneath /shared (kept) or /tmp. It is created if it is missing.
+    #[serde(default = "downloads")]
+    #[schemars(with = "String")]
+    download_dir: WorkspacePath,
+}
+
+fn downloads() -> WorkspacePath {
+    "~/Downloads".parse().expect("it lies beneath a mount")
+}
+
+/// The answer for one file.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Downloaded {
+    path: WorkspacePath,
+    sha10: String,
+    bytes: u64,
+    source_url: String,
+    mime_type: String,
+    filename: Filename,
+}
+
+#[async_trait]
+impl Tool for AttachmentDownload {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "attachment.download",
+            SafetyTier::SideEffecting,
+            "Downloads all files of the person's latest message that came with any into one directory of the \
+             workspace, each named by the first ten digits of its SHA-256. What is there already is not written \
+             again. Answers with the path of each.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { download_dir } = parse(arguments)?;
+        let wanted = sources::latest(&self.0, context).await?;
+        let count = wanted.len();
+        let (mut files, mut failures) = (Vec::new(), Vec::new());
+        let mut taken = HashMap::new();
+        let mut left = self.0.limits.download_call_bytes;
+        for wanted in wanted {
+            let name = wanted.filename.clone();
+            let downloaded = self.download(context, wanted, &download_dir, &mut taken, &mut left).await;
+            match downloaded {
+                Ok(downloaded) => files.extend(downloaded),
+                Err(reason) => failures.push((name, reason)),
+            }
+        }
+        if failures.is_empty() {
+            return Ok(ToolOutcome::of_data(json!({ "ok": true, "downloadDir": download_dir, "files": files })));
+        }
+        let told = failures.iter().map(|(name, reason)| format!("{name}: {}", reason.0)).collect::<Vec<_>>().join("; ");
+        let failed: Vec<Value> =
+            failures.iter().map(|(name, reason)| json!({ "filename": name, "error": reason.0 })).collect();
+        let data = json!({ "ok": false, "downloadDir": download_dir, "files": files, "failed": failed });
+        let words = format!("{} of {count} files could not be downloaded: {told}\n{data}", failed.len());
+        Ok(ToolOutcome { data: Some(data), ..ToolOutcome::of_failure(words) })
+    }
+}
+
+impl AttachmentDownload {
+    /// Brings one file into the directory; nothing comes back for one that the same call has brought already.
+    async fn download(
+        &self,
+        context: &ToolContext,
+        wanted: Wanted,
+        download_dir: &WorkspacePath,
+        taken: &mut HashMap<String, Sha256>,
+        left: &mut u64,
+    ) -> Result<Option<Downloaded>, ToolError> {
+        let Wanted { filename, source_url, source } = wanted;
+        let Had { sha256, bytes, mime, served_as } = match source {
+            Source::Nowhere(reason) => return Err(failure::error(reason)),
+            Source::Stored(had) => had,
+            Source::Address(url) => self.fetched(url, &filename, *left).await?,
+        };
+        let mut sha10 = sha256.to_string();
+        sha10.truncate(DIGITS);
+        match taken.get(&sha10) {
+            Some(same) if *same == sha256 => return Ok(None),
+            Some(_) => {
+                return Err(failure::error(format!(
+                    "another file of this message has the same name {sha10}: save it with attachment_save"
+                )));
+            }
+            None => {}
+        }
+        if bytes > self.most(*left) {
+            return Err(self.too_large(Some(bytes), *left));
+        }
+        taken.insert(sha10.clone(), sha256);
+        *left = left.saturating_sub(bytes);
+        let extension = extension::of(served_as.as_deref(), &filename, &source_url, &mime);
+        let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
+        let content = self.0.blobs.open(&sha256, None).await;
+        let content = content.map_err(|error| failure::because("its bytes could not be read", &error))?;
+        let written = self.0.workspace.write(&context.conversation, &path, content, WriteMode::CreateNew, bytes).await;
+        match written {
+            Ok(_) => {}
+            // Ten digits don't prove it, and anybody may have written there.
+            Err(WorkspaceError::Exists(_)) if self.is_there(context, &path, &sha256, bytes).await? => {}
+            Err(WorkspaceError::Exists(_)) => {
+                return Err(failure::error(format!("another file has this name: {path}; nothing was written over it")));
+            }
+            Err(error) => return Err(failure::because("it could not be written", &error)),
+        }
+        Ok(Some(Downloaded { path, sha10, bytes, source_url, mime_type: mime, filename }))
+    }
+
+    /// Whether what is at a path is exactly these bytes.
+    async fn is_there(
+        &self,
+        context: &ToolContext,
+        path: &WorkspacePath,
+        sha256: &Sha256,
+        bytes: u64,
+    ) -> Result<bool, ToolError> {
+        let mut there = match self.0.workspace.read(&context.conversation, path).await {
+            Ok(there) if there.bytes == bytes => there.content,
+            Ok(_) | Err(WorkspaceError::NotAFile(_) | WorkspaceError::Escapes(_)) => return Ok(false),
+            Err(error) => return Err(failure::because("what has its name already could not be read", &error)),
+        };
+        let mut hash = sha2::Sha256::new();
+        while let Some(piece) = there.next().await {
+            hash.update(
+                piece.map_err(|error| failure::because("what has its name already could not be read", &error))?,
+            );
+        }
+        Ok(Sha256(hash.finalize().into()) == *sha256)
+    }
+
+    /// How large the next file may be.
+    fn most(&self, left: u64) -> u64 {
+        self.0.limits.download_file_bytes.min(left)
+    }
+
+    fn too_large(&self, bytes: Option<u64>, left: u64) -> ToolError {
+        let limits = &self.0.limits;
+        let bytes = bytes.map_or_else(|| "it is too large".to_owned(), |bytes| format!("it has {}", human(bytes)));
+        failure::error(format!(
+            "{bytes}; at most {} are downloaded a file and {} a call, of which {} are left",
+            human(limits.download_file_bytes),
+            human(limits.download_call_bytes),
+            human(left)
+        ))
+    }
+
+    /// The bytes of a file that isn't stored yet.
+    async fn fetched(&self, url: String, filename: &Filename, left: u64) -> Result<Had, ToolError> {
+        let most = self.most(left);
+        let hosts = HOSTS.map(str::to_owned).into_iter().chain(self.0.download_hosts.iter().cloned()).collect();
+        let request = FetchRequest { url, hosts: Hosts::Only(hosts), max_bytes: most };
+        let fetched = self.0.fetcher.fetch(&request).await.map_err(|failure| match failure {
+            // Links to what people send work for a day; only the platform makes new ones, and only for a message of its own.
+            FetchFailure::NotThere { reason } => failure::error(format!(
+                "its link has expired, or it was deleted ({reason}); the person can send the file again"
+            )),
+            failure => failure::because("it could not be fetched", &failure),
+        })?;
+        let hint = BlobHint { filename: Some(filename.clone()), mime: fetched.mime.clone() };
+        let stored = self.0.blobs.put(fetched.content, &hint, most).await.map_err(|error| match error {
+            BlobError::TooLarge { .. } => self.too_large(None, left),
+            BlobError::Source(error) if error.kind() == std::io::ErrorKind::FileTooLarge => self.too_large(None, left),
+            error => failure::because("it could not be fetched", &error),
+        })?;
+        Ok(Had { sha256: stored.sha256, bytes: stored.bytes, mime: stored.mime, served_as: fetched.mime })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Which files are meant, and where each can be had.
+
+use satchel_domain::{Attachment, FileReference, Filename, Sha256, reference_block, reference_block::Reference};
+use satchel_ports::{
+    ToolContext, ToolError,
+    ledger::{InboundFile, QueuedMessage, TurnRecord, TurnsQuery},
+};
+
+use crate::{ToolServices, failure, lookup};
+
+/// How many turns are read at once, and how often, when those before had no files.
+const PAGE: u32 = 50;
+const PAGES: u32 = 10;
+
+/// What our own files have for an address: where they came from would tell the bot's token.
+const OURS: &str = "satchel:attachment/";
+
+/// A file that is to be downloaded.
+pub(crate) struct Wanted {
+    pub(crate) filename: Filename,
+    /// Where it came from, as it may be told.
+    pub(crate) source_url: String,
+    pub(crate) source: Source,
+}
+
+/// Bytes in the file store, and what is known of them.
+pub(crate) struct Had {
+    pub(crate) sha256: Sha256,
+    pub(crate) bytes: u64,
+    pub(crate) mime: String,
+    /// What the platform or the server called their type, where one did.
+    pub(crate) served_as: Option<String>,
+}
+
+impl From<Attachment> for Had {
+    fn from(attachment: Attachment) -> Self {
+        let Attachment { sha256, bytes, mime, .. } = attachment;
+        Self { sha256, bytes, mime, served_as: None }
+    }
+}
+
+/// Where its bytes are.
+pub(crate) enum Source {
+    /// In the file store.
+    Stored(Had),
+    /// At this address, which may be signed.
+    Address(String),
+    /// Nowhere, and why.
+    Nowhere(String),
+}
+
+/// The files of the latest message that came with any: of this turn, else of an earlier one. The messages of one turn,
+/// such as an album, are one message.
+pub(crate) async fn latest(services: &ToolServices, context: &ToolContext) -> Result<Vec<Wanted>, ToolError> {
+    let unread = |error| failure::because("the conversation could not be read", &error);
+    let current = services.ledger.turn(context.call.turn).await.map_err(unread)?;
+    let wanted = match current {
+        Some(turn) => of_turn(services, context, turn).await?,
+        None => Vec::new(),
+    };
+    if !wanted.is_empty() {
+        return Ok(wanted);
+    }
+    let mut before = context.call.turn;
+    for _ in 0..PAGES {
+        let query = TurnsQuery { conversation: context.conversation.clone(), before: Some(before), limit: PAGE };
+        let turns = services.ledger.turns(&query).await.map_err(unread)?;
+        let Some(oldest) = turns.first() else { break };
+        before = oldest.id;
+        for turn in turns.into_iter().rev() {
+            let wanted = of_turn(services, context, turn).await?;
+            if !wanted.is_empty() {
+                return Ok(wanted);
+            }
+        }
+    }
+    Err(failure::error("no message of this conversation came with attachments, as far as it is remembered"))
+}
+
+async fn of_turn(services: &ToolServices, context: &ToolContext, turn: TurnRecord) -> Result<Vec<Wanted>, ToolError> {
+    let mut wanted = Vec::new();
+    for QueuedMessage { message, files, .. } in turn.messages {
+        wanted.extend(message.files.iter().zip(files).map(|(reference, file)| of_file(reference, file)));
+        let (_, references) = reference_block::split(&message.text);
+        if references.is_none() && reference_block::has_marker(&message.text) {
+            tracing::warn!(chat.id = %context.conversation, turn.id = %turn.id, "a malformed reference block is plain text");
+        }
+        for reference in references.into_iter().flatten() {
+            wanted.push(of_reference(services, context, reference).await?);
+        }
+    }
+    Ok(wanted)
+}
+
+/// A file that came with a message.
+fn of_file(reference: &FileReference, file: InboundFile) -> Wanted {
+    let filename = reference.filename.clone();
+    match (file, &reference.source_url) {
+        (InboundFile::Stored(attachment), source_url) => {
+            let source_url = match source_url {
+                Some(url) => told(url),
+                None => format!("{OURS}{}", attachment.id),
+            };
+            let had = Had { served_as: reference.mime.clone(), ..attachment.into() };
+            Wanted { filename, source_url, source: Source::Stored(had) }
+        }
+        (_, Some(url)) => Wanted { filename, source_url: told(url), source: Source::Address(url.clone()) },
+        (InboundFile::Refused(refused), None) => {
+            let reason = format!("it was not taken when it came ({})", refused.reason);
+            Wanted { filename, source_url: String::new(), source: Source::Nowhere(reason) }
+        }
+        (InboundFile::Waiting(_), None) => {
+            let reason = "it has not come yet".to_owned();
+            Wanted { filename, source_url: String::new(), source: Source::Nowhere(reason) }
+        }
+    }
+}
+
+/// A file that a message's text refers to.
+async fn of_reference(
+    services: &ToolServices,
+    context: &ToolContext,
+    reference: Reference,
+) -> Result<Wanted, ToolError> {
+    let Reference { url, filename, id, .. } = reference;
+    let ours = match (id, url.strip_prefix(OURS)) {
+        (Some(id), _) => Some(id.to_string()),
+        (None, Some(id)) => Some(id.to_owned()),
+        (None, None) => None,
+    };
+    let (source, own_name) = match ours {
+        Some(id) => match lookup::find(services, context, &id).await {
+            Ok(attachment) => (Source::Stored(attachment.clone().into()), Some(attachment.filename)),
+            Err(error) => (Source::Nowhere(error.0), None),
+        },
+        None => (Source::Address(url.clone()), None),
+    };
+    let filename = filename.or(own_name).unwrap_or_else(|| Filename::from_untrusted(&told(&url)));
+    Ok(Wanted { filename, source_url: told(&url), source })
+}
+
+/// An address without what signs it.
+fn told(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,136 @@
+//! `execute_script`: runs a script, and passes on every file that it makes or that a tool made for it.
+//!
+//! It is offered only where there is something to evaluate scripts with, so it isn't one of [`crate::built_in`].
+
+mod answer;
+mod explicit;
+mod files;
+mod functions;
+mod gathered;
+mod turns;
+mod world;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ToolOutcome,
+    script::{LONGEST, TOOL},
+};
+use satchel_ports::{SafetyTier, Script, ScriptHost, Tool, ToolContext, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use self::{gathered::Room, turns::Turns, world::World};
+use crate::{
+    ToolServices,
+    arguments::{parse, spec_of},
+    failure,
+};
+
+/// How much longer than its script a call may take: a place is waited for, and files are looked up at the end.
+const BESIDES_THE_SCRIPT: Duration = Duration::from_secs(90);
+
+/// What scripts may do, as the operator sets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScriptRules {
+    /// How long one may run.
+    pub time_limit: Duration,
+    /// The tools that scripts may call, by name; `None` for all that the conversation has.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Whether scripts may call no tool at all.
+    pub deny_all_tools: bool,
+    /// The most files that one script yields.
+    pub files: usize,
+    /// The most bytes of all its files.
+    pub files_bytes: u64,
+}
+
+impl Default for ScriptRules {
+    fn default() -> Self {
+        Self {
+            time_limit: Duration::from_secs(600),
+            allowed_tools: None,
+            deny_all_tools: false,
+            files: 50,
+            files_bytes: 100 << 20,
+        }
+    }
+}
+
+/// The tool.
+#[must_use]
+pub fn execute_script(services: ToolServices, host: Arc<dyn ScriptHost>, rules: ScriptRules) -> Arc<dyn Tool> {
+    Arc::new(ExecuteScript { services, host, rules, turns: Turns::default() })
+}
+
+struct ExecuteScript {
+    services: ToolServices,
+    host: Arc<dyn ScriptHost>,
+    rules: ScriptRules,
+    turns: Turns,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The script.
+    script: String,
+    /// Variables that the script finds set, by name.
+    #[serde(default)]
+    globals: Map<String, Value>,
+}
+
+const DESCRIPTION: &str = "\
+Runs a Starlark script (Python-like: def, for, if, f-strings, comprehensions, top-level return; no while, import, try or \
+class). In scope: every other tool as a function by its name with _ for dots and arguments by name, such as \
+file_read(path=\"/shared/a.txt\"); tools_list(), tools_get(name), tools_execute(name, **arguments); \
+attachment_create(content, filename, description=\"\", mime_type=\"application/octet-stream\", visibility=\"deliver\", \
+encoding=\"utf-8\" or \"base64\") gives the new file's id; attachment_get(id), attachment_read(id); json_encode, \
+json_decode; time_now() and time_parse, time_format, time_add; wake_llm(context); print. No disk, no network, nothing \
+else. A tool gives its text, or the id of the one file that it made, or {text, data, attachment_ids}. \
+Every file that the script makes, or that a tool makes for it, goes with the answer by itself; return an id, or a dict \
+with attachment_id or attachment_ids, to add files that were there before. Example: \
+report = attachment_create(content=\"# Report\\n\" + time_now(), filename=\"report.md\", mime_type=\"text/markdown\")\
+\\nreturn \"Report made\"";
+
+#[async_trait]
+impl Tool for ExecuteScript {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            time_limit: Some(self.rules.time_limit.saturating_add(BESIDES_THE_SCRIPT)),
+            ..spec_of::<Arguments>(TOOL, SafetyTier::SideEffecting, DESCRIPTION)
+        }
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { script, globals } = parse(arguments)?;
+        let Some(tools) = &context.tools else {
+            return Err(failure::error("a script can't run scripts: define a function instead"));
+        };
+        if script.len() > LONGEST {
+            let long = script.len();
+            return Err(failure::error(format!("the script has {long} bytes; at most {LONGEST} are allowed")));
+        }
+        let left = turns::bytes_left(&self.services, context).await;
+        let left = left.map_err(|words| failure::error(format!("the script was not run: {words}")))?;
+        let room = Room { files: self.rules.files, bytes: self.rules.files_bytes.min(left) };
+        let allowed = functions::allowed(&tools.specs(), &self.rules);
+        let turn = self.turns.of(context.call.turn);
+        let world = World::new(&self.services, context, tools.as_ref(), allowed, room, turn, self.rules.time_limit);
+        let script = Script {
+            source: script,
+            globals,
+            conversation: context.conversation.clone(),
+            time_limit: self.rules.time_limit,
+        };
+        let evaluation = self.host.run(&script, &world, &context.cancel).await;
+        let gathered = world.into_gathered();
+        Ok(answer::outcome(evaluation, gathered, self.rules.files, &self.services, context).await)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What a script's end becomes: words for the model, data, and the files that go with them.
+
+use std::fmt::Write;
+
+use satchel_domain::{
+    Attachment, ToolOutcome, Wake,
+    fold::selection,
+    script::{NO_VALUE, RESULT},
+};
+use satchel_ports::{ToolContext, ledger::AttachmentKey, script_host::Evaluation};
+use serde_json::{Value, json};
+
+use super::{
+    explicit::{self, Named},
+    gathered::Gathered,
+};
+use crate::{ToolServices, failure, lookup};
+
+/// The longest that the words of a failure may be, in bytes.
+const LONGEST_FAILURE: usize = 4_000;
+
+/// The outcome of a script. One that failed has words alone; what it made stays known to the conversation.
+pub(super) async fn outcome(
+    evaluation: Evaluation,
+    gathered: Gathered,
+    most_files: usize,
+    services: &ToolServices,
+    context: &ToolContext,
+) -> ToolOutcome {
+    let Evaluation { value, printed, wakes } = evaluation;
+    let value = match value {
+        Ok(value) => value,
+        Err(failure) => {
+            let mut words = failure.to_string();
+            words.truncate(words.floor_char_boundary(LONGEST_FAILURE));
+            return ToolOutcome::of_failure(with_sections(format!("Error: {words}"), &[], &printed));
+        }
+    };
+    let mut text = words_of(&value);
+    let named = named_files(&value, most_files, &mut text, services, context).await;
+    let mut outcomes = gathered.into_outcomes();
+    outcomes.push(ToolOutcome { attachments: named, ..ToolOutcome::default() });
+    let mut attachments: Vec<Attachment> = Vec::new();
+    for file in outcomes.iter().flat_map(|outcome| &outcome.attachments) {
+        if !attachments.iter().any(|known| known.id == file.id) {
+            attachments.push(file.clone());
+        }
+    }
+    ToolOutcome {
+        text: Some(with_sections(text, &wakes, &printed)),
+        data: Some(value).filter(|value| value.is_object() || value.is_array()),
+        attachments,
+        voice: outcomes.iter().rev().find_map(|outcome| outcome.voice.clone()),
+        selection: selection(&outcomes),
+        wakes,
+        failed: false,
+    }
+}
+
+/// The value as the model reads it.
+fn words_of(value: &Value) -> String {
+    match value {
+        Value::Null => NO_VALUE.to_owned(),
+        Value::Bool(true) => format!("{RESULT}True"),
+        Value::Bool(false) => format!("{RESULT}False"),
+        Value::String(text) => format!("{RESULT}{text}"),
+        Value::Number(number) => format!("{RESULT}{number}"),
+        Value::Array(_) | Value::Object(_) => {
+            format!("{}\n{value:#}", RESULT.trim_end())
+        }
+    }
+}
+
+/// The files that the value names, so many at most. An id that must be a file of this conversation and is none is told
+/// in the text, and so is whatever else keeps a file from the answer.
+async fn named_files(
+    value: &Value,
+    most: usize,
+    text: &mut String,
+    services: &ToolServices,
+    context: &ToolContext,
+) -> Vec<Attachment> {
+    let mut named = explicit::ids(value);
+    if named.len() > most {
+        let _ = write!(text, "\nError: {} files are named, and only the first {most} are taken", named.len());
+        named.truncate(most);
+    }
+    let mut files = Vec::new();
+    for Named { id, key } in named {
+        let known = services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await;
+        match (known, key) {
+            (Ok(Some(file)), _) if file.conversation == context.conversation => files.push(file),
+            (Ok(_), None) => {}
+            (Ok(_), Some(key)) => {
+                let _ = write!(text, "\nError: `{key}`: {}", lookup::unknown(&id.to_string()));
+            }
+            (Err(error), _) => {
+                let _ =
+                    write!(text, "\nError: {}", failure::because(&format!("`{id}` could not be looked up"), &error));
+            }
+        }
+    }
+    files
+}
+
+fn with_sections(mut text: String, wakes: &[Wake], printed: &str) -> String {
+    if !wakes.is_empty() {
+        text.push_str("\n--- Wake LLM Contexts ---");
+    }
+    for Wake { context, include_event } in wakes {
+        let _ = write!(text, "\n{}", json!({ "context": context, "include_event": include_event }));
+    }
+    let printed = printed.trim_end();
+    if !printed.is_empty() {
+        let _ = write!(text, "\n--- Printed ---\n{printed}");
+    }
+    text
+}

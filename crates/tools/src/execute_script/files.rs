@@ -1,0 +1,91 @@
+//! Files in a script's hands: made, looked up, read.
+
+use satchel_domain::{Attachment, AttachmentId, Filename, Source, size::human};
+use satchel_ports::{BlobError, BlobHint, ByteStream, script_host::NewFile};
+use serde_json::{Value, json};
+
+use super::world::World;
+use crate::{
+    arguments::{checked_description, checked_mime},
+    failure,
+    lookup::{self, Metadata},
+    paging::{self, PageError},
+};
+
+/// The largest text that a script can read at once, in bytes; it must fit into one answer to its worker.
+const LARGEST_TEXT: u64 = 4 << 20;
+
+/// The type that a script gives a file whose type it leaves to the bytes.
+const UNKNOWN: &str = "application/octet-stream";
+
+/// Stores a script's file. It has no number yet.
+pub(super) async fn create(
+    world: &World<'_>,
+    file: NewFile,
+    content: ByteStream,
+    room: u64,
+) -> Result<Attachment, String> {
+    let failed = |words: String| format!("attachment_create: {words}");
+    if file.filename.trim().is_empty() {
+        return Err(failed("`filename` is empty".to_owned()));
+    }
+    let mime = match file.mime_type.trim() {
+        "" | UNKNOWN => None,
+        given => Some(checked_mime(given).map_err(|error| failed(error.0))?),
+    };
+    let filename = Filename::from_untrusted(&file.filename);
+    let description = checked_description(&filename, file.description).map_err(|error| failed(error.0))?;
+    let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone() };
+    let stored = world.services.blobs.put(content, &hint, room).await.map_err(|error| match error {
+        BlobError::TooLarge { .. } => {
+            failed(format!("{filename} is larger than the {} ({room} bytes) that this script has left", human(room)))
+        }
+        error => failed(failure::because(&format!("{filename} could not be stored"), &error).0),
+    })?;
+    Ok(Attachment {
+        id: AttachmentId(world.services.ledger.new_id()),
+        number: 0,
+        conversation: world.context.conversation.clone(),
+        source: Source::Script,
+        filename,
+        mime: mime.unwrap_or(stored.mime),
+        bytes: stored.bytes,
+        sha256: stored.sha256,
+        media: stored.media,
+        description,
+        created_at: world.services.ledger.now(),
+        visibility: file.visibility,
+    })
+}
+
+/// What is known of a file.
+pub(super) async fn metadata(world: &World<'_>, id: &str) -> Result<Value, String> {
+    let file = find("attachment_get", world, id).await?;
+    Ok(json!(Metadata::from(file)))
+}
+
+/// A file's text.
+pub(super) async fn text(world: &World<'_>, id: &str) -> Result<Value, String> {
+    let file = find("attachment_read", world, id).await?;
+    let failed = |words: String| format!("attachment_read: {words}");
+    if file.bytes > LARGEST_TEXT {
+        return Err(failed(format!(
+            "{} has {}; a script can read at most {}",
+            file.filename,
+            human(file.bytes),
+            human(LARGEST_TEXT)
+        )));
+    }
+    let unreadable = format!("the bytes of {} could not be read", file.filename);
+    let content = world.services.blobs.open(&file.sha256, None).await;
+    let content = content.map_err(|error| failed(failure::because(&unreadable, &error).0))?;
+    match paging::read(content, 0, 0, LARGEST_TEXT).await {
+        Ok(page) => Ok(Value::from(page.text)),
+        Err(PageError::Binary { .. }) => Err(failed(format!("{} is no text: it is {}", file.filename, file.mime))),
+        Err(PageError::Broken(why)) => Err(failed(format!("{unreadable}: {why}"))),
+    }
+}
+
+async fn find(function: &str, world: &World<'_>, id: &str) -> Result<Attachment, String> {
+    lookup::find(world.services, world.context, id).await.map_err(|error| format!("{function}: {error}"))
+}

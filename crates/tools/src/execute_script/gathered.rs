@@ -1,0 +1,90 @@
+//! What a script has gathered so far: the files that it answers with, and what the tools that it called ask of the reply.
+
+use satchel_domain::{Attachment, ToolOutcome, size::human};
+
+/// What a script has gathered.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// The outcomes of the tools that it called and the files that it made, in order; numbered.
+    outcomes: Vec<ToolOutcome>,
+    /// How many files these are, and how many bytes.
+    files: usize,
+    bytes: u64,
+}
+
+/// How much a script may gather.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) files: usize,
+    pub(super) bytes: u64,
+}
+
+impl Gathered {
+    /// How many bytes another file may have.
+    ///
+    /// # Errors
+    /// When there is no room for another file, in words for the script.
+    pub(super) fn room_for_one_more(&self, room: Room) -> Result<u64, String> {
+        if self.files >= room.files {
+            return Err(format!("the script has made {} files; more are not allowed", self.files));
+        }
+        Ok(room.bytes.saturating_sub(self.bytes))
+    }
+
+    /// Takes what a tool or the script itself yielded.
+    ///
+    /// # Errors
+    /// When that is more than there is room for, in words for the script. It is taken all the same: the script ends.
+    pub(super) fn take(&mut self, outcome: ToolOutcome, room: Room) -> Result<(), String> {
+        let new = outcome.attachments.iter().filter(|file| !self.tracks(file)).collect::<Vec<_>>();
+        self.files += new.len();
+        self.bytes = self.bytes.saturating_add(new.iter().map(|file| file.bytes).sum());
+        // Of what was answered nothing is kept: a script may call for as long as it has time.
+        let kept = ToolOutcome { text: None, data: None, wakes: Vec::new(), ..outcome };
+        if kept != ToolOutcome::default() {
+            self.outcomes.push(kept);
+        }
+        if self.files > room.files || self.bytes > room.bytes {
+            return Err(format!(
+                "the script has {} files with {}; at most {} files with {} are allowed",
+                self.files,
+                human(self.bytes),
+                room.files,
+                human(room.bytes)
+            ));
+        }
+        Ok(())
+    }
+
+    fn tracks(&self, file: &Attachment) -> bool {
+        self.outcomes.iter().flat_map(|outcome| &outcome.attachments).any(|tracked| tracked.id == file.id)
+    }
+
+    /// Everything that was gathered, in order.
+    pub(super) fn into_outcomes(self) -> Vec<ToolOutcome> {
+        self.outcomes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fakes::attachment;
+
+    /// The attack: a script that asks for a page again and again, as long as it has time.
+    #[test]
+    fn of_answers_nothing_is_kept_but_their_files_and_wishes() {
+        let room = Room { files: 50, bytes: 1 << 20 };
+        let mut gathered = Gathered::default();
+        for _ in 0..1_000 {
+            let page = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::of_text("x".repeat(1_000)) };
+            gathered.take(page, room).unwrap();
+        }
+        let file = attachment(1, "a.txt", "text/plain", b"a");
+        gathered.take(ToolOutcome { attachments: vec![file], ..ToolOutcome::of_text("made") }, room).unwrap();
+        let kept = gathered.into_outcomes();
+        assert_eq!((kept.len(), kept[0].attachments.len(), &kept[0].text), (1, 1, &None));
+    }
+}

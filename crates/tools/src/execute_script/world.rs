@@ -1,0 +1,155 @@
+//! What a script can reach: the tools of its conversation, its files, and nothing else.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::lock;
+use satchel_domain::{Attachment, ToolOutcome};
+use satchel_ports::{
+    ByteStream, ScriptWorld, ToolCaller, ToolContext, ToolSpec,
+    script_host::{FunctionCall, NewFile},
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    files,
+    functions::{self, Function, Own},
+    gathered::{Gathered, Room},
+    turns,
+};
+use crate::{ToolServices, failure};
+
+/// The world of one script.
+pub(super) struct World<'a> {
+    pub(super) services: &'a ToolServices,
+    pub(super) context: &'a ToolContext,
+    tools: &'a dyn ToolCaller,
+    /// The tools that the script may call.
+    allowed: Vec<ToolSpec>,
+    room: Room,
+    /// What is held to make a file in this turn.
+    turn: Arc<lock::Mutex<()>>,
+    gathered: Mutex<Gathered>,
+    /// When the script was handed over: it ends its time limit after that, or later if it had to wait for a place.
+    begun: Instant,
+    time_limit: Duration,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(
+        services: &'a ToolServices,
+        context: &'a ToolContext,
+        tools: &'a dyn ToolCaller,
+        allowed: Vec<ToolSpec>,
+        room: Room,
+        turn: Arc<lock::Mutex<()>>,
+        time_limit: Duration,
+    ) -> Self {
+        Self {
+            services,
+            context,
+            tools,
+            allowed,
+            room,
+            turn,
+            gathered: Mutex::default(),
+            begun: Instant::now(),
+            time_limit,
+        }
+    }
+
+    /// What the script has gathered, when it is over.
+    pub(super) fn into_gathered(self) -> Gathered {
+        self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records new files, so that the script's next call finds them, and takes the outcome that brings them.
+    async fn take(&self, mut outcome: ToolOutcome) -> Result<ToolOutcome, String> {
+        for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
+            if !files.is_empty() {
+                let registered = self.services.ledger.register_files(self.context.call.turn, files).await;
+                *files = registered.map_err(|error| failure::because("the files could not be recorded", &error).0)?;
+            }
+        }
+        self.lock().take(outcome.clone(), self.room)?;
+        Ok(outcome)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn call_tool(&self, spec: &ToolSpec, arguments: Value) -> Result<Value, String> {
+        let left = self.time_limit.saturating_sub(self.begun.elapsed());
+        let outcome =
+            self.tools.call(&spec.name, arguments, left).await.map_err(|error| format!("{}: {error}", spec.name))?;
+        Ok(value_of(&self.take(outcome).await?))
+    }
+}
+
+#[async_trait]
+impl ScriptWorld for World<'_> {
+    fn functions(&self) -> Vec<String> {
+        functions::names(&self.allowed)
+    }
+
+    async fn call(&self, call: FunctionCall) -> Result<Value, String> {
+        match functions::find(&self.allowed, call)? {
+            Function::Tool(spec, arguments) => self.call_tool(spec, arguments).await,
+            Function::Own(Own::List) => Ok(self.allowed.iter().map(functions::summary).collect()),
+            Function::Own(Own::Describe(spec)) => Ok(spec.map_or(Value::Null, functions::description)),
+            Function::Own(Own::Metadata(id)) => files::metadata(self, &id).await,
+            Function::Own(Own::Text(id)) => files::text(self, &id).await,
+        }
+    }
+
+    async fn create(&self, file: NewFile, content: ByteStream) -> Result<Value, String> {
+        let _held = self.turn.lock().await;
+        let left = turns::bytes_left(self.services, self.context).await;
+        let left = left.map_err(|words| format!("attachment_create: {words}"))?;
+        let room = self.lock().room_for_one_more(self.room)?.min(left);
+        let made: Attachment = files::create(self, file, content, room).await?;
+        let outcome = self.take(ToolOutcome { attachments: vec![made], ..ToolOutcome::default() }).await?;
+        Ok(value_of(&outcome))
+    }
+}
+
+/// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything.
+fn value_of(outcome: &ToolOutcome) -> Value {
+    match (&outcome.text, outcome.attachments.as_slice()) {
+        (_, []) => Value::from(outcome.as_model_text()),
+        (None, [file]) => Value::from(file.id.to_string()),
+        (text, files) => json!({
+            "text": text,
+            "data": outcome.data,
+            "attachment_ids": files.iter().map(|file| file.id.to_string()).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::attachment;
+
+    #[test]
+    fn a_script_gets_words_or_an_id_or_everything() {
+        let file = |id| attachment(id, "a.txt", "text/plain", b"a");
+        let one = file(1).id.to_string();
+        let said = |text: Option<&str>, data: Option<Value>, attachments: Vec<Attachment>| {
+            value_of(&ToolOutcome { text: text.map(str::to_owned), data, attachments, ..ToolOutcome::default() })
+        };
+        assert_eq!(said(Some("words"), Some(json!({"a": 1})), vec![]), json!("words"));
+        assert_eq!(said(None, Some(json!({"a": 1.5})), vec![]), json!(r#"{"a":1.5}"#));
+        assert_eq!(said(None, None, vec![]), json!("done"));
+        assert_eq!(said(None, Some(json!({"ok": true})), vec![file(1)]), json!(one));
+        let all = json!({"text": "words", "data": null, "attachment_ids": [one]});
+        assert_eq!(said(Some("words"), None, vec![file(1)]), all);
+        let two = said(None, Some(json!([1])), vec![file(1), file(2)]);
+        assert_eq!(two, json!({"text": null, "data": [1], "attachment_ids": [one, file(2).id.to_string()]}));
+    }
+}

@@ -1,0 +1,217 @@
+//! The HTTP side: paths, tokens, answers, and the faults of the script.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{ConnectInfo, DefaultBodyLimit, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{Html, IntoResponse, Response},
+};
+
+use crate::{
+    Fault, ServerFault,
+    discord::{
+        FakeDiscord, Shared,
+        call::{Call, Unread},
+        cdn,
+        message::VOICE_MESSAGE,
+        methods::{self, Done},
+        pace,
+        refusal::{Refusal, missing_permissions, too_large, unknown_channel},
+        route::{self, NoRoute, Route},
+    },
+    platform::Cut,
+    script::Arrival,
+};
+
+/// What a route has come to: the headers that tell of its limits, and its answer.
+type Outcome = (HeaderMap, Result<Done, Refusal>);
+
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let gateway = shared.hub.router();
+    Router::new().fallback(serve).layer(DefaultBodyLimit::disable()).with_state(shared).merge(gateway)
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<Cut>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let mut response = match path.strip_prefix("/api/v10") {
+        Some(path) => match route::find(request.method().as_str(), path) {
+            Ok(route) => called(&shared, &cut, route, path, request).await,
+            Err(NoRoute::NotFound) => refused(&Refusal::of_status(404)),
+            Err(NoRoute::WrongMethod) => refused(&Refusal::of_status(405)),
+        },
+        // API Versioning: other versions are other APIs.
+        None if path.starts_with("/api/") => refused(&Refusal::new(400, 50_041, "Invalid API version provided.")),
+        None => cdn::download(&shared, &cut, request.uri()).await,
+    };
+    if !shared.rules.keeps_connections {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn called(shared: &Shared, cut: &Cut, route: Route, path: &str, request: Request) -> Response {
+    let mut arrival = shared.arrive(&route.name);
+    let unread = matches!(
+        arrival.fault,
+        Some(ServerFault::Common(Fault::ResetMidTransfer | Fault::Outage { .. } | Fault::Hang { performed: false }))
+    );
+    if unread {
+        return answer(shared, cut, arrival, || (HeaderMap::new(), Ok(Done::Silently))).await;
+    }
+    let refusal = unwelcome(&route, request.headers());
+    let keep_bytes = shared.state().world.keep_bytes;
+    let call = match Call::read(route, path, request, keep_bytes).await {
+        Ok(call) => call,
+        Err(Unread::BrokeOff) => {
+            cut.cut();
+            after(shared, &arrival);
+            return StatusCode::BAD_REQUEST.into_response();
+        }
+        Err(Unread::Refused(refusal)) => {
+            return answer(shared, cut, arrival, || (HeaderMap::new(), Err(refusal))).await;
+        }
+    };
+    if let Some(refusal) = refusal {
+        return answer(shared, cut, arrival, || (HeaderMap::new(), Err(refusal))).await;
+    }
+    arrival.fault = arrival.fault.filter(|fault| fits(fault, &call));
+    shared.note(&call);
+    answer(shared, cut, arrival, || shared.perform(&call)).await
+}
+
+/// Why a request isn't even looked at.
+fn unwelcome(route: &Route, headers: &HeaderMap) -> Option<Refusal> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
+    // Receiving and Responding: the token of an interaction is enough to answer it, and discord.py answers with neither
+    // the bot's token nor a name.
+    if route.name.contains("/interactions/") {
+        return None;
+    }
+    // Reference, User Agent: "DiscordBot ($url, $versionNumber)". Opcodes and Status Codes, 40333: "Cloudflare is
+    // blocking your request. This can often be resolved by setting a proper User Agent".
+    if !text(header::USER_AGENT).starts_with("DiscordBot (") {
+        return Some(Refusal::new(403, 40_333, "internal network error"));
+    }
+    // Reference, Authentication: "Authorization: TOKEN_TYPE TOKEN", `Bot` for bots.
+    let known = text(header::AUTHORIZATION).strip_prefix("Bot ") == Some(FakeDiscord::TOKEN);
+    (!known).then(|| Refusal::of_status(401))
+}
+
+/// Whether a fault can meet this request at all.
+fn fits(fault: &ServerFault<Refusal>, call: &Call) -> bool {
+    let ServerFault::Common(fault) = fault else { return true };
+    match fault {
+        // Discord takes all Markdown.
+        Fault::BadMarkup => false,
+        Fault::BadItem { index } => *index < call.uploads.len(),
+        Fault::VoiceForbidden => call.body["flags"].as_u64().is_some_and(|flags| flags & VOICE_MESSAGE != 0),
+        _ => true,
+    }
+}
+
+/// Performs a request that has been read, or what the script says instead.
+pub(crate) async fn answer(
+    shared: &Shared,
+    cut: &Cut,
+    arrival: Arrival<Refusal>,
+    act: impl FnOnce() -> Outcome,
+) -> Response {
+    // A connection that was made before the door was shut ends as one that came too late.
+    if shared.door.is_shut() {
+        cut.cut();
+        shared.state().script.ended(&arrival);
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let performs = match &arrival.fault {
+        None => true,
+        Some(ServerFault::Common(fault)) => match fault {
+            Fault::AcceptAndDrop => true,
+            Fault::BadGateway { performed } | Fault::Hang { performed } => *performed,
+            _ => false,
+        },
+        Some(_) => false,
+    };
+    let acted = performs.then(act);
+    if performs {
+        shared.state().script.performed(&arrival);
+    }
+    let response = match (&arrival.fault, acted) {
+        // What Discord refuses it refuses readably, whatever was to go wrong with its answer.
+        (_, Some((headers, Err(refusal)))) => (headers, refused(&refusal)).into_response(),
+        (None, Some((headers, Ok(Done::Told(body))))) => (headers, Json(body)).into_response(),
+        (None, Some((headers, Ok(Done::Silently)))) => (StatusCode::NO_CONTENT, headers).into_response(),
+        (Some(ServerFault::Refuse(refusal)), _) => refused(refusal),
+        (Some(ServerFault::Answer { status, body }), _) => {
+            let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            (status, body.clone()).into_response()
+        }
+        (Some(ServerFault::Common(fault)), _) => common(shared, cut, *fault).await,
+        (None, None) => unreachable!("what meets no fault is performed"),
+    };
+    after(shared, &arrival);
+    response
+}
+
+/// What follows a request: the door may be scripted to be shut before the next one.
+pub(crate) fn after(shared: &Shared, arrival: &Arrival<Refusal>) {
+    shared.state().script.ended(arrival);
+    shared.shut_if_scripted();
+}
+
+async fn common(shared: &Shared, cut: &Cut, fault: Fault) -> Response {
+    let refusal = match fault {
+        Fault::RateLimit { retry_after_ms } => {
+            Refusal::too_many_requests(Duration::from_millis(retry_after_ms).as_secs_f64(), false)
+        }
+        Fault::BadItem { index } => {
+            let path = ["attachments", &index.to_string()];
+            Refusal::wrong_field(&path, "ATTACHMENT_INVALID", "This file can't be taken.")
+        }
+        Fault::TooLarge => too_large(),
+        Fault::Forbidden => missing_permissions(),
+        Fault::ChatGone => unknown_channel(),
+        Fault::VoiceForbidden => Refusal::new(403, 50_173, "You cannot send voice messages in this channel."),
+        Fault::ServerError => Refusal::of_status(500),
+        Fault::BadGateway { .. } => {
+            let page = Html("<html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>");
+            return (StatusCode::BAD_GATEWAY, page).into_response();
+        }
+        Fault::Hang { .. } => {
+            shared.stopped.cancelled().await;
+            cut.cut();
+            return StatusCode::GATEWAY_TIMEOUT.into_response();
+        }
+        Fault::Outage { for_ms } => {
+            shared.door.shut(Duration::from_millis(for_ms));
+            cut.cut();
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+        Fault::ResetMidTransfer | Fault::AcceptAndDrop | Fault::RefuseConnection { .. } | Fault::BadMarkup => {
+            cut.cut();
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+    };
+    refused(&refusal)
+}
+
+fn refused(refusal: &Refusal) -> Response {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, pace::limited(refusal), Json(refusal.body())).into_response()
+}
+
+impl Shared {
+    /// Performs a request, unless the bot has been too fast, and lets the gateway tell of it.
+    fn perform(&self, call: &Call) -> Outcome {
+        let outcome = {
+            let mut state = self.state();
+            let (headers, allowed) = state.pace.allow(&call.route);
+            let done = allowed.and_then(|()| methods::perform(&mut state.world, &self.rules, &self.hub, call));
+            self.tell(&mut state);
+            (headers, done)
+        };
+        self.changed.notify_waiters();
+        outcome
+    }
+}

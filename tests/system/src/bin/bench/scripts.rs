@@ -1,0 +1,154 @@
+//! Scripts: what one costs in a worker of its own, many of them, and the memory of the workers that wait.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use async_trait::async_trait;
+use futures::future::join_all;
+use satchel_ports::{
+    ByteStream, Script, ScriptHost, ScriptWorld,
+    script_host::{FunctionCall, NewFile},
+};
+use satchel_starlark::{ScriptSettings, WorkerPool};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Bench,
+    figures::{median, mib, ms, percentile},
+    table::Row,
+};
+
+const TINY: &str = "x = 1 + 2\nreturn f\"v {x}\"";
+const FIFTY_CALLS: &str = "t = 0\nfor i in range(50):\n    t += len(look(n=i))\nreturn t";
+
+/// Scripts whose time is taken one by one, and those before them that are not counted.
+const SCRIPTS: usize = 200;
+const WARM: usize = 10;
+
+/// Between two of them, so that a worker waits again, as it does in a chat.
+const PAUSE: Duration = Duration::from_millis(60);
+
+/// How long scripts are run without a pause.
+const SUSTAINED: Duration = Duration::from_secs(8);
+
+/// How many are asked for at once, of how many conversations.
+const AT_ONCE: usize = 200;
+const CONVERSATIONS: usize = 20;
+
+pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    let worker = bench.satchel.with_file_name("satchel-script");
+    ensure!(worker.is_file(), "`{}` is missing; `cargo xtask bench` builds it", worker.display());
+    bench.runtime.block_on(rows(&worker))
+}
+
+async fn rows(worker: &Path) -> Result<Vec<Row>> {
+    let pool = WorkerPool::new(ScriptSettings::new(worker.to_owned()));
+    let tiny = one_by_one(&pool, TINY, &json!("v 3")).await?;
+    let waiting = pss_of_workers().context("the workers' memory can't be read")?;
+    let fifty = one_by_one(&pool, FIFTY_CALLS, &json!(100)).await?;
+    let sustained = sustained(&pool).await?;
+    let at_once = at_once(&pool).await?;
+    Ok(vec![
+        Row::new("scripts: tiny, warm, p50", ms(median(&tiny)), "ms").at_most(2.0),
+        Row::new("scripts: tiny, warm, p99", ms(percentile(&tiny, 99)), "ms"),
+        Row::new("scripts: 50 host calls, p50", ms(median(&fifty)), "ms").at_most(10.0),
+        Row::new("scripts: a second, workers replaced", sustained, "").limit(50.0).ratio_at_least(1.0),
+        Row::new(format!("scripts: {AT_ONCE} at once, a second"), at_once, ""),
+        Row::new("scripts: memory (PSS) of the two workers that wait", mib(waiting), "MiB"),
+    ])
+}
+
+/// How long each of many runs takes.
+async fn one_by_one(pool: &WorkerPool, source: &str, expected: &Value) -> Result<Vec<Duration>> {
+    let mut took = Vec::new();
+    for n in 0..WARM + SCRIPTS {
+        let begun = Instant::now();
+        run(pool, source, "bench:one", expected).await?;
+        if n >= WARM {
+            took.push(begun.elapsed());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(took)
+}
+
+/// Scripts a second, each of two conversations running one after the other.
+async fn sustained(pool: &WorkerPool) -> Result<f64> {
+    let begun = Instant::now();
+    let lane = async |conversation: &str| {
+        let mut done = 0_u32;
+        while begun.elapsed() < SUSTAINED {
+            run(pool, TINY, conversation, &json!("v 3")).await?;
+            done += 1;
+        }
+        anyhow::Ok(done)
+    };
+    let (one, other) = tokio::join!(lane("bench:a"), lane("bench:b"));
+    Ok(f64::from(one? + other?) / begun.elapsed().as_secs_f64())
+}
+
+async fn at_once(pool: &WorkerPool) -> Result<f64> {
+    let begun = Instant::now();
+    let expected = json!("v 3");
+    let names: Vec<String> = (0..CONVERSATIONS).map(|n| format!("bench:{n}")).collect();
+    let all = (0..AT_ONCE).map(|n| run(pool, TINY, &names[n % CONVERSATIONS], &expected));
+    for ended in join_all(all).await {
+        ended?;
+    }
+    Ok(AT_ONCE as f64 / begun.elapsed().as_secs_f64())
+}
+
+async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Value) -> Result<()> {
+    let script = Script {
+        source: source.to_owned(),
+        globals: serde_json::Map::new(),
+        conversation: conversation.parse().context("a conversation's name")?,
+        time_limit: Duration::from_secs(60),
+    };
+    let evaluation = pool.run(&script, &Echo, &CancellationToken::new()).await;
+    match evaluation.value {
+        Ok(value) if value == *expected => Ok(()),
+        other => bail!("{source:?} came to {other:?}"),
+    }
+}
+
+/// A world that answers at once.
+struct Echo;
+
+#[async_trait]
+impl ScriptWorld for Echo {
+    fn functions(&self) -> Vec<String> {
+        vec!["look".to_owned()]
+    }
+
+    async fn call(&self, _: FunctionCall) -> Result<Value, String> {
+        Ok(json!("ok"))
+    }
+
+    async fn create(&self, _: NewFile, _: ByteStream) -> Result<Value, String> {
+        Err("no files here".to_owned())
+    }
+}
+
+/// The memory of this process's workers in bytes; what they share is counted once.
+fn pss_of_workers() -> Result<u64> {
+    let own = std::process::id().to_string();
+    let mut kibibytes = 0_u64;
+    for process in fs::read_dir("/proc")? {
+        let path = process?.path();
+        let Ok(stat) = fs::read_to_string(path.join("stat")) else { continue };
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
+        if stat.contains("(satchel-script)") && parent == Some(own.as_str()) {
+            let memory = fs::read_to_string(path.join("smaps_rollup"))?;
+            let pss = memory.lines().find_map(|line| line.strip_prefix("Pss:"));
+            let pss = pss.and_then(|pss| pss.trim().strip_suffix(" kB")).context("no figure")?;
+            kibibytes += pss.parse::<u64>()?;
+        }
+    }
+    Ok(kibibytes * 1_024)
+}

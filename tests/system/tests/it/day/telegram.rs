@@ -1,0 +1,88 @@
+//! Ann's chat with the bot on Telegram.
+
+use satchel_domain::Sha256;
+use satchel_fakes::{
+    FakeFile, Fault, Moment,
+    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
+};
+use tokio::sync::oneshot;
+
+use super::house::Chat;
+
+/// Ann's id, which is also that of her chat.
+const ANN: i64 = 41;
+
+pub(crate) struct OnTelegram(FakeTelegram);
+
+impl OnTelegram {
+    pub(crate) async fn open() -> Self {
+        let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+        telegram.private_chat(telegram.person(ANN, "Ann"));
+        Self(telegram)
+    }
+}
+
+impl Chat for OnTelegram {
+    /// Only its secret half is looked for, however it is written down.
+    fn secret(&self) -> &str {
+        self.0.token().split_once(':').expect("an id and a secret").1
+    }
+
+    fn settings(&self) -> String {
+        let (token, url) = (self.0.token(), self.0.api_url());
+        format!("telegram: {{ token: '{token}', api_url: '{url}', owners: ['{ANN}'] }}\ndelivery: {{ pace: off }}\n")
+    }
+
+    /// Telegram keeps what was not taken.
+    async fn is_listened_to(&self) {}
+
+    fn says(&self, words: &str) {
+        self.0.person_says(ANN, ANN, words);
+    }
+
+    fn sends_photos(&self, words: &str, photos: &[FakeFile]) {
+        let captioned = |(n, photo): (usize, &FakeFile)| {
+            let item = Composed::file(FileKind::Photo, photo.clone());
+            if n == 0 { item.caption(words) } else { item }
+        };
+        self.0.person_sends_album(ANN, ANN, photos.iter().enumerate().map(captioned).collect());
+    }
+
+    fn sends_voice(&self, note: FakeFile) {
+        self.0.person_sends(ANN, ANN, Composed::file(FileKind::Voice, note));
+    }
+
+    fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {
+        let sent = self.0.requests("sendDocument");
+        self.0.script_next("sendDocument", Fault::Hang { performed: true });
+        self.0.on_nth("sendDocument", sent + 1, Moment::Performed)
+    }
+
+    fn words_with_the_lost_file(&self) -> &'static str {
+        "Once more."
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.0.transcript().texts(ANN).into_iter().map(str::to_owned).collect()
+    }
+
+    fn files(&self) -> Vec<(String, Sha256)> {
+        self.0.transcript().files(ANN).iter().map(|file| (file.filename.clone(), file.sha256)).collect()
+    }
+
+    fn voices(&self) -> usize {
+        self.0.transcript().files(ANN).iter().filter(|file| file.kind == FileKind::Voice).count()
+    }
+
+    fn refused(&self) -> u64 {
+        self.0.pace().refused
+    }
+
+    fn refused_after_a_restart(&self) -> u64 {
+        0
+    }
+
+    fn transcript(&self) -> String {
+        self.0.transcript().to_string()
+    }
+}

@@ -1,0 +1,62 @@
+//! `attachment.download` in the built product: from a person's message to the workspace, and from there back out.
+
+use std::sync::Arc;
+
+use satchel_domain::Ending;
+use satchel_fakes::{FakeFile, FakeMode};
+use satchel_local::{
+    Script, ScriptedModel,
+    scripted_model::{Pick, Piece, ScriptedAnswer},
+};
+use serde_json::{Value, json};
+
+use crate::product::{Product, Setup};
+
+fn answer(when: &str, piece: Piece) -> ScriptedAnswer {
+    ScriptedAnswer { when: Some(when.to_owned()), pieces: vec![piece], ..ScriptedAnswer::default() }
+}
+
+fn call(name: &str, arguments: Value) -> Piece {
+    Piece::Call { name: name.to_owned(), arguments }
+}
+
+/// A person sends files, and asks for them later without naming any; the tool gets no argument, and the paths that it
+/// answers with are what another tool needs.
+#[tokio::test]
+async fn files_of_an_earlier_message_are_downloaded_without_arguments_and_sent_back_from_there() {
+    let photo = FakeFile::photo("beach.jpg", 640, 480, 1, 300_000);
+    let table = FakeFile::of("табель.csv", "text/csv", "a;b\n1;2\n");
+    let path_of = |file: &FakeFile, extension: &str| {
+        format!("/shared/Downloads/{}.{extension}", &file.sha256().to_string()[..10])
+    };
+    // The photo is a PNG, whatever its name says.
+    let paths = [path_of(&photo, "png"), path_of(&table, "csv")];
+    let answers = vec![
+        answer("look", Piece::Text("Seen.".to_owned())),
+        answer("keep", call("attachment.download", json!({}))),
+        answer("keep", call("attachment.add", json!({ "paths": paths }))),
+        answer("keep", Piece::Text("Kept.".to_owned())),
+        answer("again", call("attachment.download", json!({}))),
+        answer("again", Piece::Text("Still there.".to_owned())),
+    ];
+    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }));
+    let product = Product::start(Setup::of(FakeMode::DiscordLike), Arc::clone(&model) as _).await;
+    product.say("look", vec![photo.clone(), table.clone()]).await;
+    let kept = product.say("keep them", Vec::new()).await;
+    assert_eq!((kept.ending.as_ref(), kept.routing_errors()), (Some(&Ending::Done), vec![]));
+    let again = product.say("and again", Vec::new()).await;
+    assert_eq!(again.ending, Some(Ending::Done));
+
+    let transcript = product.platform.transcript();
+    let sent_back = transcript.visible_files(&product.conversation).into_iter().filter(|file| file.form.is_some());
+    let sent_back: Vec<_> = sent_back.map(|file| (file.filename.clone(), file.sha256)).collect();
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    assert_eq!(sent_back, [(name(&paths[0]), photo.sha256()), (name(&paths[1]), table.sha256())]);
+
+    let said: Vec<String> = model.requests().iter().map(|request| format!("{request:?}")).collect();
+    let last = said.last().expect("the model was asked");
+    for path in &paths {
+        assert!(last.matches(path.as_str()).count() >= 2, "both calls answer with {path}:\n{last}");
+    }
+    product.stop().await;
+}

@@ -1,0 +1,80 @@
+//! A file that Telegram doesn't take comes as a link to the page, until it is ended, with the real binary between.
+
+#![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
+
+use satchel::platforms::client;
+use satchel_fakes::{
+    FakeFile,
+    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
+};
+use satchel_system::real_binary::Household;
+
+use super::serving::Serving;
+
+/// Ann's id, and so the id of her chat with the bot.
+const ANN: i64 = 41;
+
+/// The name under which others reach the page; it leads nowhere here.
+const HOST: &str = "satchel.example.org";
+
+/// The links in a text, in the order in which they stand.
+fn links(text: &str) -> Vec<&str> {
+    text.split_whitespace().filter(|word| word.starts_with("https://")).collect()
+}
+
+/// Opens a link as somebody elsewhere would whom a proxy has led here.
+async fn open(server: &Serving, link: &str) -> (u16, Vec<u8>) {
+    let path = link.strip_prefix(&format!("https://{HOST}")).unwrap_or_else(|| panic!("{link} leads elsewhere"));
+    let http = client().expect("HTTP can be spoken");
+    let answer = http.get(format!("{}{path}", server.page)).header("host", HOST).send().await.expect("it answers");
+    (answer.status().as_u16(), answer.bytes().await.expect("a body ends").to_vec())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_too_large_for_telegram_is_opened_by_a_link_until_that_is_ended() {
+    let telegram = FakeTelegram::start(TelegramRules { upload_bytes: 1_000, ..TelegramRules::default() });
+    let telegram = telegram.await.expect("a loopback port");
+    telegram.private_chat(telegram.person(ANN, "Ann"));
+    let household = Household::new();
+    let (token, url) = (telegram.token(), telegram.api_url());
+    let settings = format!(
+        "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ANN}] }}\n\
+         web: {{ public_url: 'https://{HOST}', token: 'four words of mine' }}\n\
+         delivery: {{ pace: off }}\nmodel: offline\n"
+    );
+    household.file("satchel.yaml", settings);
+    let server = Serving::start(&household, &[]);
+    let told = async |nth: usize| {
+        let told = telegram.wait_until(|transcript| transcript.texts(ANN).len() > nth).await;
+        assert!(told.is_ok(), "{}", telegram.transcript());
+        telegram.transcript().texts(ANN)[nth].to_owned()
+    };
+
+    let bytes = b"frame".repeat(1_000);
+    let film = FakeFile::of("film.mov", "video/quicktime", bytes.clone());
+    telegram.person_sends(ANN, ANN, Composed::file(FileKind::Document, film).caption("list my files"));
+    told(0).await;
+    telegram.person_says(ANN, ANN, "/resend 1");
+    let notice = told(1).await;
+    assert!(notice.starts_with("0 of 1 file sent; film.mov is 5 KB, the limit here is"), "{notice}");
+    assert!(notice.ends_with(" (for 7 days; a new one: /resend 1)"), "{notice}");
+    let [link] = links(&notice)[..] else { panic!("not one link: {notice}") };
+    assert_eq!(open(&server, link).await, (200, bytes.clone()), "without a login");
+    assert_eq!(open(&server, &format!("{link}x")).await.0, 404);
+
+    telegram.person_says(ANN, ANN, "/unlink 1");
+    assert_eq!(told(2).await, "No link to #1 film.mov works any more.");
+    assert_eq!(open(&server, link).await.0, 410);
+    telegram.person_says(ANN, ANN, "/resend 1");
+    let second = told(3).await;
+    assert_eq!(open(&server, links(&second)[0]).await, (200, bytes), "{second}");
+    assert!(telegram.commands().iter().any(|command| command["command"] == "unlink"), "it is offered");
+
+    // What was ended stays so.
+    server.signal("TERM");
+    assert_eq!(server.end().code(), Some(0));
+    let server = Serving::start(&household, &[]);
+    assert_eq!((open(&server, link).await.0, open(&server, links(&second)[0]).await.0), (410, 200));
+    server.signal("TERM");
+    assert_eq!(server.end().code(), Some(0));
+}

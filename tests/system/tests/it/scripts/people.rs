@@ -1,0 +1,153 @@
+//! What scripts make, as people get it on Telegram and Discord, byte for byte; and a script that is cut off.
+
+use std::time::Duration;
+
+use satchel_domain::{Sha256, script::fenced};
+use satchel_fakes::discord::DiscordRules;
+use serde_json::json;
+use sha2::Digest;
+
+use crate::day::{
+    calls,
+    discord::OnDiscord,
+    house::{Chat, House},
+    says,
+    telegram::OnTelegram,
+};
+
+/// A picture of one pixel, in the letters by which a script can write it down.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+async fn home<C: Chat>(chat: C) -> House<C> {
+    let mut home = House::furnish(chat).await;
+    home.start().await;
+    home
+}
+
+/// The script and what is in its files, by name.
+fn three_files() -> (String, Vec<(String, Sha256)>) {
+    let script = format!(
+        r##"
+rows = ["name,count"]
+for n in range(5000):
+    rows.append(f"row {{n}} ä🎒,{{n * 2:>6}}")
+attachment_create(content="\n".join(rows), filename="table.csv", mime_type="text/csv")
+attachment_create(content="{PIXEL}", filename="pixel.png", mime_type="image/png", encoding="base64")
+attachment_create(content="hidden", filename="hidden.txt", visibility="internal")
+attachment_create(content="# Отчёт\n", filename="report.md", mime_type="text/markdown")
+return "Three files."
+"##
+    );
+    let rows = (0..5000).map(|n| format!("row {n} ä🎒,{:>6}", n * 2));
+    let table = std::iter::once("name,count".to_owned()).chain(rows).collect::<Vec<_>>().join("\n");
+    // As `base64 -d | sha256sum` has it.
+    let pixel = Sha256(sha2::Sha256::digest(pixel()).into());
+    let digest = |text: &str| Sha256(sha2::Sha256::digest(text.as_bytes()).into());
+    let files = vec![
+        ("table.csv".to_owned(), digest(&table)),
+        ("pixel.png".to_owned(), pixel),
+        ("report.md".to_owned(), digest("# Отчёт\n")),
+    ];
+    (script, files)
+}
+
+fn pixel() -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let sextet = |letter: u8| LETTERS.iter().position(|known| *known == letter).unwrap_or(0) as u32;
+    let groups = PIXEL.as_bytes().chunks(4).flat_map(|group| {
+        let bits = group.iter().fold(0, |bits, letter| bits << 6 | sextet(*letter));
+        let bytes = group.iter().filter(|letter| **letter != b'=').count() - 1;
+        bits.to_be_bytes()[1..=bytes].to_vec()
+    });
+    groups.collect()
+}
+
+async fn every_byte_arrives<C: Chat>(chat: C) {
+    let home = home(chat).await;
+    let (script, mut files) = three_files();
+    home.chat.says(&fenced(&script));
+    home.gets("report.md", 1).await;
+    home.hears("Three files.").await;
+    let mut came = home.chat.files();
+    came.sort();
+    files.sort();
+    assert_eq!(came, files, "{}", home.chat.transcript());
+    assert_eq!(home.model.asked().len(), 0, "no model was needed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_a_scripts_files_arrives_on_telegram() {
+    every_byte_arrives(OnTelegram::open().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_a_scripts_files_arrives_on_discord() {
+    every_byte_arrives(OnDiscord::open(DiscordRules::unpaced()).await).await;
+}
+
+/// A long answer is no flood of messages: people get its beginning, and every byte as a file.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_an_answer_that_is_too_long_for_a_chat_arrives_as_a_file() {
+    let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
+    home.chat.says(&fenced("return \"x\" * 150000\n"));
+    home.gets("answer.txt", 1).await;
+    let whole = format!("Script result: {}", "x".repeat(150_000));
+    let digest = Sha256(sha2::Sha256::digest(whole.as_bytes()).into());
+    assert_eq!(home.chat.files(), [("answer.txt".to_owned(), digest)], "{}", home.chat.transcript());
+    let texts = home.chat.texts();
+    let [said] = texts.as_slice() else { panic!("{texts:?}") };
+    assert!(whole.starts_with(&said[..1_000]) && said.contains("all of it is in `answer.txt`"), "{said}");
+    assert_eq!(home.model.asked().len(), 0, "no model was needed");
+}
+
+/// The integration part of the design's list: the model hears of the files, sees the pictures, and uses them later.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_sees_a_scripts_picture_and_uses_its_file_by_id_two_turns_later() {
+    let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
+    let script = format!(
+        "attachment_create(content=\"{PIXEL}\", filename=\"pixel.png\", mime_type=\"image/png\", encoding=\"base64\")\nreturn \"Drawn\""
+    );
+    home.model.reply(calls("draw", &[("execute_script", json!({ "script": script }))]));
+    home.model.reply(says("Here is the picture."));
+    home.chat.says("Please draw something.");
+    home.gets("pixel.png", 1).await;
+    home.hears("Here is the picture.").await;
+    let asked = home.last_asked();
+    assert!(asked.contains("Script result: Drawn"), "{asked}");
+    assert!(asked.contains(&PIXEL[..60]), "the picture itself: {asked}");
+
+    home.model.reply(says("You are welcome."));
+    home.chat.says("Thanks.");
+    home.hears("You are welcome.").await;
+    let asked = home.last_asked();
+    let id = asked.split("[attachment ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a reference");
+    let script = format!("return {{\"text\": \"again\", \"attachment_id\": \"{id}\"}}");
+    home.model.reply(calls("again", &[("execute_script", json!({ "script": script }))]));
+    home.model.reply(says("And once more."));
+    home.chat.says("Send it again.");
+    home.gets("pixel.png", 2).await;
+}
+
+/// The attack: the power fails while a script runs that has called a tool already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_is_cut_off_repeats_no_tool_and_its_files_are_told() {
+    let mut home = home(OnTelegram::open().await).await;
+    let script = "attachment_create(content=\"made before\", filename=\"before.txt\")\n\
+                  file_write(path=\"/shared/once/note.txt\", content=\"written once\")\n\
+                  for i in range(2000000000):\n    pass\n";
+    home.chat.says(&fenced(script));
+    let written = async {
+        while !home.is_there("once/note.txt") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), written).await.expect("the tool runs");
+    home.loses_power().await;
+    home.remove("once/note.txt");
+    home.start().await;
+    home.hears("outcome unknown").await;
+    assert!(!home.is_there("once/note.txt"), "the tool is not run again");
+    let told = home.chat.texts().join("\n");
+    assert!(told.contains("before.txt"), "{told}");
+    assert_eq!(home.chat.files(), [], "what a script that failed has made is not sent");
+}
