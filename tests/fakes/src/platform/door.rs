@@ -97,7 +97,12 @@ impl Door {
         let state = self.state();
         let Some(listener) = &state.listener else { return Poll::Ready(None) };
         match ready!(listener.poll_accept(context)) {
-            Ok((stream, _)) => Poll::Ready(Some(stream)),
+            Ok((stream, _)) => {
+                // As platforms' servers have it: what follows an answer's head waits for nobody's delayed ACK. A
+                // connection that can't have it is slower, and answers all the same.
+                let _slower = stream.set_nodelay(true);
+                Poll::Ready(Some(stream))
+            }
             // The client is gone before it was served; the next one is waited for.
             Err(_) => {
                 context.waker().wake_by_ref();
