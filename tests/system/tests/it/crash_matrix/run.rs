@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     os::unix::process::ExitStatusExt,
+    path::Path,
     pin::pin,
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -78,17 +79,27 @@ pub(crate) fn during(operation: Operation, moment: Moment) -> String {
     format!("SIGKILL, {} {moment}", format!("{operation:?}").to_lowercase())
 }
 
+/// Whether the process died where it was to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It died there, and of that.
+    Died,
+    /// It never came there.
+    NotReached,
+    /// It came there, or hung before, and was not killed by it.
+    Survived,
+}
+
 /// What became of a run.
 pub(crate) struct Outcome {
-    /// Whether the process died where it was to, and of that.
-    pub(crate) died: bool,
+    pub(crate) ending: Ending,
     /// What the process told that lived to the end; the words of the one that did not.
     pub(crate) report: Result<CrashReport, String>,
     /// What stands on the platform.
     pub(crate) transcript: Transcript,
     /// How often the tool with an effect ran.
     pub(crate) tool_runs: usize,
-    /// The points that were passed, where they were written down.
+    /// The points that its first process passed.
     pub(crate) points: Vec<Point>,
     /// How many requests the platform saw.
     pub(crate) requests: BTreeMap<Operation, u64>,
@@ -118,7 +129,7 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
         conversation: scene.conversation.clone(),
         turns: 2,
         script: scene.script.clone(),
-        points: (death == Death::Never).then(|| list.clone()),
+        points: Some(list.clone()),
         crash_at: match &death {
             Death::At(point) | Death::AtTwice(point) => Some(point.clone()),
             Death::Never | Death::During { .. } => None,
@@ -134,7 +145,20 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
     };
     let living = async {
         let Life { mut report, signal } = process(&options, &platform, &said, &death).await;
+        options.points = None;
+        let passed = written(&list);
         let died = death.signal().is_some() && signal == death.signal();
+        let came = match &death {
+            Death::Never => false,
+            // A process that is to be killed from without lives until then, so it was still running.
+            Death::During { operation, number, .. } => platform.requests(*operation) >= *number,
+            Death::At(point) | Death::AtTwice(point) => report.is_err() || passed.contains(point),
+        };
+        let ending = match (died, came) {
+            (true, _) => Ending::Died,
+            (false, true) => Ending::Survived,
+            (false, false) => Ending::NotReached,
+        };
         if died && matches!(death, Death::AtTwice(_)) {
             report = process(&options, &platform, &said, &Death::Never).await.report;
         }
@@ -142,10 +166,10 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
             options.crash_at = None;
             report = process(&options, &platform, &said, &Death::Never).await.report;
         }
-        (died, report)
+        (ending, passed, report)
     };
     let (mut saying, mut living) = (pin!(saying.fuse()), pin!(living));
-    let (died, report) = loop {
+    let (ending, points, report) = loop {
         tokio::select! {
             biased;
             () = &mut saying => {}
@@ -153,17 +177,25 @@ pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
         }
     };
     let tally = std::fs::read_to_string(path("tally")).unwrap_or_default();
-    let points = std::fs::read_to_string(&list).unwrap_or_default();
     let operations = [Operation::Send, Operation::Edit, Operation::Fetch];
     Outcome {
-        died,
+        ending,
         report,
         transcript: own_only(platform.transcript(), &scene.conversation),
         tool_runs: tally.lines().count(),
-        points: points.lines().map(|line| line.parse().expect("a point")).collect(),
+        points,
         requests: operations.map(|operation| (operation, platform.requests(operation))).into(),
         took: began.elapsed(),
     }
+}
+
+/// The points that were written down, without a line that a death cut off.
+fn written(list: &Path) -> Vec<Point> {
+    let text = std::fs::read_to_string(list).unwrap_or_default();
+    text.split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'))
+        .map(|line| line.parse().expect("a point"))
+        .collect()
 }
 
 /// A directory in memory where the system has one: what a process has written outlives the process there too, and

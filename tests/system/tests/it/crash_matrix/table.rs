@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use satchel_system::crash::points::Side;
 
 use super::{
-    run::{Death, Outcome, during},
+    run::{Death, Ending, Outcome, during},
     scene::Platform,
     verdict::Verdict,
 };
@@ -39,7 +39,7 @@ impl Table {
         };
         let row = self.rows.entry(name).or_default();
         row.runs += 1;
-        row.not_reached += usize::from(!outcome.died);
+        row.not_reached += usize::from(outcome.ending != Ending::Died);
         row.lost += verdict.lost.len();
         row.duplicated += verdict.duplicates + verdict.orphans;
         row.labelled += verdict.labels;
