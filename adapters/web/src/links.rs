@@ -19,7 +19,8 @@ use crate::{
 struct Opens {
     conversation: ConversationId,
     attachment: AttachmentId,
-    made_at: Timestamp,
+    /// How often the file's links had been revoked when this one was made.
+    behind: u32,
     expires_at: Timestamp,
 }
 
@@ -62,18 +63,15 @@ impl SignedLinks {
         now: Timestamp,
         life: Duration,
     ) -> MadeLink {
-        // One that was made in the moment of a revocation comes after it.
-        let made_at = self.revoked.last(attachment).map_or(now, |revoked| now.max(Timestamp(revoked.0 + 1)));
-        let expires_at = now.plus(life);
-        let opens = Opens { conversation: conversation.clone(), attachment, made_at, expires_at };
+        let (behind, expires_at) = (self.revocations(attachment), now.plus(life));
+        let opens = Opens { conversation: conversation.clone(), attachment, behind, expires_at };
         MadeLink { url: format!("{}{}", opening(origin), self.key.sign(Purpose::Link, &opens)), expires_at }
     }
 
     /// Reads what stands behind `/links/`.
     pub(crate) fn open(&self, link: &str, now: Timestamp) -> OpenedLink {
         let Some(opens) = self.key.read::<Opens>(Purpose::Link, link) else { return OpenedLink::Foreign };
-        let revoked = self.revoked.last(opens.attachment).is_some_and(|revoked| opens.made_at <= revoked);
-        if revoked || opens.expires_at <= now {
+        if opens.behind != self.revocations(opens.attachment) || opens.expires_at <= now {
             return OpenedLink::Ended;
         }
         OpenedLink::File(opens.conversation, opens.attachment)
@@ -81,10 +79,14 @@ impl SignedLinks {
 
     /// Whether all links to a file were ended at this time or later.
     fn ended_since(&self, attachment: AttachmentId, time: Timestamp) -> bool {
-        self.revoked.last(attachment).is_some_and(|revoked| revoked >= time)
+        self.revoked.of(attachment).is_some_and(|revoked| revoked.at >= time)
     }
 
-    /// Ends all links to a file that were made until `now`. Returns once that is durable.
+    fn revocations(&self, attachment: AttachmentId) -> u32 {
+        self.revoked.of(attachment).map_or(0, |revoked| revoked.times)
+    }
+
+    /// Ends all links to a file that were made until now. Returns once that is durable.
     pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
         self.revoked.revoke(attachment, now).await
     }
@@ -190,28 +192,34 @@ mod tests {
         }
     }
 
-    /// A clock that stands still, and everything in one moment of it.
+    /// The clock stands still, and then goes back by days.
     #[tokio::test]
-    async fn a_link_made_in_the_moment_of_a_revocation_lives_until_the_next() {
+    async fn a_link_lives_until_the_next_revocation_whatever_the_clock_says() {
         let dir = tempfile::tempdir().unwrap();
         let key_file = dir.path().join("key");
         let key = SigningKey::load_or_make(&key_file).unwrap();
         let links = SignedLinks::new(key, RevokedLinks::load(&key_file).unwrap());
         let (now, file) = (Timestamp(1_000), AttachmentId(Uuid::from_u128(1)));
         let conversation: ConversationId = "telegram:41".parse().unwrap();
-        let made = || {
+        let made_at = |now| {
             let made = links.make("https://a.example", &conversation, file, now, Duration::from_secs(1));
             made.url.strip_prefix("https://a.example/links/").unwrap().to_owned()
         };
+        let made = || made_at(now);
         let opens = OpenedLink::File(conversation.clone(), file);
         let first = made();
         assert_eq!(links.open(&first, now), opens);
         links.revoke(file, now).await.unwrap();
         let second = made();
-        assert_eq!((links.open(&first, now), links.open(&second, now)), (OpenedLink::Ended, opens));
+        assert_eq!(links.open(&first, now), OpenedLink::Ended);
+        assert_eq!(links.open(&second, now), opens);
         links.revoke(file, now).await.unwrap();
         assert_eq!(links.open(&second, now), OpenedLink::Ended, "the second revocation comes after the second link");
         assert_eq!(links.open(&made(), now.plus(Duration::from_secs(1))), OpenedLink::Ended, "it has expired");
+        let ahead = made_at(Timestamp(900_000_000));
+        assert_eq!(links.open(&ahead, now), opens);
+        links.revoke(file, now).await.unwrap();
+        assert_eq!(links.open(&ahead, now), OpenedLink::Ended, "it was made while the clock was days ahead");
         assert_eq!(links.open("a.b", now), OpenedLink::Foreign);
     }
 }

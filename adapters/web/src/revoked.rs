@@ -6,72 +6,81 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use satchel_domain::{AttachmentId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     WebError,
     signing::{beside, for_the_owner},
 };
 
-/// The longest life of a link; what was revoked longer ago has expired by itself.
-pub(crate) const LONGEST_LINK: Duration = Duration::from_secs(720 * 60 * 60);
+/// How the links of a file were revoked.
+///
+/// Links are told apart by the count, never by a clock: one that was made while the clock was ahead ends like all
+/// others. For the same reason a revocation is kept for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Revoked {
+    /// How often.
+    pub(crate) times: u32,
+    /// When that was last done.
+    pub(crate) at: Timestamp,
+}
 
-/// When the links of a file were last revoked.
-type Times = BTreeMap<AttachmentId, Timestamp>;
+/// The files whose links were revoked.
+type List = BTreeMap<AttachmentId, Revoked>;
 
 /// The revoked links.
 #[derive(Debug, Clone)]
 pub(crate) struct RevokedLinks {
     path: PathBuf,
-    times: Arc<Mutex<Times>>,
+    known: Arc<Mutex<List>>,
+    /// Held while the file is written, so that a later list is never replaced by an earlier one, and nobody who only
+    /// asks waits for the disk.
+    writing: Arc<Mutex<()>>,
 }
 
 impl RevokedLinks {
     /// Reads the file that lies beside the key.
     pub(crate) fn load(key_file: &Path) -> Result<Self, WebError> {
         let path = beside(key_file, "revoked");
-        let times = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Times::new()),
+        let known = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(List::new()),
             // A list that can't be read must not make revoked links work again.
             read => read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from)),
         };
         let doing = || format!("read which links were revoked, {}", path.display());
-        let times = times.map_err(|error| WebError::failed(doing(), error))?;
-        Ok(Self { times: Arc::new(Mutex::new(times)), path })
+        let known = known.map_err(|error| WebError::failed(doing(), error))?;
+        Ok(Self { path, known: Arc::new(Mutex::new(known)), writing: Arc::default() })
     }
 
-    /// When links of a file were last revoked.
-    pub(crate) fn last(&self, attachment: AttachmentId) -> Option<Timestamp> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner).get(&attachment).copied()
+    /// How the links of a file were revoked, if they were.
+    pub(crate) fn of(&self, attachment: AttachmentId) -> Option<Revoked> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&attachment).copied()
     }
 
-    /// Revokes all links of a file that were made until `now`. Returns once that is durable.
+    /// Revokes all links of a file that were made until now. Returns once that is durable.
     pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
-        let Self { path, times } = self.clone();
+        let revoked = self.clone();
         let revoking = tokio::task::spawn_blocking(move || {
-            // Held while the file is written, so that a later list is never replaced by an earlier one.
-            let mut known = times.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut times = known.clone();
-            times.retain(|_, revoked| now.since(*revoked) <= LONGEST_LINK);
-            // A link that was made in the moment of an earlier revocation counts as made after it.
-            let earlier = times.get(&attachment).map_or(now, |revoked| Timestamp(revoked.0 + 1));
-            times.insert(attachment, now.max(earlier));
-            replace(&path, &times)?;
-            *known = times;
+            let _writing = revoked.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut list = revoked.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let times = list.get(&attachment).map_or(0, |revoked| revoked.times);
+            list.insert(attachment, Revoked { times: times.saturating_add(1), at: now });
+            replace(&revoked.path, &list)?;
+            *revoked.known.lock().unwrap_or_else(PoisonError::into_inner) = list;
             Ok(())
         });
         revoking.await.map_err(io::Error::other)?
     }
 }
 
-fn replace(path: &Path, times: &Times) -> io::Result<()> {
+fn replace(path: &Path, list: &List) -> io::Result<()> {
     let temporary = beside(path, "new");
     let _ = fs::remove_file(&temporary);
     let mut file = for_the_owner(&temporary)?;
-    file.write_all(&serde_json::to_vec(times)?)?;
+    file.write_all(&serde_json::to_vec(list)?)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -85,17 +94,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_revoked_stays_so_and_is_forgotten_once_no_link_can_live() {
+    async fn what_was_revoked_stays_so_for_good() {
         let dir = tempfile::tempdir().unwrap();
         let key_file = dir.path().join("web.key");
-        let (first, second) = (AttachmentId(Uuid::from_u128(1)), AttachmentId(Uuid::from_u128(2)));
+        let [first, second] = [1, 2].map(|n| AttachmentId(Uuid::from_u128(n)));
         let revoked = RevokedLinks::load(&key_file).unwrap();
         revoked.revoke(first, Timestamp(1_000)).await.unwrap();
+        let years_later = Timestamp(1_000_000_000_000);
+        revoked.revoke(second, years_later).await.unwrap();
+        revoked.revoke(second, Timestamp(2_000)).await.unwrap();
         let again = RevokedLinks::load(&key_file).unwrap();
-        assert_eq!((again.last(first), again.last(second)), (Some(Timestamp(1_000)), None));
-        let later = Timestamp(1_001).plus(LONGEST_LINK);
-        again.revoke(second, later).await.unwrap();
-        assert_eq!((again.last(first), again.last(second)), (None, Some(later)));
+        let expected = [Revoked { times: 1, at: Timestamp(1_000) }, Revoked { times: 2, at: Timestamp(2_000) }];
+        assert_eq!([again.of(first), again.of(second)], expected.map(Some));
+        assert_eq!(again.of(AttachmentId(Uuid::from_u128(3))), None);
     }
 
     #[test]

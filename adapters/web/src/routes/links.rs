@@ -20,10 +20,12 @@ use crate::{
     guard::OwnOrigin,
     links::OpenedLink,
     problem::{Problem, ProblemBody},
-    revoked::LONGEST_LINK,
     site::Site,
     wire::{Link, NewLink},
 };
+
+/// The longest life of a link.
+const LONGEST_LINK: Duration = Duration::from_secs(720 * 60 * 60);
 
 /// Makes a link to a file.
 #[utoipa::path(
