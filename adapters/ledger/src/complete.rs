@@ -19,13 +19,13 @@ use crate::{
     session::Session,
 };
 
-/// Completes a turn and returns its first part, if it was begun.
+/// Completes a turn and returns its first part, if it was begun, and what was done to the history.
 pub(crate) async fn complete_turn(
     session: &mut Session<'_>,
     process: &Process,
     lease: &Lease,
     mut completed: CompletedTurn,
-) -> Result<Option<Part>> {
+) -> Result<(Option<Part>, HistoryChange)> {
     let standing = standing(session, lease, completed.turn).await?;
     let now = process.now();
     number_files(session, lease, &mut completed).await?;
@@ -46,9 +46,10 @@ pub(crate) async fn complete_turn(
             .bind(lease.conversation.to_string())
             .bind(Json(completed.told.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>()));
     }
+    let history = std::mem::replace(&mut completed.history, HistoryChange::Append(Vec::new()));
     let begun = write_parts(&mut batch, lease, completed, standing, now);
     session.finish(batch);
-    Ok(begun)
+    Ok((begun, history))
 }
 
 /// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them.

@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Result},
     lanes, parts,
     process::Process,
-    rows::{self, PartRow, select_part},
+    rows::{self, LaneRow, PartRow, select_part},
     session::Session,
 };
 
@@ -28,20 +28,36 @@ pub(crate) struct Standing {
     pub(crate) busy: bool,
 }
 
+#[derive(sqlx::FromRow)]
+struct StandingRow {
+    #[sqlx(flatten)]
+    lane: LaneRow,
+    sequence: Option<i64>,
+    busy: bool,
+    streams: bool,
+}
+
 /// Reads where an incomplete turn stands, if the lease is valid.
 pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: TurnId) -> Result<Standing> {
     let mut batch = Batch::default();
-    let lane = lanes::read(&mut batch, &lease.conversation);
-    let sequence = read_sequence(&mut batch, lease, turn);
-    let stream = read_stream(&mut batch, turn);
-    let busy = parts::read_busy(&mut batch, &lease.conversation, turn);
-    let answers = session.run(batch).await?;
-    lanes::require(&answers, lane, lease)?;
-    Ok(Standing {
-        sequence: require_sequence(&answers, sequence, turn)?,
-        stream: answers.first::<PartRow>(stream)?.map(Part::try_from).transpose()?,
-        busy: parts::is_busy(&answers, busy)?,
-    })
+    // One row: each row and each statement that ends wakes whoever waits for the batch.
+    let standing = batch
+        .add(concat!(
+            "SELECT owner, token, expires_at, voice, turns.sequence, ",
+            parts::busy!(),
+            " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0) AS streams ",
+            "FROM lanes LEFT JOIN turns ON turns.id = $2 AND turns.conversation = $1 AND turns.state = 'queued' ",
+            "WHERE lanes.conversation = $1"
+        ))
+        .bind(lease.conversation.to_string())
+        .bind(turn.0)
+        .id();
+    let found: Option<StandingRow> = session.run(batch).await?.first(standing)?;
+    lanes::require_row(found.as_ref().map(|found| &found.lane), lease)?;
+    let incomplete = found.and_then(|found| Some((found.sequence?, found.busy, found.streams)));
+    let (sequence, busy, streams) = incomplete.ok_or_else(|| unknown(turn))?;
+    let stream = if streams { stream(session, turn).await? } else { None };
+    Ok(Standing { sequence, stream, busy })
 }
 
 /// Records a model message, or a person's word about a call, and marks the messages that it took up.
@@ -159,8 +175,14 @@ pub(crate) async fn begin_stream(
     Ok(Some(part))
 }
 
-fn read_stream(batch: &mut Batch, turn: TurnId) -> Statement {
-    batch.add(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0")).bind(turn.0).id()
+async fn stream(session: &mut Session<'_>, turn: TurnId) -> Result<Option<Part>> {
+    let mut batch = Batch::default();
+    let stream = batch.add(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0")).bind(turn.0).id();
+    session.run(batch).await?.first::<PartRow>(stream)?.map(Part::try_from).transpose()
+}
+
+fn unknown(turn: TurnId) -> Error {
+    Error::unknown(format!("incomplete turn {turn}"))
 }
 
 /// Adds the question where an incomplete turn stands in its lane.
@@ -174,7 +196,7 @@ fn read_sequence(batch: &mut Batch, lease: &Lease, turn: TurnId) -> Statement {
 
 fn require_sequence(answers: &Answers, sequence: Statement, turn: TurnId) -> Result<i64> {
     let found: Option<(i64,)> = answers.first(sequence)?;
-    found.map(|(sequence,)| sequence).ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))
+    found.map(|(sequence,)| sequence).ok_or_else(|| unknown(turn))
 }
 
 fn append(batch: &mut Batch, turn: TurnId, ordinal: Option<u32>, entry: &JournalEntry) {

@@ -19,14 +19,22 @@ const CANDIDATES: i64 = 8;
 
 /// Adds the question who holds a lane: a [`LaneRow`], or nothing before the conversation's first message.
 pub(crate) fn read(batch: &mut Batch, conversation: &ConversationId) -> Statement {
-    batch.add("SELECT owner, token, expires_at FROM lanes WHERE conversation = $1").bind(conversation.to_string()).id()
+    batch
+        .add("SELECT owner, token, expires_at, voice FROM lanes WHERE conversation = $1")
+        .bind(conversation.to_string())
+        .id()
 }
 
 /// Fails when the lease is not, or no longer, that of the lane which `lane` has read.
 ///
 /// What a verb wrote in the same batch is rolled back by its failure.
 pub(crate) fn require(answers: &Answers, lane: Statement, lease: &Lease) -> Result<()> {
-    match answers.first::<LaneRow>(lane)? {
+    require_row(answers.first::<LaneRow>(lane)?.as_ref(), lease)
+}
+
+/// Fails when the lease is not, or no longer, that of this lane.
+pub(crate) fn require_row(lane: Option<&LaneRow>, lease: &Lease) -> Result<()> {
+    match lane {
         Some(lane) if lane.owner() == Some(lease.owner) && lane.token == lease.token.cast_signed() => Ok(()),
         _ => Err(Error::LeaseLost(lease.conversation.clone())),
     }

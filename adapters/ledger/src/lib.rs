@@ -5,6 +5,7 @@ mod batch;
 mod bookmarks;
 mod complete;
 mod error;
+mod held;
 mod inbox;
 mod inspect;
 mod journal;
@@ -27,7 +28,7 @@ mod unreadable;
 mod voice;
 mod writer;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -43,17 +44,18 @@ use satchel_ports::ledger::{
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use crate::{
-    inspect::{Inspection, inspect},
-    open::OpenError,
-    process::Settings,
-};
 use crate::{
+    held::{Held, Known},
     owners::OwnerLock,
     process::Process,
     readers::{Reader, Readers},
     session::Session,
     writer::Writer,
+};
+pub use crate::{
+    inspect::{Inspection, inspect},
+    open::OpenError,
+    process::Settings,
 };
 
 /// The ledger of one process on a data directory.
@@ -64,6 +66,7 @@ pub struct SqliteLedger {
     process: Arc<Process>,
     writer: Writer,
     readers: Readers,
+    held: Held,
     _lock: OwnerLock,
 }
 
@@ -78,6 +81,11 @@ impl SqliteLedger {
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.writer.commits()
+    }
+
+    /// Until when a lease that is claimed or renewed now keeps all others from its lane.
+    fn lease_end(&self) -> Instant {
+        Instant::now() + self.process.settings.lease
     }
 
     async fn reader(&self, doing: &'static str) -> Result<Reader<'_>, LedgerError> {
@@ -109,12 +117,23 @@ impl Ledger for SqliteLedger {
     }
 
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
-        let (process, message) = (Arc::clone(&self.process), message.clone());
-        self.writer
+        let (process, conversation) = (Arc::clone(&self.process), &message.conversation);
+        let (message, until) = (message.clone(), self.lease_end());
+        let before = self.held.arrivals(conversation);
+        let (received, turn) = self
+            .writer
             .write("receiving a message", move |s| {
                 Box::pin(async move { receive::receive(s, &process, &message, claim).await })
             })
-            .await
+            .await?;
+        match (&received.lease, turn) {
+            (Some(lease), turn) => {
+                self.held.claimed(lease, until);
+                turn.into_iter().for_each(|turn| self.held.begun_by(lease, turn, before));
+            }
+            (None, _) => self.held.turn_changes(conversation),
+        }
+        Ok(received)
     }
 
     async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError> {
@@ -145,9 +164,13 @@ impl Ledger for SqliteLedger {
 
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError> {
         let (from, to) = (from.clone(), to.clone());
-        self.writer
+        let names = [from.clone(), to.clone()];
+        let renamed = self
+            .writer
             .write("renaming a conversation", move |s| Box::pin(async move { rename::rename(s, &from, &to).await }))
-            .await
+            .await;
+        names.iter().for_each(|name| self.held.forget(name));
+        renamed
     }
 
     async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {
@@ -167,11 +190,15 @@ impl Ledger for SqliteLedger {
 
     async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError> {
         let (process, verdict, rules) = (Arc::clone(&self.process), verdict.clone(), *rules);
-        self.writer
+        let judged = self
+            .writer
             .write("judging a code", move |s| {
                 Box::pin(async move { people::judge(s, &process, &verdict, &rules).await })
             })
-            .await
+            .await;
+        // Whoever is let in is welcomed, by a turn.
+        self.held.turns_change();
+        judged
     }
 
     async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
@@ -198,23 +225,34 @@ impl Ledger for SqliteLedger {
         if candidates.is_empty() {
             return Ok(None);
         }
-        let process = Arc::clone(&self.process);
-        self.writer
+        let (process, until) = (Arc::clone(&self.process), self.lease_end());
+        let taken = self
+            .writer
             .write("taking a lane", move |s| Box::pin(async move { lanes::take_first(s, &process, &candidates).await }))
-            .await
+            .await?;
+        if let Some(lease) = &taken {
+            self.held.claimed(lease, until);
+        }
+        Ok(taken)
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        let (process, leases) = (Arc::clone(&self.process), leases.to_vec());
-        self.writer
-            .write("renewing leases", move |s| Box::pin(async move { lanes::renew(s, &process, &leases).await }))
-            .await
+        let (process, until) = (Arc::clone(&self.process), self.lease_end());
+        let renewed = leases.to_vec();
+        let lost = self
+            .writer
+            .write("renewing leases", move |s| Box::pin(async move { lanes::renew(s, &process, &renewed).await }))
+            .await?;
+        self.held.renewed(leases, &lost, until);
+        Ok(lost)
     }
 
     async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError> {
+        // Before: once it is given back, another process may change what is known of it.
+        self.held.given_back(lease);
         let lease = lease.clone();
         self.writer
             .write("releasing a lane", move |s| Box::pin(async move { lanes::release(s, &lease, release).await }))
@@ -223,6 +261,9 @@ impl Ledger for SqliteLedger {
 
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError> {
         const DOING: &str = "reading the next turn";
+        if let Some(turn) = self.held.take_turn(lease) {
+            return Ok(Some(turn));
+        }
         match read!(self, DOING, turns::next_turn, lease)? {
             // The message that would join it may be on its way to the disk: whoever is about to begin an album must
             // read it behind everything that was let in while it could be joined.
@@ -249,6 +290,7 @@ impl Ledger for SqliteLedger {
         index: u32,
         attachment: &Attachment,
     ) -> Result<Attachment, LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         let (lease, attachment) = (lease.clone(), attachment.clone());
         self.writer
             .write("storing a file's record", move |s| {
@@ -264,6 +306,7 @@ impl Ledger for SqliteLedger {
         index: u32,
         refused: &RefusedFile,
     ) -> Result<(), LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         let (lease, refused) = (lease.clone(), refused.clone());
         self.writer
             .write("recording a refused file", move |s| {
@@ -279,6 +322,7 @@ impl Ledger for SqliteLedger {
         index: u32,
         heard: &Heard,
     ) -> Result<(), LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         let (lease, heard) = (lease.clone(), heard.clone());
         self.writer
             .write("recording the words of a voice note", move |s| {
@@ -288,15 +332,17 @@ impl Ledger for SqliteLedger {
     }
 
     async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
-        let conversation = conversation.clone();
-        self.writer
-            .write("setting whether replies are spoken", move |s| {
-                Box::pin(async move { voice::set(s, &conversation, on).await })
-            })
-            .await
+        let of = conversation.clone();
+        let set = self
+            .writer
+            .write("setting whether replies are spoken", move |s| Box::pin(async move { voice::set(s, &of, on).await }))
+            .await;
+        self.held.turn_changes(conversation);
+        set
     }
 
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         let (lease, entry) = (lease.clone(), entry.clone());
         self.writer
             .write("journalling a message", move |s| {
@@ -312,6 +358,7 @@ impl Ledger for SqliteLedger {
         ordinal: u32,
         outcome: &ToolOutcome,
     ) -> Result<ToolOutcome, LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         let (lease, outcome) = (lease.clone(), outcome.clone());
         self.writer
             .write("journalling an outcome", move |s| {
@@ -333,6 +380,7 @@ impl Ledger for SqliteLedger {
         turn: TurnId,
         reply_to: Option<MessageRef>,
     ) -> Result<Option<Part>, LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
         if read!(self, "looking at what is under way", journal::must_wait, lease, turn)? {
             return Ok(None);
@@ -346,12 +394,20 @@ impl Ledger for SqliteLedger {
     }
 
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
-        let (process, lease, completed) = (Arc::clone(&self.process), lease.clone(), completed.clone());
-        self.writer
+        let (process, of, completed) = (Arc::clone(&self.process), lease.clone(), completed.clone());
+        let history = self.held.take_history(lease);
+        let done = self
+            .writer
             .write("completing a turn", move |s| {
-                Box::pin(async move { complete::complete_turn(s, &process, &lease, completed).await })
+                Box::pin(async move { complete::complete_turn(s, &process, &of, completed).await })
             })
-            .await
+            .await;
+        let (begun, change) = match done {
+            Ok((begun, change)) => (Ok(begun), Some(change)),
+            Err(error) => (Err(error), None),
+        };
+        self.held.put_history(lease, history, change);
+        begun
     }
 
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {
@@ -359,21 +415,30 @@ impl Ledger for SqliteLedger {
     }
 
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
+        self.held.turn_changes(&lease.conversation);
         let (lease, part) = (lease.clone(), part.clone());
         self.writer.write("saving a part", move |s| Box::pin(async move { parts::save(s, &lease, &part).await })).await
     }
 
     async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
-        let (process, lease, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());
-        self.writer
+        let (process, of, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());
+        self.held.turn_changes(&lease.conversation);
+        let settled = self
+            .writer
             .write("settling a part", move |s| {
-                Box::pin(async move { settle::settle_part(s, &process, &lease, &settlement).await })
+                Box::pin(async move { settle::settle_part(s, &process, &of, &settlement).await })
             })
-            .await
+            .await?;
+        if settled.released {
+            self.held.given_back(lease);
+        }
+        Ok(settled)
     }
 
     async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
-        self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await
+        let discarded = self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await;
+        self.held.turns_change();
+        discarded
     }
 
     async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError> {
@@ -389,7 +454,16 @@ impl Ledger for SqliteLedger {
     }
 
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError> {
-        read!(self, "reading the history", queries::history, conversation, limit)
+        match self.held.history(conversation, limit) {
+            Known::Messages(messages) => Ok(messages),
+            Known::Nothing(reading) => {
+                let read = read!(self, "reading the history", queries::history, conversation, limit)?;
+                if let Some(reading) = reading {
+                    self.held.learn(conversation, reading, &read, limit);
+                }
+                Ok(read)
+            }
+        }
     }
 
     async fn attachment(

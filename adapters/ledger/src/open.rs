@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::{
     SqliteLedger,
     error::{code, extended_code, is_full},
+    held::Held,
     owners::{OwnerLock, Owners},
     process::{Process, Settings},
     readers::Readers,
@@ -120,6 +121,7 @@ impl SqliteLedger {
             process: Process::new(owner, owners, settings).into(),
             writer: Writer::start(connection),
             readers,
+            held: Held::default(),
             _lock: lock,
         })
     }

@@ -64,16 +64,20 @@ pub(crate) fn update(batch: &mut Batch, conversation: &ConversationId, part: &Pa
         .id()
 }
 
-/// Adds the question whether the lane has an unsettled part of any other turn than this one.
+/// Whether the lane `$1` has an unsettled part of any other turn than `$2`.
 ///
 /// Not only of earlier turns: a later one that was completed first may have a part in flight, and a lane sends one part
 /// at a time.
+macro_rules! busy {
+    () => {
+        "EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0 AND turn <> $2)"
+    };
+}
+pub(crate) use busy;
+
+/// Adds the question whether the lane has an unsettled part of any other turn than this one.
 pub(crate) fn read_busy(batch: &mut Batch, conversation: &ConversationId, turn: TurnId) -> Statement {
-    batch
-        .add("SELECT EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND turn <> $2)")
-        .bind(conversation.to_string())
-        .bind(turn.0)
-        .id()
+    batch.add(concat!("SELECT ", busy!())).bind(conversation.to_string()).bind(turn.0).id()
 }
 
 pub(crate) fn is_busy(answers: &Answers, busy: Statement) -> Result<bool> {

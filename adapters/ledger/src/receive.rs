@@ -1,23 +1,35 @@
 //! What comes in: deduplicated, joined to its album, put in place of what it edits, or queued as a turn of its own.
 
-use satchel_domain::{InboundMessage, Timestamp, TurnId};
-use satchel_ports::ledger::{Claim, Received};
+use std::collections::BTreeMap;
+
+use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
+use satchel_ports::ledger::{Claim, QueuedMessage, QueuedTurn, Received};
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::{batch::Batch, error::Result, lanes, process::Process, rows::LaneRow, session::Session};
+use crate::{
+    batch::Batch,
+    error::{Error, Result},
+    lanes,
+    process::Process,
+    rows::LaneRow,
+    session::Session,
+};
 
-/// Stores a message and, if asked, claims its lane.
+/// Stores a message and, if asked, claims its lane. Where all that there is to do in the lane is then a turn with this
+/// message alone, it brings that turn too.
 pub(crate) async fn receive(
     session: &mut Session<'_>,
     process: &Process,
     message: &InboundMessage,
     claim: Claim,
-) -> Result<Received> {
-    let Found { known, lane, unsettled } = look(session, message).await?;
-    if let Some(turn) = known {
-        return Ok(Received { turn, duplicate: true, lease: None, unsettled });
+) -> Result<(Received, Option<QueuedTurn>)> {
+    let found = look(session, message).await?;
+    let unsettled = found.unsettled;
+    if let Some(turn) = found.known.map(TurnId) {
+        return Ok((Received { turn, duplicate: true, lease: None, unsettled }, None));
     }
+    let lane = found.lane();
     let now = process.now();
     let free = lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
     let mut batch = Batch::default();
@@ -30,43 +42,68 @@ pub(crate) async fn receive(
         Claim::IfFree | Claim::Leave => None,
     };
     let place = Place { process, message, now, owned: !free };
-    let turn = match place.replace(session, &mut batch).await? {
-        Some(turn) => turn,
+    let (turn, message) = match place.replace(session, &mut batch).await? {
+        Some(turn) => (turn, None),
         None => place.add(session, &mut batch).await?,
     };
     session.finish(batch);
-    Ok(Received { turn, duplicate: false, lease, unsettled })
+    let stands_alone = lease.is_some() && !unsettled && !found.queued && !found.untold;
+    let queued = message.filter(|_| stands_alone).map(|message| QueuedTurn {
+        id: turn,
+        ready_at: now,
+        messages: vec![message],
+        followed: false,
+        journal: Vec::new(),
+        stream: None,
+        crashes: 0,
+        untold: Vec::new(),
+        voice: lane.is_some_and(|lane| lane.voice),
+    });
+    Ok((Received { turn, duplicate: false, lease, unsettled }, queued))
 }
 
 /// What is there when a message comes.
+#[derive(sqlx::FromRow)]
 struct Found {
     /// The turn of the message, if it is known already.
-    known: Option<TurnId>,
-    lane: Option<LaneRow>,
+    known: Option<Uuid>,
+    owner: Option<Uuid>,
+    /// There is none before the conversation's first message.
+    token: Option<i64>,
+    expires_at: Option<i64>,
+    voice: Option<bool>,
     unsettled: bool,
+    /// Whether a turn of the conversation waits or runs.
+    queued: bool,
+    /// Whether something was not delivered and the model hasn't been told of it.
+    untold: bool,
+}
+
+impl Found {
+    fn lane(&self) -> Option<LaneRow> {
+        let (token, expires_at, voice) = (self.token?, self.expires_at?, self.voice?);
+        Some(LaneRow { owner: self.owner, token, expires_at, voice })
+    }
 }
 
 async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<Found> {
     let mut batch = Batch::default();
-    let known = batch
+    // One row: each row and each statement that ends wakes whoever waits for the batch.
+    let found = batch
         .add(
-            "SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
-             WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2",
+            "SELECT (SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
+                     WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2) AS known, \
+                 owner, token, expires_at, voice, \
+                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND settled = 0) AS unsettled, \
+                 EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $3 AND state = 'queued') AS queued, \
+                 EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND told = 0) AS untold \
+             FROM (SELECT 1) LEFT JOIN lanes ON lanes.conversation = $3",
         )
         .bind(message.conversation.channel().as_str())
         .bind(&message.key)
-        .id();
-    let lane = lanes::read(&mut batch, &message.conversation);
-    let unsettled = batch
-        .add("SELECT EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0)")
         .bind(message.conversation.to_string())
         .id();
-    let answers = session.run(batch).await?;
-    Ok(Found {
-        known: answers.first::<(Uuid,)>(known)?.map(|(turn,)| TurnId(turn)),
-        lane: answers.first(lane)?,
-        unsettled: answers.first::<(bool,)>(unsettled)?.is_some_and(|(unsettled,)| unsettled),
-    })
+    session.run(batch).await?.first(found)?.ok_or(Error::Row { what: "look at a conversation" })
 }
 
 /// A message whose key is new, and what decides where it goes.
@@ -121,8 +158,9 @@ impl Place<'_> {
         Ok(Some(TurnId(turn)))
     }
 
-    /// Stores the message in its album's turn, or in a new one.
-    async fn add(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<TurnId> {
+    /// Stores the message in its album's turn, or in a new one. Brings it as it is queued if it is a turn by itself and
+    /// there is nothing to fetch.
+    async fn add(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<(TurnId, Option<QueuedMessage>)> {
         let quiet_at = match self.message.album {
             Some(_) => self.now.plus(self.process.settings.album_quiet),
             None => self.now,
@@ -165,7 +203,16 @@ impl Place<'_> {
                 .bind(original)
                 .bind(id);
         }
-        Ok(TurnId(turn))
+        let by_itself = self.message.album.is_none() && self.message.files.is_empty();
+        let queued = by_itself.then(|| QueuedMessage {
+            id: InboxId(id),
+            turn: TurnId(turn),
+            message: self.message.clone(),
+            files: Vec::new(),
+            heard: BTreeMap::new(),
+            received_at: self.now,
+        });
+        Ok((TurnId(turn), queued))
     }
 
     /// The queued turn of the sender's album, if it can't have begun: nothing of it is journalled or streamed, and

@@ -69,6 +69,8 @@ pub(crate) struct LaneRow {
     pub(crate) owner: Option<Uuid>,
     pub(crate) token: i64,
     pub(crate) expires_at: i64,
+    /// Whether every reply is spoken too.
+    pub(crate) voice: bool,
 }
 
 impl LaneRow {

@@ -69,7 +69,8 @@ pub enum LedgerError {
 ///   their numbers are those of the old name.
 /// - Messages of one sender's album that arrive before their turn begins are one turn; each pushes its `ready_at` out.
 /// - A lane has one owner at a time; tokens of one lane never repeat and only grow.
-/// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] when a newer one exists.
+/// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] when a newer one exists. `next_turn` and `history`
+///   may go by what a process remembers of a lane that it holds, for as long as its lease has not run out.
 /// - A lane whose owner is gone can be taken; one whose owner lives and renews can't.
 /// - Taking a lane that was not released adds one crash to its oldest incomplete turn.
 /// - `take_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.

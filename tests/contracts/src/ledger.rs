@@ -4,6 +4,7 @@
 
 pub mod files;
 pub mod inbox;
+pub mod known;
 pub mod lanes;
 pub mod parts;
 pub mod people;
@@ -62,6 +63,9 @@ macro_rules! ledger_contract {
             turns::steered_messages_are_consumed_with_the_turn
             turns::history_is_kept_and_begins_anew
             turns::failures_are_told_to_the_model_once
+            known::a_turn_that_is_remembered_is_the_one_that_is_stored
+            known::a_remembered_turn_takes_no_other_ones_place
+            known::a_remembered_history_is_what_every_process_reads
             files::numbers_count_from_one_in_each_conversation
             files::a_foreign_file_is_unknown
             files::what_a_running_call_made_outlives_it
@@ -223,12 +227,14 @@ mod tests {
         for (module, source) in [
             ("files", include_str!("ledger/files.rs")),
             ("inbox", include_str!("ledger/inbox.rs")),
+            ("known", include_str!("ledger/known.rs")),
             ("lanes", include_str!("ledger/lanes.rs")),
             ("parts", include_str!("ledger/parts.rs")),
             ("people", include_str!("ledger/people.rs")),
             ("renaming", include_str!("ledger/renaming.rs")),
             ("streams", include_str!("ledger/streams.rs")),
             ("turns", include_str!("ledger/turns.rs")),
+            ("voice", include_str!("ledger/voice.rs")),
         ] {
             for line in source.lines() {
                 let Some(name) = line.strip_prefix("pub async fn ") else { continue };

@@ -1,0 +1,344 @@
+//! What this process knows of the lanes that it holds, so that a turn needn't read what was written a moment before.
+//!
+//! Only a lane's owner completes its turns and changes its history, and its token goes up by one with every claim and
+//! every change of its name. What is known under one token is so while the lease lives, and is so again under the very next
+//! token if that is this process's own too: nobody can have come between. Writes never go by this; they look at the lease.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use satchel_domain::{ConversationId, Message};
+use satchel_ports::ledger::{HistoryChange, Lease, QueuedTurn};
+
+/// How many bytes of histories are kept, about; those used last stay.
+const ROOM: usize = 4 << 20;
+
+/// How many counts of arrivals there are; conversations that share one cost each other a read now and then.
+const COUNTS: usize = 256;
+
+/// What a lane, a message and a file's record take besides words, about.
+const LANE: usize = 512;
+const MESSAGE: usize = 128;
+const RECORD: usize = 512;
+
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    lanes: Mutex<Lanes>,
+}
+
+#[derive(Debug)]
+struct Lanes {
+    of: HashMap<ConversationId, Lane>,
+    /// How often something came that may stand behind a lane's turn, or change it; by the conversation's hash.
+    arrivals: [u64; COUNTS],
+    hasher: RandomState,
+    /// Counts uses.
+    clock: u64,
+    /// The room that all histories take.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Lane {
+    token: u64,
+    /// Until when nobody else can have the lane; `None` once it was given back.
+    until: Option<Instant>,
+    /// The lane's oldest turn, whose message was received with the claim; until something may have changed it.
+    turn: Option<QueuedTurn>,
+    history: Option<History>,
+    /// Whether a turn is being completed, so that nobody knows what is read.
+    completing: bool,
+    /// How often the history was changed, so that one which was read before a change isn't taken for what is there.
+    changes: u64,
+    used: u64,
+}
+
+/// The end of a history.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct History {
+    messages: Vec<Message>,
+    bytes: usize,
+    /// How many messages were asked for: where there are fewer, these are all.
+    limit: usize,
+}
+
+/// Everything that had come for a conversation when it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrivals(u64);
+
+/// What a history that is being read will be good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    token: u64,
+    changes: u64,
+}
+
+/// What is known of a history.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Known {
+    Messages(Vec<Message>),
+    /// It must be read; and may be kept, where the lane is held.
+    Nothing(Option<Reading>),
+}
+
+impl Held {
+    /// What has come for a conversation; to be asked before a message is received whose turn is to be remembered.
+    pub(crate) fn arrivals(&self, conversation: &ConversationId) -> Arrivals {
+        let lanes = self.lanes();
+        Arrivals(lanes.arrivals[lanes.count_of(conversation)])
+    }
+
+    /// A lane was claimed, and is this process's at least until then.
+    pub(crate) fn claimed(&self, lease: &Lease, until: Instant) {
+        let mut lanes = self.lanes();
+        let used = lanes.tick();
+        let before = lanes.of.get_mut(&lease.conversation);
+        if let Some(lane) = before.filter(|lane| lane.token + 1 == lease.token) {
+            (lane.token, lane.until, lane.turn, lane.used) = (lease.token, Some(until), None, used);
+            (lane.completing, lane.changes) = (false, lane.changes + 1);
+            return;
+        }
+        lanes.forget(&lease.conversation);
+        let lane = Lane {
+            token: lease.token,
+            until: Some(until),
+            turn: None,
+            history: None,
+            completing: false,
+            changes: 0,
+            used,
+        };
+        lanes.of.insert(lease.conversation.clone(), lane);
+    }
+
+    /// The turn of the message with which a lane was claimed. It is not remembered where more has come since.
+    pub(crate) fn begun_by(&self, lease: &Lease, turn: QueuedTurn, since: Arrivals) {
+        let mut lanes = self.lanes();
+        if Arrivals(lanes.arrivals[lanes.count_of(&lease.conversation)]) != since {
+            return;
+        }
+        if let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
+            lane.turn = Some(turn);
+        }
+    }
+
+    /// Leases were renewed, but for those that are lost.
+    pub(crate) fn renewed(&self, leases: &[Lease], lost: &[Lease], until: Instant) {
+        let mut lanes = self.lanes();
+        for lease in leases {
+            if lost.contains(lease) {
+                lanes.forget(&lease.conversation);
+            } else if let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
+                lane.until = Some(until);
+            }
+        }
+        // Whoever worked on these is gone and gave nothing back.
+        let run_out = lanes.of.iter().filter(|(_, lane)| lane.until.is_some() && !lane.is_held());
+        for conversation in run_out.map(|(conversation, _)| conversation.clone()).collect::<Vec<_>>() {
+            lanes.forget(&conversation);
+        }
+    }
+
+    /// A lane was given back, or is about to be.
+    pub(crate) fn given_back(&self, lease: &Lease) {
+        let mut lanes = self.lanes();
+        let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
+        (lane.until, lane.turn) = (None, None);
+        if lane.history.is_none() {
+            lanes.forget(&lease.conversation);
+        }
+    }
+
+    /// Nothing is known of a conversation any more.
+    pub(crate) fn forget(&self, conversation: &ConversationId) {
+        self.turn_changes(conversation);
+        self.lanes().forget(conversation);
+    }
+
+    /// A conversation's oldest turn may be another than it was, or followed. To be said once that is so, and before
+    /// anybody is told.
+    pub(crate) fn turn_changes(&self, conversation: &ConversationId) {
+        let mut lanes = self.lanes();
+        let count = lanes.count_of(conversation);
+        lanes.arrivals[count] += 1;
+        if let Some(lane) = lanes.of.get_mut(conversation) {
+            lane.turn = None;
+        }
+    }
+
+    /// Any conversation's oldest turn may be another than it was, or followed.
+    pub(crate) fn turns_change(&self) {
+        let mut lanes = self.lanes();
+        lanes.arrivals.iter_mut().for_each(|count| *count += 1);
+        lanes.of.values_mut().for_each(|lane| lane.turn = None);
+    }
+
+    /// The lane's oldest turn, once: whoever asks again may ask after a change of their own.
+    pub(crate) fn take_turn(&self, lease: &Lease) -> Option<QueuedTurn> {
+        let mut lanes = self.lanes();
+        let lane = lanes.of.get_mut(&lease.conversation)?;
+        lane.turn.take().filter(|_| lane.is_of(lease) && lane.is_held())
+    }
+
+    /// The last messages of a conversation.
+    pub(crate) fn history(&self, conversation: &ConversationId, limit: u32) -> Known {
+        let mut lanes = self.lanes();
+        let used = lanes.tick();
+        let Some(lane) = lanes.of.get_mut(conversation).filter(|lane| lane.is_held()) else {
+            return Known::Nothing(None);
+        };
+        lane.used = used;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        match &lane.history {
+            _ if lane.completing => Known::Nothing(None),
+            Some(history) if history.limit >= limit => Known::Messages(history.last(limit).to_vec()),
+            _ => Known::Nothing(Some(Reading { token: lane.token, changes: lane.changes })),
+        }
+    }
+
+    /// Keeps what was read, unless the lane has another owner or history by now.
+    pub(crate) fn learn(&self, conversation: &ConversationId, reading: Reading, messages: &[Message], limit: u32) {
+        let mut lanes = self.lanes();
+        let Some(lane) = lanes.of.get_mut(conversation) else { return };
+        if lane.is_held() && reading == (Reading { token: lane.token, changes: lane.changes }) {
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            lanes.keep(conversation, History::of(messages.to_vec(), limit));
+        }
+    }
+
+    /// Takes the history of a lane whose turn is being completed: until that is done, nobody knows it.
+    pub(crate) fn take_history(&self, lease: &Lease) -> Option<History> {
+        let mut lanes = self.lanes();
+        let lane = lanes.of.get_mut(&lease.conversation)?;
+        (lane.completing, lane.turn) = (true, None);
+        lane.changes += 1;
+        let of_lease = lane.is_of(lease);
+        lanes.take_history(&lease.conversation).filter(|_| of_lease)
+    }
+
+    /// The completion has ended: keeps the history that was taken, with what the turn has done to it, or nothing where
+    /// that is not known.
+    pub(crate) fn put_history(&self, lease: &Lease, history: Option<History>, change: Option<HistoryChange>) {
+        let history = history.zip(change).map(|(history, change)| history.changed(change));
+        let mut lanes = self.lanes();
+        let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
+        lane.completing = false;
+        lane.changes += 1;
+        if let Some(history) = history {
+            lanes.keep(&lease.conversation, history);
+        }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { of: HashMap::new(), arrivals: [0; COUNTS], hasher: RandomState::new(), clock: 0, bytes: 0 }
+    }
+}
+
+impl Lanes {
+    fn count_of(&self, conversation: &ConversationId) -> usize {
+        usize::try_from(self.hasher.hash_one(conversation) % COUNTS as u64).unwrap_or(0)
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn forget(&mut self, conversation: &ConversationId) {
+        self.take_history(conversation);
+        self.of.remove(conversation);
+    }
+
+    fn take_history(&mut self, conversation: &ConversationId) -> Option<History> {
+        let history = self.of.get_mut(conversation)?.history.take()?;
+        self.bytes -= history.bytes;
+        Some(history)
+    }
+
+    /// Keeps a history, and as many of the others as there is room for.
+    fn keep(&mut self, conversation: &ConversationId, history: History) {
+        self.take_history(conversation);
+        let bytes = history.bytes;
+        if bytes > ROOM / 4 {
+            return;
+        }
+        while self.bytes + bytes > ROOM {
+            let others = self.of.iter().filter(|(_, lane)| lane.history.is_some());
+            let Some(oldest) = others.min_by_key(|(_, lane)| lane.used).map(|(oldest, _)| oldest.clone()) else {
+                break;
+            };
+            self.take_history(&oldest);
+            if self.of.get(&oldest).is_some_and(|lane| !lane.is_held()) {
+                self.of.remove(&oldest);
+            }
+        }
+        if let Some(lane) = self.of.get_mut(conversation) {
+            lane.history = Some(history);
+            self.bytes += bytes;
+        }
+    }
+}
+
+impl Lane {
+    fn is_of(&self, lease: &Lease) -> bool {
+        self.token == lease.token
+    }
+
+    fn is_held(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+impl History {
+    fn of(messages: Vec<Message>, limit: usize) -> Self {
+        let bytes = LANE + messages.iter().map(size).sum::<usize>();
+        Self { messages, bytes, limit }
+    }
+
+    fn changed(mut self, change: HistoryChange) -> Self {
+        match change {
+            HistoryChange::Append(messages) => {
+                self.append(messages);
+                self
+            }
+            HistoryChange::Reset => Self::of(Vec::new(), self.limit),
+        }
+    }
+
+    fn last(&self, limit: usize) -> &[Message] {
+        &self.messages[self.messages.len().saturating_sub(limit)..]
+    }
+
+    fn append(&mut self, messages: Vec<Message>) {
+        self.bytes += messages.iter().map(size).sum::<usize>();
+        self.messages.extend(messages);
+        let gone = self.messages.len().saturating_sub(self.limit);
+        self.bytes -= self.messages.drain(..gone).map(|message| size(&message)).sum::<usize>();
+    }
+}
+
+/// What a message takes, about.
+fn size(message: &Message) -> usize {
+    MESSAGE
+        + match message {
+            Message::Person { text, attachments, refused } => text.len() + RECORD * (attachments.len() + refused.len()),
+            Message::Model { text, calls } => {
+                text.len() + calls.iter().map(|call| MESSAGE + call.arguments.to_string().len()).sum::<usize>()
+            }
+            Message::Tool { text, attachments, .. } => text.len() + RECORD * attachments.len(),
+            Message::Note { text } => text.len(),
+        }
+}
+
+#[cfg(test)]
+mod tests;

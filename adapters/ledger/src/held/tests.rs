@@ -1,0 +1,206 @@
+//! What is remembered of lanes, and when it is not.
+
+use std::time::Duration;
+
+use satchel_domain::{Timestamp, TurnId};
+use satchel_ports::ledger::OwnerId;
+use uuid::Uuid;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn lease(conversation: &str, token: u64) -> Lease {
+    Lease { conversation: conversation.parse().unwrap(), owner: OwnerId(Uuid::from_u128(1)), token }
+}
+
+fn later() -> Instant {
+    Instant::now() + LONG
+}
+
+fn note(text: &str) -> Message {
+    Message::Note { text: text.to_owned() }
+}
+
+fn notes(texts: &[&str]) -> Vec<Message> {
+    texts.iter().map(|text| note(text)).collect()
+}
+
+fn turn() -> QueuedTurn {
+    QueuedTurn {
+        id: TurnId(Uuid::from_u128(2)),
+        messages: Vec::new(),
+        ready_at: Timestamp(0),
+        followed: false,
+        journal: Vec::new(),
+        stream: None,
+        crashes: 0,
+        untold: Vec::new(),
+        voice: false,
+    }
+}
+
+/// What is known of a history of at most ten messages.
+fn known(held: &Held, lease: &Lease) -> Option<Vec<Message>> {
+    match held.history(&lease.conversation, 10) {
+        Known::Messages(messages) => Some(messages),
+        Known::Nothing(_) => None,
+    }
+}
+
+/// Reads a history as the ledger does.
+fn read(held: &Held, lease: &Lease, messages: &[Message]) {
+    let Known::Nothing(reading) = held.history(&lease.conversation, 10) else { panic!("it is known already") };
+    held.learn(&lease.conversation, reading.expect("the lane is held"), messages, 10);
+}
+
+fn complete(held: &Held, lease: &Lease, change: HistoryChange) {
+    let history = held.take_history(lease);
+    held.put_history(lease, history, Some(change));
+}
+
+#[test]
+fn a_history_is_read_once_and_goes_on_with_each_turn_over_the_next_lease() {
+    let held = Held::default();
+    let first = lease("console:main", 7);
+    held.claimed(&first, later());
+    assert_eq!(known(&held, &first), None);
+    read(&held, &first, &notes(&["a"]));
+    complete(&held, &first, HistoryChange::Append(notes(&["b", "c"])));
+    assert_eq!(known(&held, &first), Some(notes(&["a", "b", "c"])));
+    assert_eq!(held.history(&first.conversation, 2), Known::Messages(notes(&["b", "c"])), "fewer are asked for");
+    assert!(matches!(held.history(&first.conversation, 11), Known::Nothing(Some(_))), "more are asked for");
+
+    held.given_back(&first);
+    assert_eq!(held.history(&first.conversation, 10), Known::Nothing(None), "anybody may go on with it");
+    let second = lease("console:main", 8);
+    held.claimed(&second, later());
+    assert_eq!(known(&held, &second), Some(notes(&["a", "b", "c"])));
+    complete(&held, &second, HistoryChange::Reset);
+    assert_eq!(known(&held, &second), Some(Vec::new()));
+    let many: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+    complete(&held, &second, HistoryChange::Append(many.iter().map(|text| note(text)).collect()));
+    assert_eq!(known(&held, &second).unwrap().first(), Some(&note("2")), "ten are kept");
+}
+
+#[test]
+fn nothing_is_known_where_another_owner_can_have_come_between() {
+    let held = Held::default();
+    let first = lease("console:main", 1);
+    let learned = || {
+        held.claimed(&first, later());
+        if known(&held, &first).is_none() {
+            read(&held, &first, &notes(&["a"]));
+        }
+    };
+    learned();
+    held.given_back(&first);
+    let third = lease("console:main", 3);
+    held.claimed(&third, later());
+    assert_eq!(known(&held, &third), None, "somebody had the second lease");
+
+    held.forget(&first.conversation);
+    learned();
+    held.renewed(std::slice::from_ref(&first), &[], Instant::now());
+    assert_eq!(known(&held, &first), None, "the lease has run out");
+    learned();
+    held.renewed(std::slice::from_ref(&first), &[], later());
+    assert_eq!(known(&held, &first), Some(notes(&["a"])));
+    held.renewed(std::slice::from_ref(&first), std::slice::from_ref(&first), later());
+    assert_eq!(known(&held, &first), None, "the lease is lost");
+
+    learned();
+    held.forget(&first.conversation);
+    assert_eq!(known(&held, &first), None, "the conversation has another name");
+}
+
+#[test]
+fn a_history_that_was_read_beside_a_completion_is_not_kept() {
+    let held = Held::default();
+    let lease = lease("console:main", 1);
+    held.claimed(&lease, later());
+    let Known::Nothing(Some(reading)) = held.history(&lease.conversation, 10) else { panic!("nothing is known") };
+    complete(&held, &lease, HistoryChange::Append(notes(&["b"])));
+    held.learn(&lease.conversation, reading, &notes(&["a"]), 10);
+    assert_eq!(known(&held, &lease), None);
+
+    read(&held, &lease, &notes(&["a", "b"]));
+    let taken = held.take_history(&lease);
+    assert_eq!(held.history(&lease.conversation, 10), Known::Nothing(None), "it is being changed");
+    held.put_history(&lease, taken, None);
+    assert_eq!(known(&held, &lease), None, "nobody knows whether the turn was completed");
+
+    read(&held, &lease, &notes(&["a", "b"]));
+    // A caller who waits no longer for a completion that may have come about.
+    assert!(held.take_history(&lease).is_some());
+    assert_eq!(held.history(&lease.conversation, 10), Known::Nothing(None));
+    let next = self::lease("console:main", 2);
+    held.claimed(&next, later());
+    read(&held, &next, &notes(&["a", "b", "c"]));
+    assert_eq!(known(&held, &next), Some(notes(&["a", "b", "c"])));
+}
+
+#[test]
+fn a_turn_is_handed_over_once_and_only_while_nothing_can_have_changed_it() {
+    let held = Held::default();
+    let lease = lease("console:main", 1);
+    let claim = || {
+        let before = held.arrivals(&lease.conversation);
+        held.claimed(&lease, later());
+        held.begun_by(&lease, turn(), before);
+    };
+    claim();
+    assert_eq!(held.take_turn(&lease), Some(turn()));
+    assert_eq!(held.take_turn(&lease), None, "once");
+    let changes: [&dyn Fn(); 6] = [
+        &|| held.turn_changes(&lease.conversation),
+        &|| held.turns_change(),
+        &|| held.forget(&lease.conversation),
+        &|| held.given_back(&lease),
+        &|| held.renewed(std::slice::from_ref(&lease), &[], Instant::now()),
+        &|| drop(held.take_history(&lease)),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        held.forget(&lease.conversation);
+        claim();
+        change();
+        assert_eq!(held.take_turn(&lease), None, "change {number}");
+    }
+    held.forget(&lease.conversation);
+    claim();
+    assert_eq!(held.take_turn(&self::lease("console:main", 2)), None, "another lease");
+
+    let before = held.arrivals(&lease.conversation);
+    held.claimed(&lease, later());
+    held.turn_changes(&lease.conversation);
+    held.begun_by(&lease, turn(), before);
+    assert_eq!(held.take_turn(&lease), None, "more came while its message was being stored");
+}
+
+#[test]
+fn there_is_room_for_some_and_those_used_last_stay() {
+    let held = Held::default();
+    let of = |n: usize| lease(&format!("console:{n}"), 1);
+    let long = "x".repeat(ROOM / 8);
+    for n in 0..20 {
+        held.claimed(&of(n), later());
+        read(&held, &of(n), &notes(&[&long]));
+        if n > 0 {
+            assert!(known(&held, &of(0)).is_some(), "it is used again and again");
+        }
+    }
+    let kept: Vec<usize> = (0..20).filter(|n| known(&held, &of(*n)).is_some()).collect();
+    assert_eq!(kept, [0, 14, 15, 16, 17, 18, 19]);
+    assert!(held.lanes().bytes <= ROOM);
+    held.claimed(&of(20), later());
+    read(&held, &of(20), &notes(&[&"x".repeat(ROOM / 2)]));
+    assert_eq!(known(&held, &of(20)), None, "one alone does not take the room of all");
+    assert_eq!(known(&held, &of(19)), Some(notes(&[&long])));
+    for n in 0..21 {
+        held.given_back(&of(n));
+        held.claimed(&of(n), Instant::now());
+    }
+    held.renewed(&[], &[], later());
+    let lanes = held.lanes();
+    assert_eq!((lanes.bytes, lanes.of.len()), (0, 0));
+}

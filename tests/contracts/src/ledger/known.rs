@@ -1,0 +1,95 @@
+//! Promises of a ledger that remembers what it has just written or read.
+
+use std::sync::Arc;
+
+use satchel_domain::{
+    Filename, InboundMessage, Message,
+    part::{FailureReason, PlannedPart},
+    reference_block::Reference,
+};
+use satchel_ports::ledger::{Claim, HistoryChange, Lease, Ledger, Release};
+
+use super::{LedgerFixture, attachment, completed, message, receive, sent, settle, texts};
+
+/// Catches: a turn that is handed over with its message and lacks what the store would have told with it.
+pub async fn a_turn_that_is_remembered_is_the_one_that_is_stored(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (first, turn) = receive(&ledger, &message("1", "hello")).await;
+    let refused = PlannedPart { refused: Some(FailureReason::TooLarge { limit: 50 }), ..texts(&["big"]).remove(0) };
+    ledger.complete_turn(&first, &completed(turn, vec![refused])).await.unwrap();
+    ledger.set_voice(&first.conversation, true).await.unwrap();
+    assert!(ledger.release(&first, Release::IfIdle).await.unwrap());
+
+    let referred = Reference {
+        url: "https://files.example/a.pdf".into(),
+        filename: Some(Filename::from_untrusted("a.pdf")),
+        mime_type: None,
+        id: None,
+    };
+    let full = InboundMessage { group: true, references: vec![referred], ..message("2", "and this?") };
+    let (lease, turn) = receive(&ledger, &full).await;
+    let remembered = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let stored = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!(remembered, stored);
+    assert_eq!((stored.id, &stored.messages[0].message), (turn, &full));
+    assert_eq!((stored.untold.len(), stored.voice), (1, true));
+}
+
+/// Catches: a turn that is handed over although an older one stands before it, or that was changed since.
+pub async fn a_remembered_turn_takes_no_other_ones_place(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let waiting = ledger.receive(&message("1", "first"), Claim::Leave).await.unwrap().turn;
+    let (lease, second) = receive(&ledger, &message("2", "second")).await;
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, waiting);
+    for turn in [waiting, second] {
+        ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    }
+    assert!(ledger.release(&lease, Release::IfIdle).await.unwrap());
+
+    let (lease, turn) = receive(&ledger, &message("3", "third")).await;
+    ledger.receive(&message("4", "fourth"), Claim::IfFree).await.unwrap();
+    let read = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!((read.id, read.followed), (turn, true));
+}
+
+/// Catches: a history that one process remembers and another has changed, or that lacks the numbers of its files.
+pub async fn a_remembered_history_is_what_every_process_reads(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let said = |text: &str| vec![Message::Note { text: text.into() }];
+    let reads_the_same = async |what: &str| {
+        for limit in [3, 2, 10] {
+            let read = one.history(&message("", "").conversation, limit).await.unwrap();
+            assert_eq!(read, two.history(&message("", "").conversation, limit).await.unwrap(), "{what}: last {limit}");
+        }
+    };
+    let (lease, turn) = receive(&one, &message("1", "")).await;
+    reads_the_same("before the first turn").await;
+    let mut file = attachment(&one, &lease.conversation, "a.txt");
+    file.number = 0;
+    let sent_in = Message::Person { text: "this".into(), attachments: vec![file], refused: Vec::new() };
+    complete(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
+    reads_the_same("with a file").await;
+    for (ledger, key, change) in [
+        (&one, "2", HistoryChange::Append(said("b"))),
+        (&two, "3", HistoryChange::Append(said("c"))),
+        (&one, "4", HistoryChange::Append(said("d"))),
+        (&one, "5", HistoryChange::Reset),
+        (&one, "6", HistoryChange::Append(said("e"))),
+        (&two, "7", HistoryChange::Reset),
+        (&one, "8", HistoryChange::Append(said("f"))),
+    ] {
+        let (lease, turn) = receive(ledger, &message(key, "")).await;
+        reads_the_same(&format!("claimed for {key}")).await;
+        complete(ledger, &lease, turn, change).await;
+        reads_the_same(&format!("given back after {key}")).await;
+    }
+    assert_eq!(one.history(&lease.conversation, 10).await.unwrap(), said("f"));
+}
+
+/// Completes a turn with one part and settles that, so that its lane is given back.
+async fn complete(ledger: &Arc<dyn Ledger>, lease: &Lease, turn: satchel_domain::TurnId, change: HistoryChange) {
+    let mut done = completed(turn, texts(&["reply"]));
+    done.history = change;
+    let part = ledger.complete_turn(lease, &done).await.unwrap().expect("it needs no preparation");
+    assert!(settle(ledger, lease, &sent(&part, "9")).await.released);
+}
