@@ -8,6 +8,7 @@ use satchel_ports::ledger::LedgerError;
 /// SQLite's result codes that somebody branches on (<https://sqlite.org/rescode.html>).
 pub(crate) mod code {
     pub(crate) const PERM: i32 = 3;
+    pub(crate) const BUSY: i32 = 5;
     pub(crate) const READONLY: i32 = 8;
     pub(crate) const CORRUPT: i32 = 11;
     pub(crate) const FULL: i32 = 13;
@@ -81,6 +82,11 @@ pub(crate) fn is_full(error: &sqlx::Error) -> bool {
         (None, sqlx::Error::Io(error)) => no_room(error),
         _ => false,
     }
+}
+
+/// Whether another process keeps the database locked.
+pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
+    extended_code(error).is_some_and(|extended| extended & 0xff == code::BUSY)
 }
 
 /// SQLite's extended result code; the low eight bits are the primary one.

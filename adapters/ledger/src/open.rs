@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use futures::future::BoxFuture;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     SqliteLedger,
-    error::{code, extended_code, is_full},
+    error::{code, extended_code, is_busy, is_full},
     held::Held,
     owners::{OwnerLock, Owners},
     process::{Process, Settings},
@@ -27,6 +28,9 @@ use crate::{
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 const PAGE: u64 = 4096;
+
+/// How soon a database that another process keeps locked is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Why the ledger can't be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +108,7 @@ impl SqliteLedger {
         let (owners, lock) = prepare(data_dir.to_owned(), owner).await?;
         let options = options(&path, &settings);
         let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
-        let mut connection = options.connect().await.map_err(failed)?;
+        let mut connection = connect(&options, settings.busy_timeout).await.map_err(failed)?;
         migrate(&mut connection, &path, &owners).await.map_err(|error| match error {
             Schema::Newer { found, known } => OpenError::Newer { path: path.clone(), found, known },
             Schema::Failed(error) => failed(error),
@@ -116,7 +120,7 @@ impl SqliteLedger {
             let pages = format!("PRAGMA max_page_count = {}", bytes.div_ceil(PAGE));
             sqlx::query(sqlx::AssertSqlSafe(pages)).execute(&mut connection).await.map_err(failed)?;
         }
-        let readers = Readers::new(options, settings.readers);
+        let readers = Readers::new(options, settings.readers, settings.busy_timeout);
         Ok(Self {
             process: Process::new(owner, owners, settings).into(),
             writer: Writer::start(connection),
@@ -153,6 +157,18 @@ fn options(path: &Path, settings: &Settings) -> SqliteConnectOptions {
         .foreign_keys(true)
         .statement_cache_capacity(256)
         .disable_statement_logging()
+}
+
+/// Connects, and waits meanwhile for another process that turns a new file into a database: SQLite itself waits for
+/// everything but that, and for the last of others that is just leaving.
+pub(crate) async fn connect(options: &SqliteConnectOptions, patience: Duration) -> sqlx::Result<SqliteConnection> {
+    let began = Instant::now();
+    loop {
+        match options.connect().await {
+            Err(error) if is_busy(&error) && began.elapsed() < patience => tokio::time::sleep(AGAIN).await,
+            connected => return connected,
+        }
+    }
 }
 
 enum Schema {

@@ -6,16 +6,22 @@
 use std::{
     ops::{Deref, DerefMut},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
-use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    open::connect,
+};
 
 #[derive(Debug)]
 pub(crate) struct Readers {
     options: SqliteConnectOptions,
+    /// How long another process's lock is waited for.
+    patience: Duration,
     places: Semaphore,
     /// The one that came back last is lent first: it knows the statements and has the pages at hand.
     idle: Mutex<Vec<SqliteConnection>>,
@@ -31,9 +37,9 @@ pub(crate) struct Reader<'a> {
 
 impl Readers {
     /// Lends at most `most` connections at a time, at least one.
-    pub(crate) fn new(options: SqliteConnectOptions, most: u32) -> Self {
+    pub(crate) fn new(options: SqliteConnectOptions, most: u32, patience: Duration) -> Self {
         let places = Semaphore::new(usize::try_from(most.max(1)).unwrap_or(1));
-        Self { options: options.pragma("query_only", "ON"), places, idle: Mutex::default() }
+        Self { options: options.pragma("query_only", "ON"), patience, places, idle: Mutex::default() }
     }
 
     /// Lends a connection as soon as one is free.
@@ -42,7 +48,7 @@ impl Readers {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => self.options.connect().await?,
+            None => connect(&self.options, self.patience).await?,
         };
         Ok(Reader { connection, readers: self, _place: place })
     }
@@ -72,15 +78,13 @@ impl DerefMut for Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
 
     use super::*;
 
     fn readers(directory: &tempfile::TempDir, most: u32) -> Readers {
         let file = directory.path().join("some.db");
-        Readers::new(SqliteConnectOptions::new().filename(file).create_if_missing(true), most)
+        Readers::new(SqliteConnectOptions::new().filename(file).create_if_missing(true), most, Duration::ZERO)
     }
 
     fn idle(readers: &Readers) -> usize {
