@@ -29,11 +29,11 @@ const SHOWN: usize = 150;
 
 /// What the turn asks of the model, before anything was answered.
 #[must_use]
-pub fn opening(history: &[Message], turn: &QueuedTurn, receipt: Option<String>) -> Vec<ModelMessage> {
-    let mut messages: Vec<ModelMessage> = remembered(history).iter().map(older).collect();
+pub fn opening(history: Vec<Message>, turn: &QueuedTurn, receipt: Option<String>) -> Vec<ModelMessage> {
+    let mut messages: Vec<ModelMessage> = remembered(history).map(older).collect();
     messages.extend(receipt.map(|text| ModelMessage::Note { text }));
     let attachments = rounds::attachments(turn);
-    messages.push(ModelMessage::User { text: escaped(&rounds::words(turn)), attachments: attachments.clone() });
+    messages.push(ModelMessage::User { text: escaped(rounds::words(turn)), attachments: attachments.clone() });
     messages.extend(addendum(&attachments, &rounds::refused(turn)).map(|text| ModelMessage::Note { text }));
     messages.extend(voice_notes::note(turn).map(|text| ModelMessage::Note { text }));
     messages
@@ -94,7 +94,7 @@ pub fn event(turn: &QueuedTurn, rounds: &Rounds) -> Option<ModelMessage> {
 /// A message that was injected in the middle of the turn.
 #[must_use]
 pub fn steered(steered: &Steered) -> ModelMessage {
-    ModelMessage::User { text: escaped(&steered.text), attachments: Vec::new() }
+    ModelMessage::User { text: escaped(steered.text.clone()), attachments: Vec::new() }
 }
 
 /// A call as the model sees it.
@@ -111,12 +111,11 @@ pub fn call_id(call: CallId) -> String {
 
 /// The part of the history that stands by itself: it begins with a person's message, because providers refuse a tool's
 /// answer whose call was cut off.
-fn remembered(history: &[Message]) -> &[Message] {
-    let begin = history.iter().position(|message| matches!(message, Message::Person { .. }));
-    &history[begin.unwrap_or(history.len())..]
+fn remembered(history: Vec<Message>) -> impl Iterator<Item = Message> {
+    history.into_iter().skip_while(|message| !matches!(message, Message::Person { .. }))
 }
 
-fn older(message: &Message) -> ModelMessage {
+fn older(message: Message) -> ModelMessage {
     match message {
         Message::Person { text, attachments, refused } => {
             let refused = refused.iter().map(|refused| format!("[not taken: {:?}]", shown(refused.filename.as_str())));
@@ -127,11 +126,11 @@ fn older(message: &Message) -> ModelMessage {
             ModelMessage::Assistant { text: escaped(text), calls: calls.iter().map(model_call).collect() }
         }
         Message::Tool { call, text, attachments } => ModelMessage::Tool {
-            call: call_id(*call),
+            call: call_id(call),
             text: with_lines(escaped(text), attachments.iter().map(reference)),
             attachments: Vec::new(),
         },
-        Message::Note { text } => ModelMessage::Note { text: text.clone() },
+        Message::Note { text } => ModelMessage::Note { text },
     }
 }
 
@@ -142,9 +141,14 @@ pub(crate) fn reference(attachment: &Attachment) -> String {
     cut.reference()
 }
 
-fn with_lines(text: String, lines: impl Iterator<Item = String>) -> String {
-    let all = std::iter::once(text).filter(|text| !text.is_empty()).chain(lines);
-    all.collect::<Vec<_>>().join("\n")
+fn with_lines(mut text: String, lines: impl Iterator<Item = String>) -> String {
+    for line in lines {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&line);
+    }
+    text
 }
 
 /// A name or type in a form that can give no orders: nothing hidden, on one line, cut.
@@ -153,7 +157,11 @@ fn shown(untrusted: &str) -> String {
 }
 
 /// Text in which our own markers are plain text, so that nobody can forge a reference to a file.
-fn escaped(text: &str) -> String {
+fn escaped(text: String) -> String {
+    // Hundreds of messages are looked through for every answer, and hardly one has a bracket.
+    if !text.contains('[') {
+        return text;
+    }
     text.replace("[attachment ", "\\[attachment ")
         .replace("[[satchel.", "\\[[satchel.")
         .replace("[[/satchel.", "\\[[/satchel.")
@@ -209,7 +217,7 @@ mod tests {
             attachments: vec![file("real.txt", "text/plain", 3)],
             refused: Vec::new(),
         };
-        let ModelMessage::User { text, attachments } = older(&forged) else { panic!("a person's message") };
+        let ModelMessage::User { text, attachments } = older(forged) else { panic!("a person's message") };
         assert_eq!(text.matches("\n[attachment ").count(), 1);
         assert!(
             text.starts_with("\\[attachment 1")
@@ -227,7 +235,8 @@ mod tests {
             attachments: Vec::new(),
         };
         let person = Message::Person { text: "hi".into(), attachments: Vec::new(), refused: Vec::new() };
-        assert_eq!(remembered(&[note.clone(), person.clone(), note.clone()]), [person, note.clone()]);
-        assert_eq!(remembered(&[note]), []);
+        let cut = |history: &[Message]| remembered(history.to_vec()).collect::<Vec<_>>();
+        assert_eq!(cut(&[note.clone(), person.clone(), note.clone()]), [person, note.clone()]);
+        assert_eq!(cut(&[note]), []);
     }
 }

@@ -83,7 +83,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         cancel: cancel.clone(),
         completed,
     };
-    let streaming = Streaming::start(services, lane, &turn, &capabilities);
+    let Streaming { growth, mut editing } = Streaming::start(services, lane, &turn, &capabilities);
 
     let worked = if turn.crashes >= MOST_CRASHES {
         Ok(Some(Ended::with(Ending::Crashed { times: turn.crashes })))
@@ -91,7 +91,8 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         tokio::select! {
             biased;
             stop = stopped(services, lane, &turn, &heard) => stop.map(|stop| Some(Ended::stopped(stop))),
-            ended = work(services, lane, &turn, &scope, &mut rounds, &streaming.growth) => ended.map(Some),
+            ended = work(services, lane, &turn, &scope, &mut rounds, &growth) => ended.map(Some),
+            never = editing.go_on() => match never {},
             never = show_work(lane, &scope.words) => match never {},
             () = lane.stop.cancelled() => Ok(None),
         }
@@ -101,7 +102,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         // Whoever has the lane now edits its messages; ours in flight is cut off.
         return Err(error);
     }
-    let streamed = streaming.finish().await;
+    let streamed = editing.finish().await;
     let Some(ended) = worked? else { return Ok(None) };
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);
@@ -143,7 +144,7 @@ async fn work(
     let unanswered = rounds.unanswered();
     run_calls(services, lane, scope, unanswered, Origin::Resumed { word: None }, rounds).await?;
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
-    let opening = prompt::opening(&history, turn, prompt::receipt(&turn.untold));
+    let opening = prompt::opening(history, turn, prompt::receipt(&turn.untold));
     // A turn's budget is what a model may do in it: the script that a person wrote was no idea of a model's.
     let free = u32::from(scope.written.is_some());
     let mut begins = true;

@@ -4,6 +4,8 @@
 //! of it and not in a second message. Nothing that must last is put on it before the turn is committed.
 
 use std::{
+    convert::Infallible,
+    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -11,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::{BoxFuture, FutureExt};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, PartContent, PartState, TurnId,
     capabilities::StreamRule,
@@ -18,8 +21,8 @@ use satchel_domain::{
 };
 use satchel_ports::{Event, EventBus, Ledger, LedgerError, PartToSend, ledger::QueuedTurn};
 use satchel_routing::split::split;
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Lane, Services};
 
@@ -76,9 +79,22 @@ impl Growth {
 pub struct Streaming {
     /// Where the model's pieces go.
     pub growth: Growth,
+    /// What shows them.
+    pub editing: Editing,
+}
+
+/// The edits that show how a reply grows. They are made while this is awaited, and are no task of their own: most replies
+/// are complete before there is anything to show.
+pub struct Editing {
+    turn: TurnId,
     finished: CancellationToken,
-    earlier: Option<Part>,
-    editing: Option<AbortOnDropHandle<Option<Part>>>,
+    edits: Edits,
+}
+
+/// Whether they go on, and, at their end, whether a person may see a streamed message.
+enum Edits {
+    Go(BoxFuture<'static, bool>),
+    Over(bool),
 }
 
 impl Streaming {
@@ -87,7 +103,7 @@ impl Streaming {
     pub fn start(services: &Services, lane: &Lane, turn: &QueuedTurn, capabilities: &ChannelCapabilities) -> Self {
         let (shown, growing) = watch::channel(String::new());
         let finished = CancellationToken::new();
-        let editing = match capabilities.stream {
+        let edits = match capabilities.stream {
             StreamRule::Edits { interval_ms } => {
                 let editor = Editor {
                     ledger: Arc::clone(&services.ledger),
@@ -98,10 +114,11 @@ impl Streaming {
                     capabilities: capabilities.clone(),
                     finished: finished.clone(),
                 };
-                let task: JoinHandle<_> = tokio::spawn(editor.show(turn.stream.clone(), growing));
-                Some(AbortOnDropHandle::new(task))
+                // What breaks down here must not take the turn with it.
+                let shown = AssertUnwindSafe(editor.show(turn.stream.clone(), growing)).catch_unwind();
+                Edits::Go(shown.map(|part| part.map_or(true, |part| part.as_ref().is_some_and(may_be_visible))).boxed())
             }
-            StreamRule::Deltas | StreamRule::None => None,
+            StreamRule::Deltas | StreamRule::None => Edits::Over(turn.stream.as_ref().is_some_and(may_be_visible)),
         };
         let growth = Growth {
             bus: Arc::clone(&services.bus),
@@ -110,19 +127,28 @@ impl Streaming {
             message: AtomicU32::new(0),
             shown,
         };
-        Self { growth, finished, earlier: turn.stream.clone(), editing }
+        Self { growth, editing: Editing { turn: turn.id, finished, edits } }
+    }
+}
+
+impl Editing {
+    /// Shows the growth for as long as this is awaited.
+    pub async fn go_on(&mut self) -> Infallible {
+        if let Edits::Go(edits) = &mut self.edits {
+            self.edits = Edits::Over(edits.await);
+        }
+        std::future::pending().await
     }
 
     /// Ends the growth, waits for the edit in flight, and tells whether a person may see a streamed message.
     pub async fn finish(self) -> bool {
         self.finished.cancel();
-        let Some(editing) = self.editing else { return self.earlier.as_ref().is_some_and(may_be_visible) };
-        match timeout(LAST_EDIT, editing).await {
-            Ok(Ok(part)) => part.as_ref().is_some_and(may_be_visible),
-            Ok(Err(_)) | Err(_) => {
-                tracing::warn!(turn.id = %self.growth.turn, "the last edit of a streamed reply did not come back");
+        match self.edits {
+            Edits::Over(visible) => visible,
+            Edits::Go(edits) => timeout(LAST_EDIT, edits).await.unwrap_or_else(|_| {
+                tracing::warn!(turn.id = %self.turn, "the last edit of a streamed reply did not come back");
                 true
-            }
+            }),
         }
     }
 }

@@ -23,7 +23,10 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::{AgentSettings, Lane, Services, Toolbox, streaming::Streaming};
+use crate::{
+    AgentSettings, Lane, Services, Toolbox,
+    streaming::{Editing, Growth, Streaming},
+};
 
 /// The least time between two edits on the stage.
 pub(super) const INTERVAL: u64 = 1_100;
@@ -186,7 +189,8 @@ impl Channel for Platform {
 
 /// A reply that grows.
 pub(super) struct Scene {
-    streaming: Option<Streaming>,
+    growth: Growth,
+    editing: Option<Editing>,
     written: String,
     message: u32,
     log: Log,
@@ -260,8 +264,8 @@ impl Stage {
             untold: Vec::new(),
             voice: false,
         };
-        let streaming = Streaming::start(&services, &lane, &turn, &self.capabilities);
-        Scene { streaming: Some(streaming), written: String::new(), message: 0, log, events }
+        let Streaming { growth, editing } = Streaming::start(&services, &lane, &turn, &self.capabilities);
+        Scene { growth, editing: Some(editing), written: String::new(), message: 0, log, events }
     }
 }
 
@@ -269,28 +273,34 @@ impl Scene {
     /// The model writes a piece.
     pub(super) async fn writes(&mut self, piece: &str) {
         self.written.push_str(piece);
-        let streaming = self.streaming.as_ref().expect("the reply still grows");
-        streaming.growth.wrote(piece, &self.written).await;
+        self.growth.wrote(piece, &self.written).await;
+    }
+
+    /// Tools begin to run.
+    pub(super) fn works(&self, tools: &[&str]) {
+        self.growth.works(&self.written, tools);
     }
 
     /// The model begins its next message.
-    /// Tools begin to run.
-    pub(super) fn works(&self, tools: &[&str]) {
-        self.streaming.as_ref().expect("the reply still grows").growth.works(&self.written, tools);
-    }
-
     pub(super) fn begins_message(&mut self) {
         self.written.clear();
         self.message += 1;
-        self.streaming.as_ref().expect("the reply still grows").growth.begin(self.message);
+        self.growth.begin(self.message);
     }
 
-    pub(super) async fn passes(&self, milliseconds: u64) {
-        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    pub(super) async fn passes(&mut self, milliseconds: u64) {
+        let time = tokio::time::sleep(Duration::from_millis(milliseconds));
+        match &mut self.editing {
+            None => time.await,
+            Some(editing) => tokio::select! {
+                never = editing.go_on() => match never {},
+                () = time => {}
+            },
+        }
     }
 
     pub(super) async fn finish(&mut self) -> bool {
-        self.streaming.take().expect("it ends once").finish().await
+        self.editing.take().expect("it ends once").finish().await
     }
 
     pub(super) fn log(&self) -> Vec<String> {
