@@ -19,7 +19,7 @@ use crate::{
 const TURNS: u32 = 300;
 
 /// Turns of each kind whose commits are counted.
-const COUNTED: u64 = 20;
+const COUNTED: usize = 20;
 
 /// After a reply, until its last part is settled and nothing is under way.
 const QUIET: Duration = Duration::from_millis(20);
@@ -61,11 +61,15 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
             ("streamed", Operation::Edit, 1, 5.0),
             ("one tool call", Operation::Send, 1, 5.0),
         ] {
-            let before = stage.commits()?;
+            // The middle of all: leases are renewed at their own time, whatever turn that meets.
+            let mut commits = Vec::new();
             for _ in 0..COUNTED {
+                let before = stage.commits()?;
                 turn(&stage, kind, operation, requests).await?;
+                commits.push(stage.commits()? - before);
             }
-            let commits = number(stage.commits()? - before) / number(COUNTED);
+            commits.sort_unstable();
+            let commits = number(commits[COUNTED / 2]);
             rows.push(Row::new(format!("text turn: commits, {kind}"), commits, "").at_most(bar));
         }
         stage.satchel.end()?;
