@@ -254,12 +254,14 @@ fn script(column: Column) -> Script {
         calls.push(call("request_voice", json!({})));
     }
     let (head, tail) = TEXT.split_at(7);
+    // What grows is shown after 300 ms; a busy machine may be as late again and more.
+    let pause = if matches!(column, Column::Stream | Column::Edit) { 1_500 } else { 400 };
     let said = |text: &str| Piece::Text(text.to_owned());
     Script {
         pick: Pick::ByProgress,
         answers: vec![
             when("first", calls),
-            when("first", vec![said(head), Piece::WaitMs(400), said(tail)]),
+            when("first", vec![said(head), Piece::WaitMs(pause), said(tail)]),
             when("second", vec![said(SECOND)]),
         ],
     }
