@@ -228,7 +228,7 @@ impl Channel for ConsoleChannel {
     async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
         let opened = regular_file::open(Path::new(&reference.locator)).await;
         let (file, bytes) = opened.map_err(|reason| FetchError::Refused { reason: reason.to_string() })?;
-        let content = ReaderStream::with_capacity(file, 64 * 1024).boxed();
+        let content = ReaderStream::with_capacity(file, 512 * 1024).boxed();
         let content = progress::watched(content, &self.screen, &reference.filename, Some(bytes));
         Ok(IncomingFile::Bytes { bytes: Some(bytes), content })
     }

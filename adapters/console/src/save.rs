@@ -1,8 +1,10 @@
 //! Writes a delivered file into the person's directory: whole or not at all.
 
 use std::{
-    io,
+    fs::File,
+    io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use futures::StreamExt;
@@ -11,13 +13,9 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{BlobError, Blobs, ByteStream};
-use tokio::{
-    fs::{self, File, OpenOptions},
-    io::AsyncWriteExt,
-    task::JoinHandle,
-};
+use tokio::{fs, task::JoinHandle};
 
-/// After how many bytes the disk is asked to begin with them, so that the end need not wait for all of it.
+/// After how many bytes the disk is asked to begin with them, so that the end need not wait for all of them.
 const SYNC_EVERY: usize = 8 << 20;
 
 /// Opens a file's bytes.
@@ -41,41 +39,49 @@ pub(crate) async fn save(
     // What an earlier, killed attempt left; `create_new` then follows no link that somebody put there.
     let _ = fs::remove_file(&temporary).await;
     let remains = Remains(temporary.clone());
-    let file = OpenOptions::new().write(true).create_new(true).open(&temporary).await;
-    let mut file = file.map_err(|error| refused(&error, "create", &path))?;
-    copy(content, &mut file, &path).await?;
-    file.sync_all().await.map_err(|error| refused(&error, "write", &path))?;
-    drop(file);
+    let file = fs::OpenOptions::new().write(true).create_new(true).open(&temporary).await;
+    let file = file.map_err(|error| refused(&error, "create", &path))?;
+    copy(content, &Arc::new(file.into_std().await), &path).await?;
     fs::rename(&temporary, &path).await.map_err(|error| refused(&error, "put in place", &path))?;
     std::mem::forget(remains);
-    let entries = File::open(directory).await.map_err(|error| refused(&error, "open", directory))?;
+    let entries = fs::File::open(directory).await.map_err(|error| refused(&error, "open", directory))?;
     entries.sync_all().await.map_err(|error| refused(&error, "store the entries of", directory))?;
     Ok(path)
 }
 
-async fn copy(content: &mut ByteStream, file: &mut File, path: &Path) -> Result<(), SendError> {
+/// Writes one block while the next comes, and has the disk begin with them.
+async fn copy(content: &mut ByteStream, file: &Arc<File>, path: &Path) -> Result<(), SendError> {
     let mut unsynced = 0;
-    let mut syncing: Option<JoinHandle<io::Result<()>>> = None;
-    while let Some(chunk) = content.next().await {
-        let chunk = chunk.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
-        file.write_all(&chunk).await.map_err(|error| refused(&error, "write", path))?;
-        unsynced += chunk.len();
+    let (mut writing, mut syncing) = (None, None);
+    while let Some(block) = content.next().await {
+        let block = block.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
+        done(writing.take(), path).await?;
+        unsynced += block.len();
+        writing = Some(on_file(file, move |mut file| file.write_all(&block)));
         if unsynced >= SYNC_EVERY && syncing.as_ref().is_none_or(JoinHandle::is_finished) {
-            synced(syncing.take(), path).await?;
+            done(syncing.take(), path).await?;
             unsynced = 0;
-            let file = file.try_clone().await.map_err(|error| refused(&error, "write", path))?;
-            syncing = Some(tokio::spawn(async move { file.sync_data().await }));
+            syncing = Some(on_file(file, |file| file.sync_data()));
         }
     }
-    file.flush().await.map_err(|error| refused(&error, "write", path))?;
-    // The system tells an error once, to whoever synced first: it must not be lost with that task.
-    synced(syncing, path).await
+    done(writing, path).await?;
+    // The system tells an error once, to whoever synced first: it must not be lost with that thread.
+    done(syncing, path).await?;
+    done(Some(on_file(file, |file| file.sync_all())), path).await
 }
 
-async fn synced(syncing: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
-    let Some(syncing) = syncing else { return Ok(()) };
-    let synced = syncing.await.unwrap_or_else(|broken| Err(io::Error::other(broken)));
-    synced.map_err(|error| refused(&error, "write", path))
+fn on_file(
+    file: &Arc<File>,
+    work: impl FnOnce(&File) -> io::Result<()> + Send + 'static,
+) -> JoinHandle<io::Result<()>> {
+    let file = Arc::clone(file);
+    tokio::task::spawn_blocking(move || work(&file))
+}
+
+async fn done(work: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
+    let Some(work) = work else { return Ok(()) };
+    let done = work.await.unwrap_or_else(|broken| Err(io::Error::other(broken)));
+    done.map_err(|error| refused(&error, "write", path))
 }
 
 /// Tells what a failed write means: a full disk may empty, a forbidden directory needs the person.

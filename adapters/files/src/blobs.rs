@@ -18,10 +18,9 @@ use async_trait::async_trait;
 use cap_std::fs::{Dir, OpenOptions};
 use satchel_domain::Sha256;
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
-use sha2::Digest;
 
 use crate::{
-    OpenError, detect, directory,
+    OpenError, detect, digest, directory,
     flow::{self, FlowError, Sink},
     temp::{self, TempFile},
 };
@@ -77,17 +76,19 @@ impl Blobs for DirectoryBlobs {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let store = Arc::clone(&self.store);
         let arriving = blocking(move || Arriving::begin(store)).await?;
-        let arrived = flow::pump(content, limit, arriving).await.map_err(|error| match error {
+        let (blocks, digest) = digest::hashed(flow::blocks(content, limit));
+        let arrived = flow::pump(blocks, arriving).await.map_err(|error| match error {
             FlowError::TooLarge => BlobError::TooLarge { limit },
             FlowError::Source(error) => BlobError::Source(error),
             FlowError::Sink(error) => error,
             FlowError::Stopped(error) => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
         })?;
+        let sha256 = digest.await.map_err(|error| writing_failed(io::Error::other(error)))?;
         let hint = hint.clone();
         // Lives as long as this future: the thread looks at it, because nobody else tells it that the put was dropped.
         let wanted = Arc::new(());
         let still_wanted = Arc::downgrade(&wanted);
-        blocking(move || arrived.publish(&hint, &still_wanted)).await
+        blocking(move || arrived.publish(sha256, &hint, &still_wanted)).await
     }
 
     async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
@@ -106,7 +107,8 @@ impl Blobs for DirectoryBlobs {
             });
             file.seek(SeekFrom::Start(range.start)).map_err(&failed)?;
             let whole = range == (0..bytes);
-            Ok(flow::stream_file(file, range, whole.then_some(sha256)))
+            let blocks = flow::stream_file(file, range);
+            Ok(if whole { digest::verified(blocks, sha256) } else { blocks })
         })
         .await
     }
@@ -140,18 +142,16 @@ const WRITING: &str = "write a file";
 struct Arriving {
     store: Arc<Store>,
     temp: TempFile,
-    hasher: sha2::Sha256,
     bytes: u64,
 }
 
 impl Arriving {
     fn begin(store: Arc<Store>) -> Result<Self, BlobError> {
         let temp = store.incoming.try_clone().and_then(TempFile::create).map_err(writing_failed)?;
-        Ok(Self { store, temp, hasher: sha2::Sha256::new(), bytes: 0 })
+        Ok(Self { store, temp, bytes: 0 })
     }
 
-    fn publish(mut self, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
-        let sha256 = Sha256(self.hasher.finalize().into());
+    fn publish(mut self, sha256: Sha256, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
         let (mime, media) = detect::file(self.temp.file(), hint).map_err(writing_failed)?;
         self.temp.sync().map_err(writing_failed)?;
         let (shard, publishing) = self.store.shard(&sha256).map_err(writing_failed)?;
@@ -170,7 +170,6 @@ impl Sink for Arriving {
     type Error = BlobError;
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
-        self.hasher.update(bytes);
         self.temp.append(bytes).map_err(writing_failed)?;
         self.bytes += bytes.len() as u64;
         Ok(())

@@ -1,21 +1,23 @@
-//! Bytes between streams and files: a few buffers at a time, all that blocks on tokio's blocking threads.
+//! Bytes between streams and files: a few blocks at a time, all that blocks on tokio's blocking threads.
 
 use std::{
+    convert::Infallible,
     fs::File,
     io::{self, Read},
     mem,
     ops::Range,
 };
 
-use bytes::{Buf, Bytes};
-use futures::{StreamExt, stream};
-use satchel_domain::Sha256;
-use satchel_ports::{BlobError, ByteStream};
-use sha2::Digest;
+use bytes::{Bytes, BytesMut};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use satchel_ports::ByteStream;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 /// Large enough that a change of thread costs nothing beside it, small enough that ten files at once are few megabytes.
-const BUFFER: usize = 256 * 1024;
+const BLOCK: usize = 512 * 1024;
 
 /// What takes the bytes of a stream, on a blocking thread.
 pub(crate) trait Sink: Send + 'static {
@@ -27,7 +29,7 @@ pub(crate) trait Sink: Send + 'static {
 }
 
 /// Why a stream could not be taken whole.
-pub(crate) enum FlowError<E> {
+pub(crate) enum FlowError<E = Infallible> {
     /// It has more bytes than are allowed.
     TooLarge,
     /// It broke off.
@@ -38,81 +40,130 @@ pub(crate) enum FlowError<E> {
     Stopped(JoinError),
 }
 
-/// Hands the whole stream to the sink and gives the sink back. One buffer is filled while another is written.
-///
-/// When this fails or is dropped, the sink is dropped as soon as the buffer that it has in hand is written.
-pub(crate) async fn pump<S: Sink>(
-    mut content: ByteStream,
-    limit: u64,
-    sink: S,
-) -> Result<S, FlowError<<S as Sink>::Error>> {
-    let mut total: u64 = 0;
-    let mut filling = Vec::new();
-    let mut writing = Writing::Idle(sink, Vec::new());
-    while let Some(chunk) = content.next().await {
-        let mut chunk = match chunk {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                writing.settled().await?;
-                return Err(FlowError::Source(error));
-            }
-        };
-        total = total.saturating_add(chunk.len() as u64);
-        if total > limit {
-            writing.settled().await?;
-            return Err(FlowError::TooLarge);
-        }
-        while !chunk.is_empty() {
-            let fits = chunk.len().min(BUFFER - filling.len());
-            filling.extend_from_slice(&chunk[..fits]);
-            chunk.advance(fits);
-            if filling.len() == BUFFER {
-                let (sink, spare) = writing.settled().await?;
-                writing = Writing::start(sink, mem::replace(&mut filling, spare));
-            }
-        }
-    }
-    let (sink, _) = writing.settled().await?;
-    let (sink, _) = Writing::start(sink, filling).settled().await?;
-    Ok(sink)
-}
-
-/// The sink and its buffer, to be used again.
-type Written<S> = Result<(S, Vec<u8>), <S as Sink>::Error>;
-
-enum Writing<S: Sink> {
-    Idle(S, Vec<u8>),
-    Busy(JoinHandle<Written<S>>),
-}
-
-impl<S: Sink> Writing<S> {
-    fn start(mut sink: S, mut bytes: Vec<u8>) -> Self {
-        Self::Busy(spawn_blocking(move || {
-            sink.take(&bytes)?;
-            bytes.clear();
-            Ok((sink, bytes))
-        }))
-    }
-
-    async fn settled(self) -> Result<(S, Vec<u8>), FlowError<S::Error>> {
+impl FlowError {
+    /// The same where a sink may fail.
+    fn anywhere<E>(self) -> FlowError<E> {
         match self {
-            Self::Idle(sink, spare) => Ok((sink, spare)),
+            Self::TooLarge => FlowError::TooLarge,
+            Self::Source(error) => FlowError::Source(error),
+            Self::Stopped(error) => FlowError::Stopped(error),
+        }
+    }
+}
+
+impl From<FlowError> for io::Error {
+    fn from(error: FlowError) -> Self {
+        match error {
+            FlowError::TooLarge => io::ErrorKind::FileTooLarge.into(),
+            FlowError::Source(error) => error,
+            FlowError::Stopped(error) => io::Error::other(error),
+        }
+    }
+}
+
+/// Bytes on their way to a sink.
+pub(crate) type Blocks = BoxStream<'static, Result<Bytes, FlowError>>;
+
+/// The stream's bytes in blocks, however small the pieces are in which they come, and an error once there are more than
+/// `limit`. What comes in one large piece stays one.
+pub(crate) fn blocks(content: ByteStream, limit: u64) -> Blocks {
+    let joining = Joining { content: Some(content), left: limit, piece: Bytes::new(), filling: BytesMut::new() };
+    Box::pin(stream::unfold(joining, |mut joining| async { joining.next().await.map(|block| (block, joining)) }))
+}
+
+struct Joining {
+    content: Option<ByteStream>,
+    /// How many more bytes are allowed.
+    left: u64,
+    /// What of the last piece is in no block yet.
+    piece: Bytes,
+    filling: BytesMut,
+}
+
+impl Joining {
+    async fn next(&mut self) -> Option<Result<Bytes, FlowError>> {
+        loop {
+            if self.filling.is_empty() && self.piece.len() >= BLOCK {
+                return Some(Ok(mem::take(&mut self.piece)));
+            }
+            let missing = BLOCK - self.filling.len();
+            let part = self.piece.split_to(self.piece.len().min(missing));
+            if !part.is_empty() {
+                self.filling.reserve(missing);
+                self.filling.extend_from_slice(&part);
+            }
+            if self.filling.len() == BLOCK {
+                return Some(Ok(self.filling.split().freeze()));
+            }
+            self.piece = match self.content.as_mut()?.next().await {
+                Some(piece) => match self.allowed(piece) {
+                    Ok(piece) => piece,
+                    Err(error) => {
+                        self.content = None;
+                        return Some(Err(error));
+                    }
+                },
+                None => {
+                    self.content = None;
+                    return (!self.filling.is_empty()).then(|| Ok(self.filling.split().freeze()));
+                }
+            };
+        }
+    }
+
+    fn allowed(&mut self, piece: io::Result<Bytes>) -> Result<Bytes, FlowError> {
+        let piece = piece.map_err(FlowError::Source)?;
+        self.left = self.left.checked_sub(piece.len() as u64).ok_or(FlowError::TooLarge)?;
+        Ok(piece)
+    }
+}
+
+/// Hands all blocks to the sink and gives the sink back. One comes while another is written.
+///
+/// When this fails or is dropped, the sink is dropped as soon as the block that it has in hand is written.
+pub(crate) async fn pump<S: Sink>(mut blocks: Blocks, sink: S) -> Result<S, FlowError<S::Error>> {
+    let mut stage = Stage::Idle(sink);
+    while let Some(block) = blocks.next().await {
+        match block {
+            Ok(block) => stage = stage.take(block).await?,
+            Err(error) => {
+                stage.settled().await?;
+                return Err(error.anywhere());
+            }
+        }
+    }
+    stage.settled().await
+}
+
+/// A sink that has a block in hand on a blocking thread, or nothing to do.
+pub(crate) enum Stage<S: Sink> {
+    Idle(S),
+    Busy(JoinHandle<Result<S, S::Error>>),
+}
+
+impl<S: Sink> Stage<S> {
+    /// Hands over the next block once the one before it is taken, and doesn't wait until this one is.
+    pub(crate) async fn take(self, block: Bytes) -> Result<Self, FlowError<S::Error>> {
+        let mut sink = self.settled().await?;
+        Ok(Self::Busy(spawn_blocking(move || sink.take(&block).map(|()| sink))))
+    }
+
+    /// Gives the sink back once it has taken everything.
+    pub(crate) async fn settled(self) -> Result<S, FlowError<S::Error>> {
+        match self {
+            Self::Idle(sink) => Ok(sink),
             Self::Busy(task) => task.await.map_err(FlowError::Stopped)?.map_err(FlowError::Sink),
         }
     }
 }
 
-/// Streams a range of the file, whose position is at the range's start; one buffer is read ahead.
-///
-/// With `verify`, the last bytes are given out only when the digest of all of them is right, so that whoever passes the
-/// stream on never ends with a whole file that is wrong.
-pub(crate) fn stream_file(file: File, range: Range<u64>, verify: Option<Sha256>) -> ByteStream {
-    let reader =
-        Reader { file, left: range.end - range.start, verify: verify.map(|sha256| (sha256, sha2::Sha256::new())) };
+/// Streams a range of the file, whose position is at the range's start; one block is read ahead.
+pub(crate) fn stream_file(file: File, range: Range<u64>) -> ByteStream {
+    let reader = Reader { file, left: range.end - range.start };
     Box::pin(stream::unfold(Some(read_ahead(reader)), |reading| async {
         match reading?.await {
-            Ok((reader, Ok(bytes))) if reader.left > 0 => Some((Ok(bytes), Some(read_ahead(reader)))),
-            Ok((_, Ok(bytes))) if bytes.is_empty() => None,
+            Ok((reader, Ok(block))) if reader.left > 0 => Some((Ok(block), Some(read_ahead(reader)))),
+            Ok((_, Ok(block))) if block.is_empty() => None,
             Ok((_, read)) => Some((read, None)),
             Err(stopped) => Some((Err(io::Error::other(stopped)), None)),
         }
@@ -120,8 +171,10 @@ pub(crate) fn stream_file(file: File, range: Range<u64>, verify: Option<Sha256>)
 }
 
 fn read_ahead(mut reader: Reader) -> JoinHandle<(Reader, io::Result<Bytes>)> {
+    // Taken here and not there: every one of the many blocking threads would keep such memory of its own.
+    let block = Vec::with_capacity(reader.wanted());
     spawn_blocking(move || {
-        let read = reader.read();
+        let read = reader.read(block);
         (reader, read)
     })
 }
@@ -129,33 +182,55 @@ fn read_ahead(mut reader: Reader) -> JoinHandle<(Reader, io::Result<Bytes>)> {
 struct Reader {
     file: File,
     left: u64,
-    verify: Option<(Sha256, sha2::Sha256)>,
 }
 
 impl Reader {
-    fn read(&mut self) -> io::Result<Bytes> {
-        let mut bytes = vec![0; usize::try_from(self.left).unwrap_or(BUFFER).min(BUFFER)];
-        let read = self.file.read_exact(&mut bytes);
-        match (read, &self.verify) {
-            (Err(error), Some((sha256, _))) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(damaged(*sha256));
-            }
-            (read, _) => read?,
+    /// The size of the next block.
+    fn wanted(&self) -> usize {
+        usize::try_from(self.left).unwrap_or(BLOCK).min(BLOCK)
+    }
+
+    fn read(&mut self, mut block: Vec<u8>) -> io::Result<Bytes> {
+        let wanted = self.wanted();
+        (&self.file).take(wanted as u64).read_to_end(&mut block)?;
+        if block.len() < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.left -= bytes.len() as u64;
-        if let Some((_, hasher)) = &mut self.verify {
-            hasher.update(&bytes);
-        }
-        if self.left == 0
-            && let Some((sha256, hasher)) = self.verify.take()
-            && <[u8; 32]>::from(hasher.finalize()) != sha256.0
-        {
-            return Err(damaged(sha256));
-        }
-        Ok(Bytes::from(bytes))
+        self.left -= wanted as u64;
+        Ok(Bytes::from(block))
     }
 }
 
-fn damaged(sha256: Sha256) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, BlobError::Damaged(sha256))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(pieces: Vec<io::Result<Bytes>>) -> ByteStream {
+        Box::pin(stream::iter(pieces))
+    }
+
+    #[tokio::test]
+    async fn pieces_of_any_size_become_blocks_and_none_is_lost() {
+        let sizes = [0, 1, BLOCK - 1, 7, BLOCK, BLOCK + 1, 3 * BLOCK, 5, 0, 2 * BLOCK + 9, 1];
+        let pieces: Vec<Bytes> = (1..).zip(sizes).map(|(byte, size)| Bytes::from(vec![byte; size])).collect();
+        let stream = content(pieces.iter().cloned().map(Ok).collect());
+        let blocks: Vec<_> = blocks(stream, sizes.iter().sum::<usize>() as u64).collect().await;
+        let blocks: Vec<Bytes> = blocks.into_iter().map(|block| block.ok().unwrap()).collect();
+        assert!(blocks.concat() == pieces.concat(), "the bytes are others");
+        let sizes: Vec<usize> = blocks.iter().map(Bytes::len).collect();
+        let (_, whole) = sizes.split_last().unwrap();
+        assert!(whole.iter().all(|size| *size >= BLOCK), "{sizes:?}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_its_error() {
+        let half = || Ok(Bytes::from_static(b"half"));
+        let broken = blocks(content(vec![half(), Err(io::ErrorKind::ConnectionReset.into()), half()]), 100);
+        let broken: Vec<_> = broken.collect().await;
+        assert!(
+            matches!(&broken[..], [Err(FlowError::Source(error))] if error.kind() == io::ErrorKind::ConnectionReset)
+        );
+        let long: Vec<_> = blocks(content(vec![half(), half(), half()]), 8).collect().await;
+        assert!(matches!(&long[..], [Err(FlowError::TooLarge)]));
+    }
 }

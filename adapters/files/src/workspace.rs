@@ -92,7 +92,7 @@ impl Workspace for DirectoryWorkspace {
     ) -> Result<u64, WorkspaceError> {
         let conversation = conversation.clone();
         let writing = self.on_disk(path, move |place, path| Writing::begin(place, &conversation, path, mode)).await?;
-        let written = flow::pump(content, limit, writing).await.map_err(|error| match error {
+        let written = flow::pump(flow::blocks(content, limit), writing).await.map_err(|error| match error {
             flow::FlowError::TooLarge => WorkspaceError::TooLarge { path: path.clone(), limit },
             flow::FlowError::Source(error) => {
                 WorkspaceError::Failed { path: path.clone(), reason: format!("the bytes broke off: {error}") }
@@ -143,7 +143,7 @@ fn read(mount: &Dir, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceErr
         return Err(WorkspaceError::NotAFile(path.clone()));
     }
     let bytes = metadata.len();
-    Ok(WorkspaceFile { bytes, content: flow::stream_file(file, 0..bytes, None) })
+    Ok(WorkspaceFile { bytes, content: flow::stream_file(file, 0..bytes) })
 }
 
 fn list(mount: &Dir, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {

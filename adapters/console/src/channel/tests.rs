@@ -294,7 +294,7 @@ async fn a_terminal_that_is_gone_is_no_loss() {
 async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason() {
     let desk = photo();
     let (path, empty) = (desk.dir.path().join("in.bin"), desk.dir.path().join("empty"));
-    let content: Vec<u8> = (0..200_000_u32).map(|n| n as u8).collect();
+    let content: Vec<u8> = (0..1_500_000_u32).map(|n| n as u8).collect();
     fs::write(&path, &content).unwrap();
     fs::write(&empty, b"").unwrap();
     let refer = |path: &Path| crate::attach::reference(path).unwrap();
@@ -303,7 +303,7 @@ async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason(
         let IncomingFile::Bytes { bytes, content } = fetched else { panic!("bytes: {fetched:?}") };
         assert_eq!(bytes, Some(expected.len() as u64));
         let chunks: Vec<Bytes> = content.map(Result::unwrap).collect().await;
-        assert!(chunks.iter().all(|chunk| chunk.len() <= 64 * 1024));
+        assert!(chunks.iter().all(|chunk| chunk.len() <= 512 * 1024));
         assert_eq!(&chunks.concat(), expected);
     }
     for (path, words) in [(desk.dir.path().join("gone"), "no such file"), (desk.dir.path().to_owned(), "directory")] {
