@@ -5,7 +5,7 @@ use satchel_ports::ledger::Lease;
 use sqlx::types::Json;
 
 use crate::{
-    batch::{Answers, Batch, Statement},
+    batch::{Added, Answers, Batch, Statement},
     error::{Error, Result},
     lanes,
     rows::{PartRow, select_part},
@@ -39,15 +39,17 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part, turn_sequence: i64) {
         .bind(part.created_at.0);
 }
 
-/// Stores what may change of an unsettled part of the lane; its place and what it answers may not. The statement brings
-/// a row if the part was found unsettled.
-pub(crate) fn update(batch: &mut Batch, conversation: &ConversationId, part: &Part) -> Statement {
-    batch
-        .add(
-            "UPDATE parts SET kind = $3, content = $4, state = $5, state_detail = $6, settled = $7, attempts = $8, \
-                 first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13 \
-             WHERE id = $1 AND conversation = $2 AND settled = 0 RETURNING 1",
-        )
+/// What may change of an unsettled part of the lane; its place and what it answers may not.
+macro_rules! update {
+    () => {
+        "UPDATE parts SET kind = $3, content = $4, state = $5, state_detail = $6, settled = $7, attempts = $8, \
+             first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13 \
+         WHERE id = $1 AND conversation = $2 AND settled = 0"
+    };
+}
+
+fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Added<'a> {
+    added
         .bind(part.id.0)
         .bind(conversation.to_string())
         .bind(part.content.kind())
@@ -61,7 +63,21 @@ pub(crate) fn update(batch: &mut Batch, conversation: &ConversationId, part: &Pa
         .bind(part.target.as_ref().map(|target| target.0.as_str()))
         .bind(last_message(part))
         .bind(prepared_voice(part))
-        .id()
+}
+
+/// Stores an unsettled part as it is now, in a transaction that has looked at who may.
+pub(crate) fn update(batch: &mut Batch, conversation: &ConversationId, part: &Part) {
+    bind(batch.add(update!()), conversation, part);
+}
+
+/// Stores an unsettled part as it is now, if the lease is valid; the statement brings a row if it did. Why not, tells
+/// [`require_updated`].
+pub(crate) fn update_held(batch: &mut Batch, lease: &Lease, part: &Part) -> Statement {
+    let added = batch.add(concat!(
+        update!(),
+        " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $14 AND token = $15) RETURNING 1"
+    ));
+    bind(added, &lease.conversation, part).bind(lease.owner.0).bind(lease.token.cast_signed()).id()
 }
 
 /// Whether the lane `$1` has an unsettled part of any other turn than `$2`.
@@ -125,10 +141,8 @@ pub(crate) async fn unsettled(session: &mut Session<'_>, lease: &Lease, part: Pa
 /// Stores an unsettled part as it is now.
 pub(crate) async fn save(session: &mut Session<'_>, lease: &Lease, part: &Part) -> Result<()> {
     let mut batch = Batch::default();
-    let lane = lanes::read(&mut batch, &lease.conversation);
-    let updated = update(&mut batch, &lease.conversation, part);
+    let updated = update_held(&mut batch, lease, part);
     let answers = session.run(batch).await?;
-    lanes::require(&answers, lane, lease)?;
     require_updated(session, lease, part.id, &answers, updated).await?;
     if part.state.is_settled() {
         return Err(Error::Settled(part.id));
@@ -136,7 +150,8 @@ pub(crate) async fn save(session: &mut Session<'_>, lease: &Lease, part: &Part) 
     Ok(())
 }
 
-/// Fails, and says why, when an update has found no unsettled part of the lane.
+/// Fails, and says why, when an update has found no lane that is held, or no unsettled part of it. What the verb wrote
+/// in the same batch is rolled back by its failure.
 pub(crate) async fn require_updated(
     session: &mut Session<'_>,
     lease: &Lease,

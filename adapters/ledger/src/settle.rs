@@ -40,16 +40,14 @@ pub(crate) async fn settle_part(
         }
     }
     let mut batch = Batch::default();
-    let lane = lanes::read(&mut batch, &lease.conversation);
-    let updated = parts::update(&mut batch, &lease.conversation, &part);
+    let updated = parts::update_held(&mut batch, lease, &part);
     let released = lanes::give_back_if_idle(&mut batch, &lease.conversation);
     let next = parts::read_first_unsettled(&mut batch, &lease.conversation);
     let answers = session.run(batch).await?;
-    lanes::require(&answers, lane, lease)?;
+    parts::require_updated(session, lease, part.id, &answers, updated).await?;
     if !part.state.is_settled() {
         return Err(Error::NotSettled(part.id));
     }
-    parts::require_updated(session, lease, part.id, &answers, updated).await?;
     let next = match answers.first::<PartRow>(next)? {
         Some(next) => Some(begin(session, lease, next.try_into()?, &settlement.rules, now).await?),
         None => None,
