@@ -19,6 +19,8 @@ pub(crate) struct Batch {
     statements: usize,
     /// How many more stand before them.
     before: usize,
+    /// Whether the last of them has said all with its first row.
+    ends_with_row: bool,
 }
 
 /// One statement of a batch, by which its rows are found.
@@ -46,6 +48,7 @@ impl Batch {
         }
         self.sql.push(';');
         self.statements += 1;
+        self.ends_with_row = false;
         let statement = Statement(self.statements - 1);
         Added { batch: self, statement }
     }
@@ -63,13 +66,14 @@ impl Batch {
     pub(crate) fn followed_by(mut self, batch: Self) -> Self {
         assert_eq!(self.arguments.len(), 0, "what goes before has no arguments");
         self.sql.push_str(&batch.sql);
-        Self { sql: self.sql, arguments: batch.arguments, statements: batch.statements, before: self.statements }
+        Self { sql: self.sql, before: self.statements, ..batch }
     }
 
     /// Runs the statements in their order, up to the first that fails.
     pub(crate) async fn run(self, connection: &mut SqliteConnection) -> Result<Answers> {
         let mut rows: Vec<Vec<SqliteRow>> = Vec::new();
-        rows.resize_with(self.before + self.statements, Vec::new);
+        let statements = self.before + self.statements;
+        rows.resize_with(statements, Vec::new);
         let mut statement = 0;
         // The text is put together from constants; what comes from outside is bound.
         let query = sqlx::query_with(AssertSqlSafe(self.sql), self.arguments);
@@ -78,6 +82,11 @@ impl Batch {
             match answer {
                 Either::Left(_) => statement += 1,
                 Either::Right(row) => rows[statement].push(row),
+            }
+            // Whatever else were waited for, the stream's end among it, would cost one more change of thread.
+            let said_all = self.ends_with_row && rows.last().is_some_and(|rows| !rows.is_empty());
+            if statement == statements || said_all {
+                break;
             }
         }
         rows.drain(..self.before);
@@ -90,6 +99,12 @@ impl Added<'_> {
     pub(crate) fn bind<'t, T: Encode<'t, Sqlite> + Type<Sqlite>>(self, value: T) -> Self {
         self.batch.arguments.add(value).expect("ids, numbers and our own types have a form in the database");
         self
+    }
+
+    /// The statement, for finding its row: it reads one at most, and is the last of its batch.
+    pub(crate) fn only_row(self) -> Statement {
+        self.batch.ends_with_row = true;
+        self.statement
     }
 
     /// The statement, for finding its rows.
@@ -136,6 +151,23 @@ mod tests {
         assert_eq!(answers.all::<(i64,)>(changed).unwrap(), [(8,)]);
         let expected = [(7, "x".to_owned()), (8, "y".to_owned())];
         assert_eq!(answers.all::<(i64, String)>(read).unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn what_ends_with_its_row_leaves_the_connection_to_the_next() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        for number in 0..3 {
+            let mut batch = Batch::default();
+            batch.add("CREATE TABLE IF NOT EXISTS t (a INTEGER)");
+            batch.add("INSERT INTO t VALUES ($1)").bind(number);
+            let read = batch.add("SELECT COUNT(*), MAX(a) FROM t").only_row();
+            let answers = Batch::of(&["BEGIN"]).followed_by(batch).run(&mut connection).await.unwrap();
+            assert_eq!(answers.first::<(i64, i64)>(read).unwrap(), Some((number + 1, number)));
+            Batch::of(&["COMMIT"]).run(&mut connection).await.unwrap();
+        }
+        let mut batch = Batch::default();
+        let none = batch.add("SELECT a FROM t WHERE a > 7").only_row();
+        assert_eq!(batch.run(&mut connection).await.unwrap().first::<(i64,)>(none).unwrap(), None);
     }
 
     #[tokio::test]

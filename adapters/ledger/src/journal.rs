@@ -51,7 +51,7 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
         ))
         .bind(lease.conversation.to_string())
         .bind(turn.0)
-        .id();
+        .only_row();
     let found: Option<StandingRow> = session.run(batch).await?.first(standing)?;
     lanes::require_row(found.as_ref().map(|found| &found.lane), lease)?;
     let incomplete = found.and_then(|found| Some((found.sequence?, found.busy, found.streams)));

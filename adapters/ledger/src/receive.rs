@@ -102,7 +102,7 @@ async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<Fou
         .bind(message.conversation.channel().as_str())
         .bind(&message.key)
         .bind(message.conversation.to_string())
-        .id();
+        .only_row();
     session.run(batch).await?.first(found)?.ok_or(Error::Row { what: "look at a conversation" })
 }
 
