@@ -118,3 +118,48 @@ impl Drop for Remains {
         let _ = std::fs::remove_file(&self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::stream;
+
+    use super::*;
+
+    fn blocks(count: u8, size: usize) -> ByteStream {
+        stream::iter((0..count).map(move |byte| Ok(Bytes::from(vec![byte; size])))).boxed()
+    }
+
+    #[tokio::test]
+    async fn a_long_file_is_written_in_its_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = save(&mut blocks(20, 600_000), dir.path(), "long.bin", "key").await.unwrap();
+        let expected: Vec<u8> = (0..20).flat_map(|byte| vec![byte; 600_000]).collect();
+        assert!(std::fs::read(path).unwrap() == expected, "the bytes are others");
+    }
+
+    #[tokio::test]
+    async fn what_can_not_be_written_is_no_success() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, b"").unwrap();
+        // Its writes fail, making it durable does not.
+        let file = Arc::new(File::open(&path).unwrap());
+        for count in [1, 2, 20] {
+            let copied = copy(&mut blocks(count, 600_000), &file, &path).await;
+            assert!(matches!(copied, Err(SendError::NotSent { .. })), "{count} blocks: {copied:?}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_the_disk_does_not_keep_is_no_success() {
+        // It takes everything, and can't make it durable.
+        let path = Path::new("/dev/null");
+        let file = Arc::new(File::options().write(true).open(path).unwrap());
+        for count in [1, 20] {
+            let copied = copy(&mut blocks(count, 600_000), &file, path).await;
+            assert!(matches!(copied, Err(SendError::NotSent { .. })), "{count} blocks: {copied:?}");
+        }
+    }
+}

@@ -4,7 +4,6 @@ use std::{
     convert::Infallible,
     fs::File,
     io::{self, Read},
-    mem,
     ops::Range,
 };
 
@@ -16,7 +15,7 @@ use futures::{
 use satchel_ports::ByteStream;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-/// Large enough that a change of thread costs nothing beside it, small enough that ten files at once are few megabytes.
+/// Large enough that a change of thread costs little beside it. A file on its way has four or so of them in memory.
 const BLOCK: usize = 512 * 1024;
 
 /// What takes the bytes of a stream, on a blocking thread.
@@ -65,7 +64,7 @@ impl From<FlowError> for io::Error {
 pub(crate) type Blocks = BoxStream<'static, Result<Bytes, FlowError>>;
 
 /// The stream's bytes in blocks, however small the pieces are in which they come, and an error once there are more than
-/// `limit`. What comes in one large piece stays one.
+/// `limit`. What comes in large pieces isn't copied.
 pub(crate) fn blocks(content: ByteStream, limit: u64) -> Blocks {
     let joining = Joining { content: Some(content), left: limit, piece: Bytes::new(), filling: BytesMut::new() };
     Box::pin(stream::unfold(joining, |mut joining| async { joining.next().await.map(|block| (block, joining)) }))
@@ -84,7 +83,7 @@ impl Joining {
     async fn next(&mut self) -> Option<Result<Bytes, FlowError>> {
         loop {
             if self.filling.is_empty() && self.piece.len() >= BLOCK {
-                return Some(Ok(mem::take(&mut self.piece)));
+                return Some(Ok(self.piece.split_to(BLOCK)));
             }
             let missing = BLOCK - self.filling.len();
             let part = self.piece.split_to(self.piece.len().min(missing));
@@ -159,10 +158,10 @@ impl<S: Sink> Stage<S> {
 
 /// Streams a range of the file, whose position is at the range's start; one block is read ahead.
 pub(crate) fn stream_file(file: File, range: Range<u64>) -> ByteStream {
-    let reader = Reader { file, left: range.end - range.start };
-    Box::pin(stream::unfold(Some(read_ahead(reader)), |reading| async {
-        match reading?.await {
-            Ok((reader, Ok(block))) if reader.left > 0 => Some((Ok(block), Some(read_ahead(reader)))),
+    let first = Reading::Next(Reader { file, left: range.end - range.start });
+    Box::pin(stream::unfold(Some(first), |reading| async {
+        match reading?.begun().await {
+            Ok((reader, Ok(block))) if reader.left > 0 => Some((Ok(block), Some(Reading::Ahead(read_ahead(reader))))),
             Ok((_, Ok(block))) if block.is_empty() => None,
             Ok((_, read)) => Some((read, None)),
             Err(stopped) => Some((Err(io::Error::other(stopped)), None)),
@@ -170,8 +169,22 @@ pub(crate) fn stream_file(file: File, range: Range<u64>) -> ByteStream {
     }))
 }
 
+enum Reading {
+    Next(Reader),
+    Ahead(JoinHandle<(Reader, io::Result<Bytes>)>),
+}
+
+impl Reading {
+    fn begun(self) -> JoinHandle<(Reader, io::Result<Bytes>)> {
+        match self {
+            Self::Next(reader) => read_ahead(reader),
+            Self::Ahead(reading) => reading,
+        }
+    }
+}
+
 fn read_ahead(mut reader: Reader) -> JoinHandle<(Reader, io::Result<Bytes>)> {
-    // Taken here and not there: every one of the many blocking threads would keep such memory of its own.
+    // Taken here, by whoever asks, and not there: every one of the many blocking threads would keep memory of its own.
     let block = Vec::with_capacity(reader.wanted());
     spawn_blocking(move || {
         let read = reader.read(block);
@@ -218,8 +231,8 @@ mod tests {
         let blocks: Vec<Bytes> = blocks.into_iter().map(|block| block.ok().unwrap()).collect();
         assert!(blocks.concat() == pieces.concat(), "the bytes are others");
         let sizes: Vec<usize> = blocks.iter().map(Bytes::len).collect();
-        let (_, whole) = sizes.split_last().unwrap();
-        assert!(whole.iter().all(|size| *size >= BLOCK), "{sizes:?}");
+        let (last, whole) = sizes.split_last().unwrap();
+        assert!(*last <= BLOCK && whole.iter().all(|size| *size == BLOCK), "{sizes:?}");
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! One request and its answer, waited for as long as something moves.
 
 use std::{
+    io,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -8,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, stream};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{RequestBuilder, Response};
 use satchel_ports::ByteStream;
 
@@ -19,6 +21,9 @@ const LONGEST_ANSWER: usize = 16 << 20;
 
 /// Bytes a second at which a server passes an upload on at the slowest, before it answers.
 const SLOWEST: u64 = 500_000;
+
+/// The most that is handed over at once: a slow line must be seen to move, however large the blocks of a store are.
+const PIECE: usize = 64 * 1024;
 
 /// What has become of an upload so far.
 #[derive(Clone, Default)]
@@ -44,6 +49,7 @@ impl Progress {
 
     /// The stream, watched. It fails at its end where it was not `bytes` long: the request would be taken for whole.
     pub(crate) fn watch(&self, content: ByteStream, bytes: u64) -> ByteStream {
+        let content = content.map_ok(|block| stream::iter(pieces(block))).try_flatten().boxed();
         let start = (content, self.clone(), bytes);
         let watched = stream::try_unfold(start, |(mut content, progress, left)| async move {
             let failure = match content.next().await {
@@ -53,7 +59,7 @@ impl Progress {
                     return Ok(Some((piece, (content, progress, left))));
                 }
                 None if left == 0 => return Ok(None),
-                Some(Ok(_)) | None => std::io::Error::other("they are more or fewer than was stored"),
+                Some(Ok(_)) | None => io::Error::other("they are more or fewer than was stored"),
                 Some(Err(error)) => error,
             };
             *progress.0.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.to_string());
@@ -83,6 +89,10 @@ impl Progress {
             tokio::time::sleep(if all_taken { patience.answer + passing_on } else { patience.silence } / LOOKS).await;
         }
     }
+}
+
+fn pieces(block: Bytes) -> impl Iterator<Item = io::Result<Bytes>> {
+    (0..block.len()).step_by(PIECE).map(move |at| Ok(block.slice(at..block.len().min(at + PIECE))))
 }
 
 /// Sends a request and reads the whole answer.
@@ -120,5 +130,21 @@ async fn read(mut response: Response, silence: Duration) -> Result<Answered, Cal
             }
             Some(piece) => body.extend_from_slice(&piece),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_block_goes_in_pieces_and_whole() {
+        let content: Vec<u8> = (0..2 * PIECE + 5).map(|n| (n % 251) as u8).collect();
+        let blocks = [Ok(Bytes::from(content.clone())), Ok(Bytes::from_static(b"end"))];
+        let progress = Progress::of(content.len() as u64 + 3);
+        let watched = progress.watch(stream::iter(blocks).boxed(), content.len() as u64 + 3);
+        let went: Vec<Bytes> = watched.try_collect().await.unwrap();
+        assert_eq!(went.iter().map(Bytes::len).collect::<Vec<_>>(), [PIECE, PIECE, 5, 3]);
+        assert!(went.concat() == [&content[..], b"end"].concat(), "the bytes are others");
     }
 }
