@@ -121,7 +121,8 @@ impl Joining {
 ///
 /// When this fails or is dropped, the sink is dropped as soon as the block that it has in hand is written.
 pub(crate) async fn pump<S: Sink>(mut blocks: Blocks, sink: S) -> Result<S, FlowError<S::Error>> {
-    let mut stage = Stage::Idle(sink);
+    // Nothing, to begin with: a sink that may take no more says so of an empty file too.
+    let mut stage = Stage::Idle(sink).take(Bytes::new()).await?;
     while let Some(block) = blocks.next().await {
         match block {
             Ok(block) => stage = stage.take(block).await?,

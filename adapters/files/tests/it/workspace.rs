@@ -191,6 +191,16 @@ async fn what_was_there_before_a_start_counts_for_the_quota() {
 }
 
 #[tokio::test]
+async fn a_workspace_that_has_too_much_takes_no_empty_file_either() {
+    let fixture = Fixture::new().await;
+    write(&fixture.workspace, "/shared/a").await.unwrap();
+    let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 1).unwrap();
+    let nothing = stream::empty().boxed();
+    let refused = restarted.write(&here(), &path("/shared/b"), nothing, WriteMode::CreateNew, 100).await;
+    assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 1 })), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_planted_device_is_not_listed() {
     let fixture = Fixture::new().await;
     write(&fixture.workspace, "/shared/a").await.unwrap();
