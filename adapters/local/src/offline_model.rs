@@ -45,9 +45,9 @@ impl LanguageModel for OfflineModel {
         "offline".to_owned()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let delay = self.piece_delay;
-        let events = answer(&request).into_iter();
+        let events = answer(request).into_iter();
         Ok(Box::pin(stream::unfold((events, delay), async |(mut events, delay)| {
             let event = events.next()?;
             if matches!(event, ModelEvent::Text(_)) && !delay.is_zero() {

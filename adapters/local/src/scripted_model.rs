@@ -29,9 +29,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// How many requests are remembered; a long run must not fill the memory with them.
-const REMEMBERED: usize = 256;
-
 /// Which of the answers that fit a request is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,10 +104,12 @@ pub struct Failure {
     pub retryable: bool,
 }
 
-/// A model that says what its script tells it to and remembers what it was asked.
+/// A model that says what its script tells it to.
 #[derive(Debug)]
 pub struct ScriptedModel {
     script: Script,
+    /// How many requests are remembered.
+    memory: usize,
     state: Mutex<State>,
 }
 
@@ -127,7 +126,7 @@ impl ScriptedModel {
     #[must_use]
     pub fn new(script: Script) -> Self {
         let given = vec![false; script.answers.len()];
-        Self { script, state: Mutex::new(State { given, ..State::default() }) }
+        Self { script, memory: 0, state: Mutex::new(State { given, ..State::default() }) }
     }
 
     /// A model that says these texts, one an answer, in order.
@@ -137,13 +136,20 @@ impl ScriptedModel {
         Self::new(Script { pick: Pick::InOrder, answers: texts.into_iter().map(answer).collect() })
     }
 
+    /// The same model, which remembers the last so many `requests`. Not all: a long run must not fill the memory with
+    /// whole conversations.
+    #[must_use]
+    pub fn remembering(self, requests: usize) -> Self {
+        Self { memory: requests, ..self }
+    }
+
     /// How often the model was asked.
     #[must_use]
     pub fn asked(&self) -> u64 {
         self.state().asked
     }
 
-    /// What the model was asked, oldest first; the last 256 requests.
+    /// What the model was asked, oldest first, as far as it [remembers](Self::remembering).
     #[must_use]
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.state().requests.iter().cloned().collect()
@@ -154,10 +160,10 @@ impl ScriptedModel {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the request and picks its answer.
-    fn pick(&self, request: ModelRequest, progress: usize) -> Option<ScriptedAnswer> {
+    /// Picks the answer of a request, and remembers what was asked.
+    fn pick(&self, request: &ModelRequest, progress: usize) -> Option<ScriptedAnswer> {
         let mut state = self.state();
-        let words = last_words(&request);
+        let words = last_words(request);
         let fitting = |(_, answer): &(usize, &ScriptedAnswer)| {
             answer.when.as_ref().is_none_or(|when| words.contains(when.as_str()))
         };
@@ -168,10 +174,12 @@ impl ScriptedModel {
         };
         let picked = picked.map(|(at, answer)| (at, answer.clone()));
         state.asked += 1;
-        if state.requests.len() == REMEMBERED {
-            state.requests.pop_front();
+        if self.memory > 0 {
+            if state.requests.len() == self.memory {
+                state.requests.pop_front();
+            }
+            state.requests.push_back(request.clone());
         }
-        state.requests.push_back(request);
         let (at, answer) = picked?;
         state.given[at] = true;
         Some(answer)
@@ -184,8 +192,8 @@ impl LanguageModel for ScriptedModel {
         "scripted".to_owned()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let progress = progress(&request);
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
+        let progress = progress(request);
         let before =
             request.messages.iter().filter(|message| matches!(message, ModelMessage::Assistant { .. })).count();
         let Some(answer) = self.pick(request, progress) else {

@@ -34,10 +34,10 @@ impl LanguageModel for Fallback {
         self.models.first().map_or_else(|| "none".to_owned(), |model| model.name())
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let mut failed: Vec<(String, ModelError)> = Vec::new();
         for model in &self.models {
-            match begin(&**model, request.clone()).await {
+            match begin(&**model, request).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
                     tracing::warn!(model = model.name(), error = %error, "a model failed; the next one is asked");
@@ -50,7 +50,7 @@ impl LanguageModel for Fallback {
 }
 
 /// Waits for the first piece, so that a failure before it is one that the next model can make good.
-async fn begin(model: &dyn LanguageModel, request: ModelRequest) -> Result<ModelStream, ModelError> {
+async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<ModelStream, ModelError> {
     let mut answer = model.stream(request).await?;
     let first = match answer.next().await {
         Some(first) => first?,

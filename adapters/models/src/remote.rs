@@ -153,7 +153,7 @@ impl LanguageModel for RemoteModel {
         self.target.name.clone()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let names = Arc::new(ToolNames::of(&request.tools));
         let place = match self.target.provider {
             Provider::Anthropic => ResultFiles::Inside,
@@ -161,7 +161,7 @@ impl LanguageModel for RemoteModel {
         };
         let turns = conversation::arrange(&request.messages, &self.abilities, &names, place);
         let tools = request::offered(self.target.provider, &request.tools, &names);
-        let asking = Asking { system: request.system, turns, tools, names };
+        let asking = Asking { system: request.system.clone(), turns, tools, names };
         let longest = self.patience.longest_wait;
         let (answering, first) = (|| self.attempt(&asking))
             .retry(self.patience.waits())

@@ -32,7 +32,7 @@ pub struct Answer {
 /// When it could not be asked, broke off, or was silent for too long.
 pub async fn ask(
     services: &Services,
-    request: ModelRequest,
+    request: &ModelRequest,
     turn: TurnId,
     first_ordinal: u32,
     written: &mut String,

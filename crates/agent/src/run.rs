@@ -145,6 +145,9 @@ async fn work(
     run_calls(services, lane, scope, unanswered, Origin::Resumed { word: None }, rounds).await?;
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
     let opening = prompt::opening(history, turn, prompt::receipt(&turn.untold));
+    let opened = opening.len();
+    let mut request =
+        ModelRequest { system: settings.instructions.clone(), messages: opening, tools: services.tools.specs() };
     // A turn's budget is what a model may do in it: the script that a person wrote was no idea of a model's.
     let free = u32::from(scope.written.is_some());
     let mut begins = true;
@@ -175,17 +178,9 @@ async fn work(
         let answer = match written {
             Some(answer) => answer,
             None => {
-                let request = ModelRequest {
-                    system: settings.instructions.clone(),
-                    messages: opening
-                        .iter()
-                        .cloned()
-                        .chain(prompt::event(turn, rounds))
-                        .chain(rounds.as_request())
-                        .collect(),
-                    tools: services.tools.specs(),
-                };
-                match ask(services, request, turn.id, first_ordinal, &mut rounds.partial, growth).await {
+                request.messages.truncate(opened);
+                request.messages.extend(prompt::event(turn, rounds).into_iter().chain(rounds.as_request()));
+                match ask(services, &request, turn.id, first_ordinal, &mut rounds.partial, growth).await {
                     Ok(answer) => {
                         rounds.answered = true;
                         answer

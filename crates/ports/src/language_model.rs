@@ -115,5 +115,5 @@ pub trait LanguageModel: Send + Sync {
     fn name(&self) -> String;
 
     /// Asks the model.
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError>;
 }

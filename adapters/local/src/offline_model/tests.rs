@@ -438,7 +438,7 @@ fn pieces_are_word_sized_and_join_to_the_whole() {
 #[tokio::test]
 async fn it_streams_what_it_answers() {
     let request = request("help", &[]);
-    let streamed: Vec<_> = OfflineModel::default().stream(request.clone()).await.unwrap().collect().await;
+    let streamed: Vec<_> = OfflineModel::default().stream(&request).await.unwrap().collect().await;
     assert!(streamed.len() > 100, "word by word");
     assert_eq!(streamed.into_iter().map(Result::unwrap).collect::<Vec<_>>(), answer(&request));
 }
@@ -446,12 +446,12 @@ async fn it_streams_what_it_answers() {
 #[tokio::test]
 async fn the_delay_is_kept_before_every_piece_and_dropping_stops_it() {
     let model = OfflineModel { piece_delay: Duration::from_secs(3600) };
-    let mut stream = model.stream(request("help", &[])).await.unwrap();
+    let mut stream = model.stream(&request("help", &[])).await.unwrap();
     let first = tokio::time::timeout(Duration::from_millis(20), stream.next()).await;
     assert!(first.is_err(), "nothing comes before the delay is over");
     drop(stream);
     let slow = OfflineModel { piece_delay: Duration::from_millis(1) };
     let begun = Instant::now();
-    let pieces = slow.stream(request("make a file x.txt", &[])).await.unwrap().count().await;
+    let pieces = slow.stream(&request("make a file x.txt", &[])).await.unwrap().count().await;
     assert!(begun.elapsed() >= Duration::from_millis(pieces as u64 - 1));
 }

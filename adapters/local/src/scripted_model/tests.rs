@@ -24,7 +24,7 @@ fn scripted(script: Value) -> ScriptedModel {
 }
 
 async fn answer(model: &ScriptedModel, messages: Vec<ModelMessage>) -> Vec<Result<ModelEvent, ModelError>> {
-    match model.stream(request(messages)).await {
+    match model.stream(&request(messages)).await {
         Ok(stream) => stream.collect().await,
         Err(error) => vec![Err(error)],
     }
@@ -36,7 +36,7 @@ fn text(words: &str) -> Result<ModelEvent, ModelError> {
 
 #[tokio::test]
 async fn answers_come_in_order_until_the_script_is_over() {
-    let model = ScriptedModel::saying(["one", "two"]);
+    let model = ScriptedModel::saying(["one", "two"]).remembering(10);
     for expected in ["one", "two"] {
         assert_eq!(answer(&model, vec![user("hi")]).await, [text(expected), Ok(ModelEvent::Done)]);
     }
@@ -102,11 +102,11 @@ async fn by_progress_the_request_alone_decides() {
 
 #[tokio::test]
 async fn memory_is_bounded() {
-    let model = ScriptedModel::saying(["one"]);
+    let model = ScriptedModel::saying(["one"]).remembering(256);
     for at in 0..300 {
-        drop(model.stream(request(vec![user(&at.to_string())])).await);
+        drop(model.stream(&request(vec![user(&at.to_string())])).await);
     }
-    assert_eq!((model.asked(), model.requests().len()), (300, REMEMBERED));
+    assert_eq!((model.asked(), model.requests().len()), (300, 256));
     assert_eq!(model.requests()[0], request(vec![user("44")]), "the oldest went");
 }
 

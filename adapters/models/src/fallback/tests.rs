@@ -23,7 +23,7 @@ impl LanguageModel for Noted {
         self.name.to_owned()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         self.asked.lock().unwrap().push(self.name);
         self.inner.stream(request).await
     }
@@ -52,7 +52,7 @@ async fn ask(answers: Vec<ScriptedAnswer>) -> (String, Option<ModelError>, Vec<&
     });
     let fallback = Fallback::new(models.collect());
     let (mut text, mut error) = (String::new(), None);
-    match fallback.stream(request()).await {
+    match fallback.stream(&request()).await {
         Ok(mut events) => {
             while let Some(event) = events.next().await {
                 match event {

@@ -88,7 +88,7 @@ async fn a_dropped_stream_ends_its_request() {
         let stage = Stage::new().await;
         stage.server.reply(ModelReply::pieces([ReplyPiece::Text("So ".into()), ReplyPiece::Hang]));
         let model = stage.model(wire);
-        let mut answer = model.stream(request(vec![user("hi", Vec::new())])).await.unwrap();
+        let mut answer = model.stream(&request(vec![user("hi", Vec::new())])).await.unwrap();
         assert_eq!(answer.next().await, Some(Ok(ModelEvent::Text("So ".into()))), "{wire:?}");
         assert_eq!(stage.server.last().fate, Fate::Running, "{wire:?}");
         drop(answer);
@@ -103,7 +103,8 @@ async fn a_dropped_question_ends_its_request() {
         let stage = Stage::new().await;
         stage.server.reply(ModelReply::fault(ModelFault::Hang));
         let model = stage.model(wire);
-        let asking = model.stream(request(vec![user("hi", Vec::new())]));
+        let request = request(vec![user("hi", Vec::new())]);
+        let asking = model.stream(&request);
         tokio::select! {
             _ = asking => panic!("it hangs"),
             arrived = stage.server.wait_until(|asked| !asked.is_empty()) => arrived.unwrap(),

@@ -151,7 +151,7 @@ pub(crate) fn renamed(calls: &[ModelCall], turn: u128) -> Vec<ModelCall> {
 /// Asks and gathers the whole answer.
 pub(crate) async fn ask(model: &dyn LanguageModel, request: ModelRequest) -> Whole {
     let mut whole = Whole::default();
-    let mut events = match model.stream(request).await {
+    let mut events = match model.stream(&request).await {
         Ok(events) => events,
         Err(error) => return Whole { error: Some(error), ..whole },
     };

@@ -40,7 +40,7 @@ impl LanguageModel for MeasuredModel {
         self.inner.name()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let mut call = Call {
             figures: Arc::clone(&self.figures),
             model: self.name.clone(),

@@ -213,11 +213,11 @@ async fn a_model_is_counted_by_how_its_answers_end() {
     let figures = Figures::new(&[]);
     let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&figures), "main");
     let request = || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]) };
-    let whole = model.stream(request()).await.unwrap();
+    let whole = model.stream(&request()).await.unwrap();
     assert_eq!(whole.filter(|event| std::future::ready(event.is_ok())).count().await, 4);
-    assert!(model.stream(request()).await.is_err());
-    assert!(model.stream(request()).await.unwrap().count().await >= 1);
-    let mut dropped = model.stream(request()).await.unwrap();
+    assert!(model.stream(&request()).await.is_err());
+    assert!(model.stream(&request()).await.unwrap().count().await >= 1);
+    let mut dropped = model.stream(&request()).await.unwrap();
     dropped.next().await;
     drop(dropped);
 

@@ -55,7 +55,7 @@ fn the_spans_of_a_turn_arrive_at_a_collector_without_its_words() {
             bus.publish(Event::MessageReceived { conversation: conversation.clone(), turn }).await.unwrap();
             let said = ModelMessage::User { text: "canary words".to_owned(), attachments: Vec::new() };
             let request = ModelRequest { system: String::new(), messages: vec![said], tools: Arc::from([]) };
-            let answer = model.stream(request).await.unwrap();
+            let answer = model.stream(&request).await.unwrap();
             assert!(answer.count().await > 1);
             let (ending, response) = ("done".to_owned(), OutgoingResponse::of_text("canary answer"));
             bus.publish(Event::TurnCompleted { conversation, turn, ending, response }).await.unwrap();

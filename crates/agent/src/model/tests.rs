@@ -92,7 +92,7 @@ async fn asked(script: Result<Script, ModelError>) -> (Result<Answer, ModelError
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
-    let answer = ask(&services, request, TURN, 7, &mut written, &streaming.growth).await;
+    let answer = ask(&services, &request, TURN, 7, &mut written, &streaming.growth).await;
     (answer, written)
 }
 
@@ -141,14 +141,14 @@ async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
             "deaf".into()
         }
 
-        async fn stream(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+        async fn stream(&self, _: &ModelRequest) -> Result<ModelStream, ModelError> {
             std::future::pending().await
         }
     }
     let services = Services { model: Arc::new(Deaf), ..services(Ok(Vec::new())) };
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
-    let error = ask(&services, request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
+    let error = ask(&services, &request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
     assert_eq!(error.reason, "it gave no sign for 30 seconds");
 }
 
@@ -172,7 +172,7 @@ async fn what_was_written_is_kept_when_the_question_is_dropped() {
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
-    let asking = ask(&services, request, TURN, 0, &mut written, &streaming.growth);
+    let asking = ask(&services, &request, TURN, 0, &mut written, &streaming.growth);
     assert!(tokio::time::timeout(Duration::from_secs(5), asking).await.is_err(), "it is still asking");
     assert_eq!(written, "Half an answer");
 }

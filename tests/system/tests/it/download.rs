@@ -39,7 +39,8 @@ async fn files_of_an_earlier_message_are_downloaded_without_arguments_and_sent_b
         answer("again", call("attachment.download", json!({}))),
         answer("again", Piece::Text("Still there.".to_owned())),
     ];
-    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }));
+    let answered = answers.len();
+    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(answered));
     let product = Product::start(Setup::of(FakeMode::DiscordLike), Arc::clone(&model) as _).await;
     product.say("look", vec![photo.clone(), table.clone()]).await;
     let kept = product.say("keep them", Vec::new()).await;

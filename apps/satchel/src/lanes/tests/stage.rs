@@ -71,7 +71,7 @@ impl LanguageModel for Echo {
         "echo".into()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         self.asked.send_modify(|asked| *asked += 1);
         let since = request.messages.iter().rev().take_while(|said| !matches!(said, ModelMessage::Assistant { .. }));
         let mut told: Vec<&str> = since

@@ -268,7 +268,7 @@ impl Stage {
         let (asked, silent) = (Arc::clone(&requests), self.silent);
         let scripts = Mutex::new(VecDeque::from(self.model));
         model.expect_stream().returning(move |request| {
-            asked.lock().unwrap().push(request);
+            asked.lock().unwrap().push(request.clone());
             if silent {
                 return Ok(Box::pin(futures::stream::pending()));
             }

@@ -24,7 +24,7 @@ impl LanguageModel for Wrapped<ScriptedModel> {
         self.inner.name()
     }
 
-    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let pieces = between!(self, "model.stream", self.inner.stream(request))?;
         let points = Arc::clone(&self.points);
         // Each piece is a point of its own: the process dies with it in hand.
