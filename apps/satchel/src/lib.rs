@@ -14,6 +14,7 @@ pub mod models;
 #[cfg(feature = "otel")]
 pub mod otel;
 pub mod platforms;
+pub mod runtime;
 pub mod schedules;
 pub mod scripts;
 pub mod speech;
@@ -176,14 +177,14 @@ async fn about_people(asked: &PairCommand, config: &Config) -> anyhow::Result<()
 }
 
 fn in_runtime<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?;
+    let runtime = runtime::runtime().context("the asynchronous runtime could not be started")?;
     runtime.block_on(command)
 }
 
 /// As [`in_runtime`], but work of other threads that is still under way at the end is not waited for: whoever asks a
 /// server to stop twice means it, and what a dead process leaves behind the next one finds.
 fn serving(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Runtime::new().context("the asynchronous runtime could not be started")?;
+    let runtime = runtime::runtime().context("the asynchronous runtime could not be started")?;
     let ended = runtime.block_on(command);
     runtime.shutdown_background();
     ended

@@ -47,7 +47,7 @@ pub(crate) struct Carried {
 /// Carries the load and prints what that took as JSON.
 pub(crate) fn play(settings: &str) -> Result<()> {
     let load: Load = serde_json::from_str(settings).context("the settings can't be read")?;
-    let carried = tokio::runtime::Runtime::new()?.block_on(carry(load))?;
+    let carried = satchel::runtime::runtime()?.block_on(carry(load))?;
     println!("{}", serde_json::to_string(&carried)?);
     Ok(())
 }

@@ -66,7 +66,7 @@ pub(crate) enum Model {
 /// Works until its input ends, and answers each line with the number of commits so far.
 pub(crate) fn play(settings: &str) -> Result<()> {
     let product: Product = serde_json::from_str(settings).context("the settings can't be read")?;
-    tokio::runtime::Runtime::new()?.block_on(work(product))
+    satchel::runtime::runtime()?.block_on(work(product))
 }
 
 async fn work(product: Product) -> Result<()> {
