@@ -19,25 +19,38 @@ use crate::{
     session::Session,
 };
 
+/// Where a turn stands is either looked at, or expected to be as it mostly is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Looking,
+    /// In one trip. It fails where the lane is not held, the turn is not incomplete, something of another is unsettled,
+    /// or this one streams.
+    AsExpected,
+}
+
+/// Whether a turn can be completed as expected: one that isn't known fails by its parts, if it has any.
+pub(crate) fn can_be_as_expected(completed: &CompletedTurn) -> bool {
+    !completed.plan.parts.is_empty()
+}
+
 /// Completes a turn and returns its first part, if it was begun, and what was done to the history.
 pub(crate) async fn complete_turn(
     session: &mut Session<'_>,
     process: &Process,
     lease: &Lease,
     mut completed: CompletedTurn,
+    way: Way,
 ) -> Result<(Option<Part>, HistoryChange)> {
-    let standing = standing(session, lease, completed.turn).await?;
+    let standing = match way {
+        Way::Looking => standing(session, lease, completed.turn).await?,
+        Way::AsExpected => Standing { stream: None, busy: false },
+    };
     let now = process.now();
     number_files(session, lease, &mut completed).await?;
     let mut batch = Batch::default();
     consume(&mut batch, lease, &completed);
     write_history(&mut batch, lease, &completed);
-    batch
-        .add("UPDATE turns SET state = 'completed', ending = $2, response = $3, completed_at = $4 WHERE id = $1")
-        .bind(completed.turn.0)
-        .bind(Json(&completed.ending))
-        .bind(Json(&completed.response))
-        .bind(now.0);
+    end(&mut batch, lease, &completed, now, way);
     if !completed.told.is_empty() {
         batch
             .add(
@@ -88,6 +101,32 @@ fn consume(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
     }
 }
 
+/// Marks the turn as completed. Where what is expected isn't so, its state would be empty, and the statement fails.
+fn end(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn, now: Timestamp, way: Way) {
+    let ended = match way {
+        Way::Looking => batch.add(
+            "UPDATE turns SET ending = $3, response = $4, completed_at = $5, state = 'completed' \
+             WHERE id = $2 AND conversation = $1",
+        ),
+        Way::AsExpected => batch.add(concat!(
+            "UPDATE turns SET ending = $3, response = $4, completed_at = $5, state = \
+             (SELECT 'completed' FROM lanes WHERE lanes.conversation = $1 AND owner = $6 AND token = $7 \
+              AND turns.conversation = $1 AND turns.state = 'queued' AND NOT ",
+            parts::busy!(),
+            " AND NOT EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0)) WHERE id = $2"
+        )),
+    };
+    let ended = ended
+        .bind(lease.conversation.to_string())
+        .bind(completed.turn.0)
+        .bind(Json(&completed.ending))
+        .bind(Json(&completed.response))
+        .bind(now.0);
+    if way == Way::AsExpected {
+        ended.bind(lease.owner.0).bind(lease.token.cast_signed());
+    }
+}
+
 fn write_history(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
     match &completed.history {
         HistoryChange::Append(messages) if messages.is_empty() => {}
@@ -120,7 +159,7 @@ fn write_parts(
     standing: Standing,
     now: Timestamp,
 ) -> Option<Part> {
-    let Standing { sequence, stream, busy } = standing;
+    let Standing { stream, busy } = standing;
     let mut planned = completed.plan.parts;
     if let Some(stream) = &stream {
         batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);
@@ -155,7 +194,7 @@ fn write_parts(
                 begun = Some(part.clone());
             }
         }
-        parts::insert(batch, &part, sequence);
+        parts::insert(batch, &part);
     }
     begun
 }

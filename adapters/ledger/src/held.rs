@@ -1,8 +1,9 @@
 //! What this process knows of the lanes that it holds, so that a turn needn't read what was written a moment before.
 //!
 //! Only a lane's owner completes its turns and changes its history, and its token goes up by one with every claim and
-//! every change of its name. What is known under one token is so while the lease lives, and is so again under the very next
-//! token if that is this process's own too: nobody can have come between. Writes never go by this; they look at the lease.
+//! every change of its name. What is known under one token is so while the lease lives, and is so again under the very
+//! next token if that is this process's own too: nobody can have come between. Writes never go by this, they look at the
+//! lease and at all else themselves; it only tells which of them to try in one trip.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use satchel_domain::{ConversationId, Message};
+use satchel_domain::{ConversationId, Message, PartId};
 use satchel_ports::ledger::{HistoryChange, Lease, QueuedTurn};
 
 /// How many bytes of histories are kept, about; those used last stay.
@@ -50,6 +51,10 @@ struct Lane {
     /// The lane's oldest turn, whose message was received with the claim; until something may have changed it.
     turn: Option<QueuedTurn>,
     history: Option<History>,
+    /// Whether the turn that is worked on streams.
+    streams: bool,
+    /// The part that is being sent, where nothing was to be done behind it when it was begun.
+    last: Option<PartId>,
     /// Whether a turn is being completed, so that nobody knows what is read.
     completing: bool,
     /// How often the history was changed, so that one which was read before a change isn't taken for what is there.
@@ -99,6 +104,7 @@ impl Held {
         let before = lanes.of.get_mut(&lease.conversation);
         if let Some(lane) = before.filter(|lane| lane.token + 1 == lease.token) {
             (lane.token, lane.until, lane.turn, lane.used) = (lease.token, Some(until), None, used);
+            (lane.streams, lane.last) = (false, None);
             (lane.completing, lane.changes) = (false, lane.changes + 1);
             return;
         }
@@ -107,6 +113,8 @@ impl Held {
             token: lease.token,
             until: Some(until),
             turn: None,
+            streams: false,
+            last: None,
             history: None,
             completing: false,
             changes: 0,
@@ -147,7 +155,7 @@ impl Held {
     pub(crate) fn given_back(&self, lease: &Lease) {
         let mut lanes = self.lanes();
         let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
-        (lane.until, lane.turn) = (None, None);
+        (lane.until, lane.turn, lane.last) = (None, None, None);
         if lane.history.is_none() {
             lanes.forget(&lease.conversation);
         }
@@ -166,7 +174,7 @@ impl Held {
         let count = lanes.count_of(conversation);
         lanes.arrivals[count] += 1;
         if let Some(lane) = lanes.of.get_mut(conversation) {
-            lane.turn = None;
+            (lane.turn, lane.last) = (None, None);
         }
     }
 
@@ -174,7 +182,7 @@ impl Held {
     pub(crate) fn turns_change(&self) {
         let mut lanes = self.lanes();
         lanes.arrivals.iter_mut().for_each(|count| *count += 1);
-        lanes.of.values_mut().for_each(|lane| lane.turn = None);
+        lanes.of.values_mut().for_each(|lane| (lane.turn, lane.last) = (None, None));
     }
 
     /// The lane's oldest turn, once: whoever asks again may ask after a change of their own.
@@ -182,6 +190,31 @@ impl Held {
         let mut lanes = self.lanes();
         let lane = lanes.of.get_mut(&lease.conversation)?;
         lane.turn.take().filter(|_| lane.is_of(lease) && lane.is_held())
+    }
+
+    /// The turn that is worked on streams.
+    pub(crate) fn begins_to_stream(&self, lease: &Lease) {
+        if let Some(lane) = self.lanes().of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
+            lane.streams = true;
+        }
+    }
+
+    /// Whether nothing was streamed in the turn that is worked on, as far as is known.
+    pub(crate) fn is_quiet(&self, lease: &Lease) -> bool {
+        self.lanes().of.get(&lease.conversation).is_some_and(|lane| lane.is_of(lease) && !lane.streams)
+    }
+
+    /// A part was begun behind which nothing is to be done.
+    pub(crate) fn sends_last(&self, lease: &Lease, part: PartId) {
+        if let Some(lane) = self.lanes().of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
+            lane.last = Some(part);
+        }
+    }
+
+    /// Whether nothing has come to be done behind a part that is being sent, as far as is known.
+    pub(crate) fn is_last(&self, lease: &Lease, part: PartId) -> bool {
+        let lanes = self.lanes();
+        lanes.of.get(&lease.conversation).is_some_and(|lane| lane.is_of(lease) && lane.last == Some(part))
     }
 
     /// The last messages of a conversation.
@@ -226,7 +259,7 @@ impl Held {
         let history = history.zip(change).map(|(history, change)| history.changed(change));
         let mut lanes = self.lanes();
         let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
-        lane.completing = false;
+        (lane.completing, lane.streams) = (false, false);
         lane.changes += 1;
         if let Some(history) = history {
             lanes.keep(&lease.conversation, history);

@@ -20,8 +20,6 @@ use crate::{
 
 /// Where an incomplete turn stands in its lane.
 pub(crate) struct Standing {
-    /// Its place in the order of the lane.
-    pub(crate) sequence: i64,
     /// The message in which it streams.
     pub(crate) stream: Option<Part>,
     /// Whether something of another turn is unsettled.
@@ -32,7 +30,7 @@ pub(crate) struct Standing {
 struct StandingRow {
     #[sqlx(flatten)]
     lane: LaneRow,
-    sequence: Option<i64>,
+    incomplete: bool,
     busy: bool,
     streams: bool,
 }
@@ -43,7 +41,7 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
     // One row: each row and each statement that ends wakes whoever waits for the batch.
     let standing = batch
         .add(concat!(
-            "SELECT owner, token, expires_at, voice, turns.sequence, ",
+            "SELECT owner, token, expires_at, voice, turns.id IS NOT NULL AS incomplete, ",
             parts::busy!(),
             " AS busy, EXISTS (SELECT 1 FROM parts WHERE turn = $2 AND open_stream = 1 AND settled = 0) AS streams ",
             "FROM lanes LEFT JOIN turns ON turns.id = $2 AND turns.conversation = $1 AND turns.state = 'queued' ",
@@ -54,10 +52,9 @@ pub(crate) async fn standing(session: &mut Session<'_>, lease: &Lease, turn: Tur
         .only_row();
     let found: Option<StandingRow> = session.run(batch).await?.first(standing)?;
     lanes::require_row(found.as_ref().map(|found| &found.lane), lease)?;
-    let incomplete = found.and_then(|found| Some((found.sequence?, found.busy, found.streams)));
-    let (sequence, busy, streams) = incomplete.ok_or_else(|| unknown(turn))?;
-    let stream = if streams { stream(session, turn).await? } else { None };
-    Ok(Standing { sequence, stream, busy })
+    let found = found.filter(|found| found.incomplete).ok_or_else(|| unknown(turn))?;
+    let stream = if found.streams { stream(session, turn).await? } else { None };
+    Ok(Standing { stream, busy: found.busy })
 }
 
 /// Records a model message, or a person's word about a call, and marks the messages that it took up.
@@ -169,7 +166,7 @@ pub(crate) async fn begin_stream(
     };
     let part = delivery::advance(&planned, Event::Begun, now, &DeliveryRules::default());
     let mut batch = Batch::default();
-    parts::insert(&mut batch, &part, standing.sequence);
+    parts::insert(&mut batch, &part);
     batch.add("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0);
     session.run(batch).await?;
     Ok(Some(part))

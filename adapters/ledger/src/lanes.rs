@@ -193,14 +193,34 @@ pub(crate) async fn release(session: &mut Session<'_>, lease: &Lease, release: R
     Ok(answers.first::<(i64,)>(released)?.is_some())
 }
 
-/// Gives the lane back if no turn is queued, ready or not, and no part is unsettled; the statement brings a row then.
+/// Whether the lane `$1` has nothing to do: no turn is queued, ready or not, and no part is unsettled.
+macro_rules! idle {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND state = 'queued') \
+         AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0)"
+    };
+}
+
+/// Gives the lane back if it is idle; the statement brings a row then.
 pub(crate) fn give_back_if_idle(batch: &mut Batch, conversation: &ConversationId) -> Statement {
     batch
-        .add(
-            "UPDATE lanes SET owner = NULL, expires_at = 0 WHERE conversation = $1 \
-             AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND state = 'queued') \
-             AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $1 AND settled = 0) RETURNING 1",
-        )
+        .add(concat!(
+            "UPDATE lanes SET owner = NULL, expires_at = 0 WHERE conversation = $1 AND ",
+            idle!(),
+            " RETURNING 1"
+        ))
         .bind(conversation.to_string())
         .id()
+}
+
+/// Gives the lane back. Unless the statement before has changed a row and the lane is idle, its token would be empty,
+/// and the statement fails.
+pub(crate) fn give_back_changed(batch: &mut Batch, conversation: &ConversationId) {
+    batch
+        .add(concat!(
+            "UPDATE lanes SET owner = NULL, expires_at = 0, token = CASE WHEN changes() = 1 AND ",
+            idle!(),
+            " THEN token END WHERE conversation = $1"
+        ))
+        .bind(conversation.to_string());
 }

@@ -12,17 +12,18 @@ use crate::{
     session::Session,
 };
 
-pub(crate) fn insert(batch: &mut Batch, part: &Part, turn_sequence: i64) {
+/// Stores a new part; its turn is one that is stored.
+pub(crate) fn insert(batch: &mut Batch, part: &Part) {
     batch
         .add(
             "INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, \
                  settled, attempts, first_attempt_at, labelled, target, reply_to, last_message, voice_sha256, created_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+             VALUES ($1, $2, $3, (SELECT sequence FROM turns WHERE turns.id = $3), \
+                 $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
         )
         .bind(part.id.0)
         .bind(part.conversation.to_string())
         .bind(part.turn.0)
-        .bind(turn_sequence)
         .bind(i64::from(part.position))
         .bind(part.content.kind())
         .bind(Json(&part.content))
@@ -45,6 +46,15 @@ macro_rules! update {
         "UPDATE parts SET kind = $3, content = $4, state = $5, state_detail = $6, settled = $7, attempts = $8, \
              first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13 \
          WHERE id = $1 AND conversation = $2 AND settled = 0"
+    };
+}
+
+macro_rules! update_held {
+    () => {
+        concat!(
+            update!(),
+            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $14 AND token = $15)"
+        )
     };
 }
 
@@ -73,11 +83,14 @@ pub(crate) fn update(batch: &mut Batch, conversation: &ConversationId, part: &Pa
 /// Stores an unsettled part as it is now, if the lease is valid; the statement brings a row if it did. Why not, tells
 /// [`require_updated`].
 pub(crate) fn update_held(batch: &mut Batch, lease: &Lease, part: &Part) -> Statement {
-    let added = batch.add(concat!(
-        update!(),
-        " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $14 AND token = $15) RETURNING 1"
-    ));
+    let added = batch.add(concat!(update_held!(), " RETURNING 1"));
     bind(added, &lease.conversation, part).bind(lease.owner.0).bind(lease.token.cast_signed()).id()
+}
+
+/// As [`update_held`], where the next statement asks by `changes()` whether it did.
+pub(crate) fn update_held_silently(batch: &mut Batch, lease: &Lease, part: &Part) {
+    let added = batch.add(update_held!());
+    bind(added, &lease.conversation, part).bind(lease.owner.0).bind(lease.token.cast_signed());
 }
 
 /// Whether the lane `$1` has an unsettled part of any other turn than `$2`.

@@ -55,6 +55,15 @@ pub(crate) async fn settle_part(
     Ok(Settled { next, released: answers.first::<(i64,)>(released)?.is_some() })
 }
 
+/// Settles a part behind which nothing is expected, and gives its lane back, in one trip. It fails where the lane is
+/// not held, the part is settled already or not to be, or anything is left to do.
+pub(crate) fn settle_last(session: &mut Session<'_>, lease: &Lease, part: &Part) {
+    let mut batch = Batch::default();
+    parts::update_held_silently(&mut batch, lease, part);
+    lanes::give_back_changed(&mut batch, &lease.conversation);
+    session.finish(batch);
+}
+
 /// Puts the children where their parent stands: behind it and before whatever followed it.
 ///
 /// They keep its age, so that a chain of replacements ends as any wait does.
@@ -87,7 +96,7 @@ async fn insert_children(
         for attachment in attachments::of_content(&mut child.content).filter(|attachment| attachment.number == 0) {
             attachments::store(session, &lease.conversation, parent.turn, attachment).await?;
         }
-        parts::insert(&mut batch, &child, row.turn_sequence);
+        parts::insert(&mut batch, &child);
         ids.push(child.id);
     }
     session.run(batch).await?;
@@ -135,7 +144,7 @@ async fn write_notice(
                 ..failed.clone()
             };
             let mut batch = Batch::default();
-            parts::insert(&mut batch, &notice, row.turn_sequence);
+            parts::insert(&mut batch, &notice);
             session.run(batch).await?;
         }
     }

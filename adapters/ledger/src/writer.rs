@@ -25,8 +25,9 @@ use crate::{
 /// How many jobs may wait; whoever comes then waits before the queue.
 const QUEUE: usize = 1024;
 
-/// How many jobs share one commit at most.
-const GROUP: usize = 256;
+/// How many jobs share one commit at most. More would save few fsyncs, and whoever came first would wait for all of them:
+/// with fifty conversations, the first answers are on their way while the database works on the next.
+const GROUP: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -201,10 +202,11 @@ async fn run_alone(connection: &mut SqliteConnection, job: &mut dyn Job) -> Resu
         let _ = session.run(Batch::of(&["ROLLBACK"])).await;
         return Ok(false);
     }
-    if session.take_opening().is_some() {
+    let closing = session.take_closing();
+    if closing.is_none() && session.take_opening().is_some() {
         return Ok(false);
     }
-    let mut closing = session.take_closing().unwrap_or_default();
+    let mut closing = closing.unwrap_or_default();
     closing.add("COMMIT");
     session.run(closing).await?;
     Ok(job.effect() == Effect::Writes)

@@ -66,6 +66,7 @@ macro_rules! ledger_contract {
             known::a_turn_that_is_remembered_is_the_one_that_is_stored
             known::a_remembered_turn_takes_no_other_ones_place
             known::a_remembered_history_is_what_every_process_reads
+            known::what_others_have_done_counts_for_every_write
             files::numbers_count_from_one_in_each_conversation
             files::a_foreign_file_is_unknown
             files::what_a_running_call_made_outlives_it

@@ -1,15 +1,17 @@
 //! Promises of a ledger that remembers what it has just written or read.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{
-    Filename, InboundMessage, Message,
+    Filename, InboundMessage, Message, PartState,
     part::{FailureReason, PlannedPart},
     reference_block::Reference,
 };
-use satchel_ports::ledger::{Claim, HistoryChange, Lease, Ledger, Release};
+use satchel_ports::ledger::{Claim, HistoryChange, Lease, Ledger, LedgerError, Release};
 
-use super::{LedgerFixture, attachment, completed, message, receive, sent, settle, texts};
+use super::{
+    LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settle, settlement, texts,
+};
 
 /// Catches: a turn that is handed over with its message and lacks what the store would have told with it.
 pub async fn a_turn_that_is_remembered_is_the_one_that_is_stored(fixture: &impl LedgerFixture) {
@@ -84,6 +86,39 @@ pub async fn a_remembered_history_is_what_every_process_reads(fixture: &impl Led
         reads_the_same(&format!("given back after {key}")).await;
     }
     assert_eq!(one.history(&lease.conversation, 10).await.unwrap(), said("f"));
+}
+
+/// Catches: a lane that is given back, a part that is settled or a turn that is completed because nobody else is known to
+/// have come between.
+pub async fn what_others_have_done_counts_for_every_write(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (lease, turn) = receive(&one, &message("1", "")).await;
+    let part = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap().expect("nothing is under way");
+    let again = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await;
+    assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
+    let unsettled = one.settle_part(&lease, &settlement(part.clone())).await;
+    assert!(unsettled.is_err(), "{unsettled:?}");
+
+    two.receive(&message("2", ""), Claim::Leave).await.unwrap();
+    let settled = settle(&one, &lease, &sent(&part, "1")).await;
+    assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
+    let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;
+    let part = one.complete_turn(&lease, &completed(second, texts(&["b"]))).await.unwrap().unwrap();
+
+    let mut elsewhere = message("3", "");
+    elsewhere.conversation = conversation("console:elsewhere");
+    let (other, third) = receive(&one, &elsewhere).await;
+    let foreign = one.complete_turn(&lease, &completed(third, texts(&["c"]))).await;
+    assert!(matches!(foreign, Err(LedgerError::Unknown { .. })), "the turn of another lane: {foreign:?}");
+
+    tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
+    for _ in 0..2 {
+        two.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().expect("both have run out");
+    }
+    assert_lost(one.settle_part(&lease, &sent(&part, "2")).await, "settle_part");
+    assert_lost(one.complete_turn(&other, &completed(third, texts(&["d"]))).await, "complete_turn");
+    assert_eq!(two.turn(second).await.unwrap().unwrap().parts[0].state, PartState::Sending, "nothing was settled");
+    assert_eq!(two.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
 }
 
 /// Completes a turn with one part and settles that, so that its lane is given back.

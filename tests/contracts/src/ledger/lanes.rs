@@ -75,7 +75,9 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
     assert_lost(one.journal_message(&old, turn, &model).await, "journal_message");
     assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::of_text("done")).await, "journal_outcome");
     assert_lost(one.begin_stream(&old, turn, None).await, "begin_stream");
-    assert_lost(one.complete_turn(&old, &completed(turn, Vec::new())).await, "complete_turn");
+    for plan in [Vec::new(), texts(&["late"])] {
+        assert_lost(one.complete_turn(&old, &completed(turn, plan)).await, "complete_turn");
+    }
     assert_lost(one.next_part(&old).await, "next_part");
     assert_lost(one.save_part(&old, &begun).await, "save_part");
     assert_lost(one.settle_part(&old, &sent(&begun, "9")).await, "settle_part");
