@@ -13,6 +13,7 @@ pub(crate) mod code {
     pub(crate) const CORRUPT: i32 = 11;
     pub(crate) const FULL: i32 = 13;
     pub(crate) const CANTOPEN: i32 = 14;
+    pub(crate) const CONSTRAINT: i32 = 19;
     pub(crate) const AUTH: i32 = 23;
     pub(crate) const NOTADB: i32 = 26;
     /// The shared-memory file could not grow; a full disk shows like this when the first reader comes.
@@ -62,6 +63,15 @@ impl Error {
         }
     }
 
+    /// Whether the schema has refused a row.
+    fn is_refused_row(&self) -> bool {
+        match self {
+            Self::Group(shared) => shared.is_refused_row(),
+            Self::Statement(error) => extended_code(error).is_some_and(|extended| extended & 0xff == code::CONSTRAINT),
+            _ => false,
+        }
+    }
+
     /// The error as the port knows it; `doing` says what failed, in the words of an operator.
     pub(crate) fn at_port(self, doing: &'static str) -> LedgerError {
         match self {
@@ -71,6 +81,15 @@ impl Error {
             Self::Unknown(what) => LedgerError::Unknown { what },
             other => LedgerError::Store { doing, source: Box::new(other) },
         }
+    }
+}
+
+/// Whether a verb has failed because something isn't as its statements expect it: they can only say so by a row that
+/// the schema refuses. Nothing was changed.
+pub(crate) fn is_otherwise<T>(done: &Result<T, LedgerError>) -> bool {
+    match done {
+        Err(LedgerError::Store { source, .. }) => source.downcast_ref().is_some_and(Error::is_refused_row),
+        _ => false,
     }
 }
 

@@ -51,8 +51,8 @@ struct Lane {
     /// The lane's oldest turn, whose message was received with the claim; until something may have changed it.
     turn: Option<QueuedTurn>,
     history: Option<History>,
-    /// Whether the turn that is worked on streams.
-    streams: bool,
+    /// Whether the turn that is worked on streams, or the one before has found something under way.
+    crowded: bool,
     /// The part that is being sent, where nothing was to be done behind it when it was begun.
     last: Option<PartId>,
     /// Whether a turn is being completed, so that nobody knows what is read.
@@ -104,7 +104,7 @@ impl Held {
         let before = lanes.of.get_mut(&lease.conversation);
         if let Some(lane) = before.filter(|lane| lane.token + 1 == lease.token) {
             (lane.token, lane.until, lane.turn, lane.used) = (lease.token, Some(until), None, used);
-            (lane.streams, lane.last) = (false, None);
+            (lane.crowded, lane.last) = (false, None);
             (lane.completing, lane.changes) = (false, lane.changes + 1);
             return;
         }
@@ -113,7 +113,7 @@ impl Held {
             token: lease.token,
             until: Some(until),
             turn: None,
-            streams: false,
+            crowded: false,
             last: None,
             history: None,
             completing: false,
@@ -193,25 +193,25 @@ impl Held {
     }
 
     /// The turn that is worked on streams.
-    pub(crate) fn begins_to_stream(&self, lease: &Lease) {
+    pub(crate) fn streams(&self, lease: &Lease) {
         if let Some(lane) = self.lanes().of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
-            lane.streams = true;
+            lane.crowded = true;
         }
     }
 
-    /// Whether nothing was streamed in the turn that is worked on, as far as is known.
+    /// Whether nothing stands in the way of the turn that is worked on, as far as is known.
     pub(crate) fn is_quiet(&self, lease: &Lease) -> bool {
-        self.lanes().of.get(&lease.conversation).is_some_and(|lane| lane.is_of(lease) && !lane.streams)
+        self.lanes().of.get(&lease.conversation).is_some_and(|lane| lane.is_of(lease) && !lane.crowded)
     }
 
-    /// A part was begun behind which nothing is to be done.
-    pub(crate) fn sends_last(&self, lease: &Lease, part: PartId) {
+    /// A turn was completed with so many parts, and one of them was begun unless something was under way.
+    pub(crate) fn completed(&self, lease: &Lease, begun: Option<PartId>, parts: usize) {
         if let Some(lane) = self.lanes().of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
-            lane.last = Some(part);
+            (lane.crowded, lane.last) = (begun.is_none(), begun.filter(|_| parts == 1));
         }
     }
 
-    /// Whether nothing has come to be done behind a part that is being sent, as far as is known.
+    /// Whether a part is being sent behind which nothing has come to be done, as far as is known.
     pub(crate) fn is_last(&self, lease: &Lease, part: PartId) -> bool {
         let lanes = self.lanes();
         lanes.of.get(&lease.conversation).is_some_and(|lane| lane.is_of(lease) && lane.last == Some(part))
@@ -259,7 +259,7 @@ impl Held {
         let history = history.zip(change).map(|(history, change)| history.changed(change));
         let mut lanes = self.lanes();
         let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
-        (lane.completing, lane.streams) = (false, false);
+        lane.completing = false;
         lane.changes += 1;
         if let Some(history) = history {
             lanes.keep(&lease.conversation, history);

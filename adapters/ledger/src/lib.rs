@@ -28,6 +28,9 @@ mod unreadable;
 mod voice;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
@@ -46,6 +49,7 @@ use uuid::Uuid;
 
 use crate::{
     complete::Way,
+    error::is_otherwise,
     held::{Held, Known},
     owners::OwnerLock,
     process::Process,
@@ -412,7 +416,7 @@ impl Ledger for SqliteLedger {
         if read!(self, "looking at what is under way", journal::must_wait, lease, turn)? {
             return Ok(None);
         }
-        self.held.begins_to_stream(lease);
+        self.held.streams(lease);
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
             .write("beginning a stream", move |s| {
@@ -423,13 +427,13 @@ impl Ledger for SqliteLedger {
 
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
         let history = self.held.take_history(lease);
-        let done = match complete::can_be_as_expected(completed) && self.held.is_quiet(lease) {
-            // Whatever was otherwise: nothing was changed, and who looks finds out.
-            true => self.complete(lease, completed, Way::AsExpected).await.ok(),
+        let as_expected = complete::can_be_as_expected(completed) && self.held.is_quiet(lease);
+        let done = match as_expected {
+            true => Some(self.complete(lease, completed, Way::AsExpected).await).filter(|done| !is_otherwise(done)),
             false => None,
         };
         let done = match done {
-            Some(done) => Ok(done),
+            Some(done) => done,
             None => self.complete(lease, completed, Way::Looking).await,
         };
         let (begun, change) = match done {
@@ -437,8 +441,8 @@ impl Ledger for SqliteLedger {
             Err(error) => (Err(error), None),
         };
         self.held.put_history(lease, history, change);
-        if let (Ok(Some(part)), [_]) = (&begun, completed.plan.parts.as_slice()) {
-            self.held.sends_last(lease, part.id);
+        if let Ok(begun) = &begun {
+            self.held.completed(lease, begun.as_ref().map(|part| part.id), completed.plan.parts.len());
         }
         begun
     }
@@ -457,10 +461,13 @@ impl Ledger for SqliteLedger {
         let ends = settlement.children.is_empty() && settlement.notice.is_none();
         let is_last = ends && self.held.is_last(lease, settlement.part.id);
         self.held.turn_changes(&lease.conversation);
-        // Whatever was otherwise: nothing was changed, and who looks finds out.
-        if is_last && self.settle_last(lease, &settlement.part).await.is_ok() {
-            self.held.given_back(lease);
-            return Ok(Settled { next: None, released: true });
+        if is_last {
+            let settled = self.settle_last(lease, &settlement.part).await;
+            if !is_otherwise(&settled) {
+                settled?;
+                self.held.given_back(lease);
+                return Ok(Settled { next: None, released: true });
+            }
         }
         let (process, of, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());
         let settled = self

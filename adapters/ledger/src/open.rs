@@ -153,6 +153,8 @@ fn options(path: &Path, settings: &Settings) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         // Where fsync alone doesn't reach the disk (macOS), this one does; elsewhere it changes nothing.
         .pragma("fullfsync", "ON")
+        // Its journals of statements and savepoints hold people's words, which belong into no other directory.
+        .pragma("temp_store", "MEMORY")
         .busy_timeout(settings.busy_timeout)
         .foreign_keys(true)
         .statement_cache_capacity(256)

@@ -4,8 +4,8 @@ use std::{io, thread::available_parallelism};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// A worker looks for tasks that other threads have woken before each of its own: the ledger's writer is such a task, at
-/// each answer of the database, and everybody waits for it.
+/// A worker looks for tasks that other threads have woken before those of its own queue: the ledger's writer is such a
+/// task, at each answer of the database, and everybody waits for it.
 const OTHERS_FIRST: u32 = 1;
 
 /// A runtime for a process of Satchel (ADR 0015).

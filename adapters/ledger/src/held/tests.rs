@@ -204,3 +204,25 @@ fn there_is_room_for_some_and_those_used_last_stay() {
     let lanes = held.lanes();
     assert_eq!((lanes.bytes, lanes.of.len()), (0, 0));
 }
+
+#[test]
+fn what_may_be_tried_in_one_trip_is_known_until_something_speaks_against_it() {
+    let held = Held::default();
+    let (lease, part) = (lease("console:a", 1), PartId(Uuid::from_u128(3)));
+    assert!(!held.is_quiet(&lease), "nothing is known of it");
+    held.claimed(&lease, later());
+    assert!(held.is_quiet(&lease));
+    held.streams(&lease);
+    assert!(!held.is_quiet(&lease));
+    held.completed(&lease, Some(part), 1);
+    assert!(held.is_quiet(&lease) && held.is_last(&lease, part));
+    held.turn_changes(&lease.conversation);
+    assert!(!held.is_last(&lease, part), "something may have come behind it");
+    held.completed(&lease, Some(part), 2);
+    assert!(!held.is_last(&lease, part), "another part follows");
+    held.completed(&lease, None, 1);
+    assert!(!held.is_quiet(&lease), "something is under way");
+    let next = Lease { token: 2, ..lease.clone() };
+    held.claimed(&next, later());
+    assert!(held.is_quiet(&next) && !held.is_quiet(&lease));
+}

@@ -22,15 +22,17 @@ async fn a_job_that_fails_is_undone_alone() {
     let good = ledger.receive(&message("console:a", "1"), Claim::IfFree).await.unwrap();
     let lease = good.lease.unwrap();
     let lost = Lease { owner: OwnerId(uuid::Uuid::now_v7()), ..lease.clone() };
-    let others: Vec<_> = (0..20).map(|number| message(&format!("console:b{number}"), "1")).collect();
+    let others: Vec<_> = (0..10).map(|number| message(&format!("console:b{number}"), "1")).collect();
     let before = ledger.commits();
     let done = completed(good.turn, &["reply"]);
-    let (failed, stored, good) = tokio::join!(
+    let (failed, stored, stale, good) = tokio::join!(
         ledger.release(&lost, Release::Always),
         join_all(others.iter().map(|message| ledger.receive(message, Claim::Leave))),
+        ledger.complete_turn(&lost, &done),
         ledger.complete_turn(&lease, &done),
     );
     assert!(matches!(failed, Err(LedgerError::LeaseLost(_))), "{failed:?}");
+    assert!(matches!(stale, Err(LedgerError::LeaseLost(_))), "{stale:?}");
     assert!(stored.iter().all(Result::is_ok));
     assert!(good.unwrap().is_some());
     assert!(ledger.commits() - before <= 3, "they were in one group: {}", ledger.commits() - before);

@@ -3,15 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{
-    Filename, InboundMessage, Message, PartState,
+    Filename, InboundMessage, Message,
     part::{FailureReason, PlannedPart},
     reference_block::Reference,
 };
 use satchel_ports::ledger::{Claim, HistoryChange, Lease, Ledger, LedgerError, Release};
 
-use super::{
-    LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settle, settlement, texts,
-};
+use super::{LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settle, texts};
 
 /// Catches: a turn that is handed over with its message and lacks what the store would have told with it.
 pub async fn a_turn_that_is_remembered_is_the_one_that_is_stored(fixture: &impl LedgerFixture) {
@@ -96,28 +94,30 @@ pub async fn what_others_have_done_counts_for_every_write(fixture: &impl LedgerF
     let part = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap().expect("nothing is under way");
     let again = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
-    let unsettled = one.settle_part(&lease, &settlement(part.clone())).await;
-    assert!(unsettled.is_err(), "{unsettled:?}");
-
     two.receive(&message("2", ""), Claim::Leave).await.unwrap();
     let settled = settle(&one, &lease, &sent(&part, "1")).await;
     assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
     let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;
-    let part = one.complete_turn(&lease, &completed(second, texts(&["b"]))).await.unwrap().unwrap();
-
     let mut elsewhere = message("3", "");
     elsewhere.conversation = conversation("console:elsewhere");
     let (other, third) = receive(&one, &elsewhere).await;
     let foreign = one.complete_turn(&lease, &completed(third, texts(&["c"]))).await;
     assert!(matches!(foreign, Err(LedgerError::Unknown { .. })), "the turn of another lane: {foreign:?}");
 
+    let part = one.complete_turn(&lease, &completed(second, texts(&["b"]))).await.unwrap().unwrap();
+
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
+    let channels = [lease.conversation.channel().clone()];
+    let mut taken = Vec::new();
     for _ in 0..2 {
-        two.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().expect("both have run out");
+        taken.push(two.take_lane(&channels).await.unwrap().expect("both have run out"));
     }
-    assert_lost(one.settle_part(&lease, &sent(&part, "2")).await, "settle_part");
+    let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
+    let settled = settle(&two, mine, &sent(&part, "2")).await;
+    assert_eq!((settled.next, settled.released), (None, true));
+    assert_lost(one.settle_part(&lease, &sent(&part, "3")).await, "settle_part");
     assert_lost(one.complete_turn(&other, &completed(third, texts(&["d"]))).await, "complete_turn");
-    assert_eq!(two.turn(second).await.unwrap().unwrap().parts[0].state, PartState::Sending, "nothing was settled");
+    assert_eq!(two.turn(second).await.unwrap().unwrap().parts, [sent(&part, "2").part], "nothing was settled again");
     assert_eq!(two.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
 }
 

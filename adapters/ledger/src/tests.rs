@@ -1,0 +1,176 @@
+//! The verbs that are tried in one trip: what they expect, and what becomes of them where it isn't so.
+
+use std::{path::Path, time::Duration};
+
+use satchel_domain::{
+    Ending, MessageRef, OutgoingResponse, PartContent, PartState, Sender,
+    delivery::DeliveryRules,
+    part::{Plan, PlannedPart},
+};
+use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use tempfile::TempDir;
+
+use super::*;
+use crate::error::is_otherwise;
+
+fn message(conversation: &str, key: &str) -> InboundMessage {
+    InboundMessage::new(conversation.parse().unwrap(), format!("{conversation}/{key}"), Sender::new("7", "Ada"))
+}
+
+fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
+    CompletedTurn {
+        turn,
+        ending: Ending::Done,
+        response: OutgoingResponse::of_text("reply"),
+        plan: Plan { parts: texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect() },
+        history: HistoryChange::Append(vec![Message::Note { text: "said".into() }]),
+        steered: Vec::new(),
+        told: Vec::new(),
+        reply_to: None,
+    }
+}
+
+fn settlement(part: Part) -> Settlement {
+    Settlement { part, children: Vec::new(), notice: None, rules: DeliveryRules::default() }
+}
+
+fn sent(part: &Part) -> Part {
+    Part { state: PartState::Sent { messages: vec![MessageRef("9".into())] }, ..part.clone() }
+}
+
+async fn open(directory: &Path) -> SqliteLedger {
+    SqliteLedger::open(directory, Settings::default()).await.unwrap()
+}
+
+/// A ledger with a turn of one lane that is worked on.
+struct Stage {
+    ledger: SqliteLedger,
+    lease: Lease,
+    turn: TurnId,
+    directory: TempDir,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = open(directory.path()).await;
+        let received = ledger.receive(&message("console:a", "1"), Claim::IfFree).await.unwrap();
+        Self { lease: received.lease.unwrap(), turn: received.turn, ledger, directory }
+    }
+
+    async fn queue(&self, key: &str) -> TurnId {
+        self.ledger.receive(&message("console:a", key), Claim::Leave).await.unwrap().turn
+    }
+
+    async fn complete(&self, lease: &Lease, turn: TurnId) -> Result<Option<Part>, LedgerError> {
+        self.ledger.complete(lease, &completed(turn, &["reply"]), Way::AsExpected).await.map(|(begun, _)| begun)
+    }
+
+    /// A part of the turn that is being sent, and the only one unless there are others.
+    async fn sending(&self, texts: &[&str]) -> Part {
+        self.ledger.complete_turn(&self.lease, &completed(self.turn, texts)).await.unwrap().unwrap()
+    }
+
+    /// Everything that is stored of the lane.
+    async fn all(&self) -> String {
+        let conversation = self.lease.conversation.clone();
+        let history = self.ledger.history(&conversation, 100).await.unwrap();
+        let turns = self.ledger.turns(&TurnsQuery { conversation, before: None, limit: 100 }).await.unwrap();
+        let connection = &mut self.ledger.readers.lend().await.unwrap();
+        let lane: Vec<(Vec<u8>, i64)> =
+            sqlx::query_as("SELECT owner, token FROM lanes").fetch_all(&mut **connection).await.unwrap();
+        format!("{turns:?} {history:?} {lane:?}")
+    }
+}
+
+#[tokio::test]
+async fn what_is_as_expected_takes_one_trip() {
+    let stage = Stage::new().await;
+    let part = stage.complete(&stage.lease, stage.turn).await.unwrap().expect("it was begun");
+    assert_eq!(part.state, PartState::Sending);
+    stage.ledger.settle_last(&stage.lease, &sent(&part)).await.unwrap();
+    let stored = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
+    assert_eq!(stored.parts, [sent(&part)]);
+    let next = stage.ledger.receive(&message("console:a", "2"), Claim::IfFree).await.unwrap();
+    assert_eq!(next.lease.expect("the lane was given back").token, stage.lease.token + 1);
+}
+
+#[tokio::test]
+async fn what_is_otherwise_is_refused_and_changes_nothing() {
+    let stage = Stage::new().await;
+    let other = stage.ledger.receive(&message("console:b", "1"), Claim::IfFree).await.unwrap();
+    let stale = Lease { token: stage.lease.token - 1, ..stage.lease.clone() };
+    let foreign = Lease { owner: OwnerId(Uuid::now_v7()), ..stage.lease.clone() };
+    let cases = [
+        ("an old token", &stale, stage.turn),
+        ("another owner", &foreign, stage.turn),
+        ("a turn of another lane", &stage.lease, other.turn),
+        ("no turn at all", &stage.lease, TurnId(Uuid::now_v7())),
+    ];
+    let before = stage.all().await;
+    for (what, lease, turn) in cases {
+        let done = stage.complete(lease, turn).await;
+        assert!(is_otherwise(&done), "{what}: {done:?}");
+    }
+    assert_eq!(stage.all().await, before);
+
+    let stream = stage.ledger.begin_stream(&stage.lease, stage.turn, None).await.unwrap().unwrap();
+    assert!(is_otherwise(&stage.complete(&stage.lease, stage.turn).await), "it streams");
+    stage.ledger.complete_turn(&stage.lease, &completed(stage.turn, &["a"])).await.unwrap();
+    let part = stage.ledger.next_part(&stage.lease).await.unwrap().unwrap();
+    assert_eq!((part.id, part.attempts), (stream.id, 1), "its first part takes over what was streamed");
+}
+
+#[tokio::test]
+async fn a_turn_behind_one_that_is_under_way_is_not_as_expected() {
+    let stage = Stage::new().await;
+    let second = stage.queue("2").await;
+    let part = stage.sending(&["a"]).await;
+    let before = stage.all().await;
+    assert!(is_otherwise(&stage.complete(&stage.lease, second).await), "the reply before it is under way");
+    assert!(is_otherwise(&stage.complete(&stage.lease, stage.turn).await), "it is complete");
+    assert_eq!(stage.all().await, before);
+    assert!(is_otherwise(&stage.ledger.settle_last(&stage.lease, &sent(&part)).await), "a turn is queued");
+    assert_eq!(stage.all().await, before);
+
+    // The lane is idle then, and still held.
+    stage.ledger.settle_part(&stage.lease, &settlement(sent(&part))).await.unwrap();
+    stage.ledger.complete_turn(&stage.lease, &completed(second, &[])).await.unwrap();
+    assert!(is_otherwise(&stage.ledger.settle_last(&stage.lease, &sent(&part)).await), "it is settled already");
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_the_last_is_not_settled_as_if_it_were() {
+    let stage = Stage::new().await;
+    let part = stage.sending(&["a", "b"]).await;
+    let stale = Lease { token: stage.lease.token - 1, ..stage.lease.clone() };
+    let before = stage.all().await;
+    assert!(is_otherwise(&stage.ledger.settle_last(&stage.lease, &sent(&part)).await), "another part follows");
+    assert_eq!(stage.all().await, before);
+
+    let last = stage.ledger.settle_part(&stage.lease, &settlement(sent(&part))).await.unwrap().next.unwrap();
+    let before = stage.all().await;
+    assert!(is_otherwise(&stage.ledger.settle_last(&stale, &sent(&last)).await), "an old token");
+    assert!(is_otherwise(&stage.ledger.settle_last(&stage.lease, &last).await), "it is not settled");
+    assert_eq!(stage.all().await, before);
+    stage.ledger.settle_last(&stage.lease, &sent(&last)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_fails_for_another_reason_is_not_tried_again() {
+    let stage = Stage::new().await;
+    let database = SqliteConnectOptions::new().filename(stage.directory.path().join("satchel.db"));
+    let mut other = SqliteConnection::connect_with(&database).await.unwrap();
+    drop(stage.ledger);
+    let patience = Duration::from_millis(300);
+    let settings = Settings { busy_timeout: patience, ..Settings::default() };
+    let ledger = SqliteLedger::open(stage.directory.path(), settings).await.unwrap();
+    let lease = ledger.take_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let began = Instant::now();
+    let done = ledger.complete_turn(&lease, &completed(stage.turn, &["reply"])).await;
+    assert!(done.is_err() && !is_otherwise(&done), "{done:?}");
+    assert!(began.elapsed() < patience * 2, "it waited twice: {:?}", began.elapsed());
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    assert!(ledger.complete_turn(&lease, &completed(stage.turn, &["reply"])).await.unwrap().is_some());
+}
