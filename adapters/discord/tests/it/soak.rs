@@ -216,10 +216,7 @@ impl Soak {
 
     /// The process ends, as it is told to or not, and the next one goes on.
     async fn the_process_comes_and_goes(&mut self) {
-        // While what was missed is being read the last session is kept in mind, which can't go on.
-        let sessions = self.hub().session_ids();
-        let of_now = |kept: &book::Report| kept.session().is_some_and(|kept| sessions.contains(&kept));
-        self.book.wait_until("the session of now is kept in mind", of_now).await;
+        self.the_session_is_known().await;
         for _ in 0..2 {
             let before = self.hub().report();
             self.restart(Listening::stop).await;
@@ -264,8 +261,16 @@ impl Soak {
         }
     }
 
+    /// Waits until the session of now is kept in mind. The gateway has begun it some time before the bot hears of it,
+    /// and while what was missed is being read the last one is kept in mind, which can't go on.
+    async fn the_session_is_known(&self) {
+        let of_now = |kept: &book::Report| kept.session().is_some_and(|kept| self.hub().session_ids().contains(&kept));
+        self.book.wait_until("the session of now is kept in mind", of_now).await;
+    }
+
     /// Lets something happen after which the session is to go on.
     async fn resumes(&self, what: &str, happens: impl FnOnce(&Hub)) {
+        self.the_session_is_known().await;
         let before = self.hub().report();
         happens(self.hub());
         let resumed = self.hub().wait_until(|report| report.resumes > before.resumes).await;
