@@ -19,19 +19,12 @@ use satchel_system::crash::Front;
 
 use crate::{
     Bench,
-    figures::{median, mib, ms, percentile, rate},
-    limits,
+    figures::{median, mib, ms, rate},
+    overhead::Overhead,
     process::Running,
     product::{Model, Product},
     table::Row,
 };
-
-/// Turns whose time is taken, and those before them that are not counted.
-const TURNS: usize = 300;
-const WARM: usize = 20;
-
-/// After a reply, until its last part is settled and nothing is under way.
-const QUIET: Duration = Duration::from_millis(20);
 
 /// Files at once, within what every server takes, and the one that only a boosted one does.
 const TEN: usize = 10;
@@ -115,32 +108,13 @@ async fn is_listened_to(discord: &FakeDiscord) -> Result<()> {
 
 async fn turns(bench: &Bench) -> Result<Vec<Row>> {
     let directory = bench.directory()?;
-    let mut appends = limits::appends(directory.path(), 200)?;
     let answer = ScriptedAnswer { pieces: vec![Piece::Text("A short reply.".into())], ..ScriptedAnswer::default() };
     let model = Model::Scripted(Script { pick: Pick::ByProgress, answers: vec![answer] });
     let stage = Stage::open(bench, directory.path(), 1, model).await?;
-    let (mut times, mut cpu) = (Vec::new(), Duration::ZERO);
-    for turn in 0..WARM + TURNS {
-        if turn == WARM {
-            cpu = stage.satchel.cpu()?;
-            times.clear();
-        }
-        times.push(stage.says(stage.channels[0], turn as u64 + 1).await?);
-        tokio::time::sleep(QUIET).await;
-    }
-    let cpu = (stage.satchel.cpu()? - cpu) / u32::try_from(TURNS)?;
-    appends.extend(limits::appends(directory.path(), 200)?);
+    let says = async |nth| stage.says(stage.channels[0], nth).await;
+    let overhead = Overhead::of(&stage.satchel, directory.path(), says).await?;
     stage.satchel.end()?;
-    let append = |percent| ms(percentile(&appends, percent));
-    let overhead = |percent: usize, name: &str| {
-        Row::new(format!("discord: overhead of a text turn {name}"), ms(percentile(&times, percent)), "ms")
-            .limit(append(percent))
-    };
-    Ok(vec![
-        overhead(50, "p50"),
-        overhead(99, "p99"),
-        Row::new("discord: processor of a text turn", ms(cpu), "ms").at_most(2.0),
-    ])
+    Ok(overhead.rows("discord, text turn"))
 }
 
 /// Files at once, each in a channel of its own, saved and sent back.

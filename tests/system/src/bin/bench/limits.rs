@@ -14,19 +14,23 @@ use sha2::{Digest, Sha256};
 /// As much as the product has in hand at a time.
 const BUFFER: usize = 256 * 1024;
 
-/// The time that each of so many appends of one page takes until it is on the disk.
-pub(crate) fn appends(directory: &Path, count: usize) -> Result<Vec<Duration>> {
-    let path = directory.join("appended");
-    let mut file = File::options().append(true).create(true).open(&path).context("failed to open the appended file")?;
-    let page = [7; 4096];
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        let begun = Instant::now();
-        file.write_all(&page)?;
-        file.sync_all()?;
-        times.push(begun.elapsed());
+/// A file that grows by one page at a time.
+pub(crate) struct Appends(File);
+
+impl Appends {
+    /// A file in this directory.
+    pub(crate) fn to(directory: &Path) -> Result<Self> {
+        let file = File::options().append(true).create(true).open(directory.join("appended"));
+        Ok(Self(file.context("failed to open the appended file")?))
     }
-    Ok(times)
+
+    /// The time until one more page is on the disk.
+    pub(crate) fn append(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        self.0.write_all(&[7; 4096])?;
+        self.0.sync_all()?;
+        Ok(begun.elapsed())
+    }
 }
 
 /// The time for reading a file, hashing it twice, and writing it once more until it is on the disk.

@@ -10,6 +10,7 @@ mod files;
 mod idle;
 mod limits;
 mod load;
+mod overhead;
 mod page;
 mod person;
 mod plans;

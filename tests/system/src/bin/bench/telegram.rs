@@ -19,19 +19,12 @@ use satchel_system::crash::Front;
 
 use crate::{
     Bench,
-    figures::{median, mib, ms, number, percentile, rate},
-    limits,
+    figures::{median, mib, ms, number, rate},
+    overhead::Overhead,
     process::Running,
     product::{Model, Product},
     table::Row,
 };
-
-/// Turns whose time is taken, and those before them that are not counted.
-const TURNS: usize = 300;
-const WARM: usize = 20;
-
-/// After a reply, until its last part is settled and nothing is under way.
-const QUIET: Duration = Duration::from_millis(20);
 
 /// Conversations at once, what the model thinks in each, and how long they go on.
 const CHATS: usize = 50;
@@ -152,31 +145,11 @@ fn answering(pieces: Vec<Piece>) -> Model {
 
 async fn turns(bench: &Bench) -> Result<Vec<Row>> {
     let directory = bench.directory()?;
-    let mut appends = limits::appends(directory.path(), 200)?;
     let stage = Stage::open(bench, directory.path(), 1, answering(vec![Piece::Text("A short reply.".into())])).await?;
-    let (mut times, mut cpu) = (Vec::new(), Duration::ZERO);
-    for turn in 0..WARM + TURNS {
-        if turn == WARM {
-            cpu = stage.satchel.cpu()?;
-            times.clear();
-        }
-        times.push(stage.says(1, "one part", "sendMessage", turn as u64 + 1).await?);
-        tokio::time::sleep(QUIET).await;
-    }
-    let cpu = (stage.satchel.cpu()? - cpu) / u32::try_from(TURNS)?;
-    appends.extend(limits::appends(directory.path(), 200)?);
+    let says = async |nth| stage.says(1, "one part", "sendMessage", nth).await;
+    let overhead = Overhead::of(&stage.satchel, directory.path(), says).await?;
     stage.satchel.end()?;
-    let append = |percent| ms(percentile(&appends, percent));
-    let overhead = |percent: usize, name: &str, slack: f64| {
-        Row::new(format!("telegram: overhead of a text turn {name}"), ms(percentile(&times, percent)), "ms")
-            .limit(append(percent))
-            .at_most(3.0 * append(percent) + slack)
-    };
-    Ok(vec![
-        overhead(50, "p50", 2.0).note("bar: 3 F + 2 ms"),
-        overhead(99, "p99", 10.0).note("bar: 3 F + 10 ms"),
-        Row::new("telegram: processor of a text turn", ms(cpu), "ms").at_most(2.0),
-    ])
+    Ok(overhead.rows("telegram, text turn"))
 }
 
 /// Each person says the next thing as soon as they are answered.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     Bench,
     figures::{median, ms, number},
-    limits,
+    limits::Appends,
     load::{self, Carried, Load},
     table::Row,
 };
@@ -21,7 +21,9 @@ const COMMITS: f64 = 3.0;
 const DELAY: f64 = 5.0;
 
 pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
-    let append = ms(median(&limits::appends(bench.directory()?.path(), 200)?));
+    let directory = bench.directory()?;
+    let mut disk = Appends::to(directory.path())?;
+    let append = ms(median(&(0..200).map(|_| disk.append()).collect::<Result<Vec<_>>>()?));
     let one_by_one = |fsync: f64| 1e3 / (COMMITS * fsync);
 
     let slow = carry(bench, Command::new(&bench.myself), CONVERSATIONS, 40, 100)?;
