@@ -25,7 +25,7 @@ use crate::{
     clean::clean_line,
     markdown::{paint, plain, render},
     progress, regular_file,
-    save::{open_blob, refused, save},
+    save::{open_blob, save},
     screen::PrintError,
 };
 
@@ -210,15 +210,7 @@ impl Channel for ConsoleChannel {
         if self.screen.is_gone() {
             return Err(SendError::NotSent { retry_after_ms: None, reason: "nobody reads the terminal".to_owned() });
         }
-        let directory = &self.settings.files_dir;
-        let made = tokio::fs::create_dir_all(directory).await;
-        made.map_err(|error| refused(&error, "create the directory", directory))?;
-        let known = tokio::fs::metadata(directory).await;
-        let known = known.map_err(|error| refused(&error, "look at", directory))?;
-        if known.permissions().readonly() {
-            let reason = format!("{} is read-only", directory.display());
-            return Err(SendError::Forbidden { reason });
-        }
+        // Where files can't be written words can; a file's own send says what is wrong there.
         Ok(())
     }
 

@@ -14,7 +14,10 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::screen::{Look, tests::Recorded};
+use crate::{
+    save::refused,
+    screen::{Look, tests::Recorded},
+};
 
 pub(super) fn capabilities() -> ChannelCapabilities {
     ChannelCapabilities {
@@ -271,7 +274,15 @@ async fn a_file_where_the_directory_should_be_is_told() {
     fs::write(desk.dir.path().join("files"), b"").unwrap();
     let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
     assert!(matches!(error, SendError::Forbidden { .. }), "{error:?}");
-    assert!(desk.channel.probe().await.is_err());
+    // Words need no directory, so those in doubt needn't wait for one.
+    desk.channel.probe().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_probe_makes_no_directory() {
+    let desk = photo();
+    desk.channel.probe().await.unwrap();
+    assert!(!desk.dir.path().join("files").exists());
 }
 
 #[tokio::test]
