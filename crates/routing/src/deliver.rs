@@ -33,6 +33,7 @@ use crate::{
     insist::insist,
     label::labelled,
     notice::{Links, closing_notice},
+    plan::with_room_for_the_label,
     replan::{Replan, replan},
 };
 
@@ -332,7 +333,9 @@ async fn write_instead(
     let failed = FailureReason::Unspeakable { reason };
     match &part.content {
         PartContent::Voice { words, in_text: false, .. } => {
-            let written = crate::split::split(words, &capabilities.text).into_iter().map(PartContent::of_text);
+            // It may have been sent before, so that the words get a label.
+            let limit = with_room_for_the_label(&capabilities.text);
+            let written = crate::split::split(words, &limit).into_iter().map(PartContent::of_text);
             replace(delivery, lease, part, written.map(PlannedPart::of).collect(), failed).await
         }
         _ => give_up(delivery, lease, &part, failed).await,

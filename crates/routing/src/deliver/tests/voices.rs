@@ -104,6 +104,15 @@ async fn words_are_spoken_without_marks_and_written_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn words_that_are_written_leave_room_for_the_label() {
+    let words = "w".repeat(4_090);
+    assert!(words.len() + crate::label::LABEL_UNITS > 4_096, "they fill a message of Telegram without the label");
+    let content = PartContent::Voice { words, in_text: false, prepared: None, as_file: false, caption: String::new() };
+    let stage = Stage { speech: Some(MockSpeech::new()), ..Stage::of(vec![part(1, content)], vec![]) };
+    assert_eq!(stage.log().await, ["settle replaced by text, text, voice! with notice"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_voice_that_is_refused_in_every_form_is_written_and_told() {
     let prepared = PreparedVoice { sha256: Sha256([1; 32]), bytes: 3, duration_ms: 1, waveform: vec![] };
     let file = PartContent::Voice {
