@@ -3,6 +3,7 @@
 mod attachments;
 mod batch;
 mod bookmarks;
+mod clock;
 mod complete;
 mod error;
 mod held;

@@ -1,14 +1,11 @@
 //! What one open ledger is to the others on the same data directory: its owner id, its clock and its settings.
 
-use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::Duration;
 
 use satchel_domain::{ConversationId, Timestamp};
 use satchel_ports::ledger::OwnerId;
 
-use crate::owners::Owners;
+use crate::{clock::Clock, owners::Owners};
 
 /// The numbers by which a ledger works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,19 +43,15 @@ pub(crate) struct Process {
     pub(crate) owner: OwnerId,
     pub(crate) owners: Owners,
     pub(crate) settings: Settings,
-    latest: AtomicI64,
+    clock: Clock,
 }
 
 impl Process {
     pub(crate) fn new(owner: OwnerId, owners: Owners, settings: Settings) -> Self {
-        Self { owner, owners, settings, latest: AtomicI64::new(0) }
+        Self { owner, owners, settings, clock: Clock::new() }
     }
 
-    /// The wall clock's time, held where it stands while the wall clock is set back, so that nothing seems to happen
-    /// before what caused it.
     pub(crate) fn now(&self) -> Timestamp {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-        Timestamp(wall.max(self.latest.fetch_max(wall, Ordering::Relaxed)))
+        self.clock.now()
     }
 }

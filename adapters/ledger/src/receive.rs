@@ -31,7 +31,9 @@ pub(crate) async fn receive(
     }
     let lane = found.lane();
     let now = process.now();
-    let free = lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
+    // This process may work on a lane whose time is up, until it finds out: where the wall clock has leapt, it renews.
+    let is_own = lane.as_ref().is_some_and(|lane| lane.owner() == Some(process.owner));
+    let free = !is_own && lane.as_ref().is_none_or(|lane| lanes::is_free(process, lane, now));
     let mut batch = Batch::default();
     if lane.is_none() {
         lanes::create(&mut batch, &message.conversation);

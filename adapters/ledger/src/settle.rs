@@ -119,9 +119,11 @@ async fn write_notice(
             .await?;
     match existing {
         Some((id, state)) if state == "pending" => {
-            sqlx::query("UPDATE parts SET content = $2 WHERE id = $1")
+            // It tells something new, so it may wait as long as something new.
+            sqlx::query("UPDATE parts SET content = $2, created_at = $3 WHERE id = $1")
                 .bind(id)
                 .bind(Json(content))
+                .bind(now.0)
                 .execute(session.connection().await?)
                 .await?;
         }

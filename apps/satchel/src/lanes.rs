@@ -112,6 +112,7 @@ impl Lanes {
         let mut look = interval(look);
         let mut renew = interval(renew);
         let mut asked = Instant::now();
+        let mut asked_at = ledger.now();
         let mut trusted_until = asked + trust;
         let mut all_claimed = false;
         let mut cut_off: Option<Instant> = None;
@@ -164,7 +165,13 @@ impl Lanes {
                     }
                 }
                 _ = look.tick(), if taking.is_none() && cut_off.is_none() && working.len() < most => {
-                    taking = Some(take(ledger.as_ref(), &channels).boxed());
+                    if ledger.now().since(asked_at) < trust {
+                        taking = Some(take(ledger.as_ref(), &channels).boxed());
+                    } else {
+                        // The clock by which leases end has leapt, as it does when a machine wakes up. Before our own
+                        // lanes look free to us they are renewed, where nobody has taken them.
+                        renew.reset_immediately();
+                    }
                 }
                 Some(answer) = OptionFuture::from(renewing.as_mut()) => {
                     renewing = None;
@@ -181,6 +188,7 @@ impl Lanes {
                 }
                 _ = renew.tick(), if renewing.is_none() => {
                     asked = Instant::now();
+                    asked_at = ledger.now();
                     let leases: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
                     let ledger = Arc::clone(&ledger);
                     renewing = Some(async move { ledger.renew(&leases).await }.boxed());
@@ -218,7 +226,10 @@ impl Lanes {
         let lane = lane::Begun { lease: lease.clone(), wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
         let work = lane::work(self.hosting.clone(), lane, stop.clone());
         let task = working.spawn(work).id();
-        held.insert(lease.conversation.clone(), Held { lease, begun_for, wake, lost, task });
+        let lane = Held { lease, begun_for, wake, lost, task };
+        if let Some(former) = held.insert(lane.lease.conversation.clone(), lane) {
+            former.lost.cancel();
+        }
     }
 }
 

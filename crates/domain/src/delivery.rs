@@ -204,7 +204,8 @@ pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Step {
             Step::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
         }
         PartState::Waiting { reason, .. } if too_old => Step::GiveUp(FailureReason::Expired { reason: reason.clone() }),
-        PartState::Pending if too_old => {
+        // A notice that nobody has tried to send is sent however old it is: it tells what became of the others.
+        PartState::Pending if too_old && !matches!(part.content, PartContent::Notice { .. }) => {
             Step::GiveUp(FailureReason::Expired { reason: "it waited too long for its turn".to_owned() })
         }
         PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {

@@ -54,6 +54,7 @@ macro_rules! ledger_contract {
             lanes::an_expired_lease_can_be_taken_and_fences_its_owner
             lanes::a_lane_taken_unreleased_costs_a_crash
             lanes::receive_may_claim_what_a_dead_owner_held
+            lanes::receive_takes_no_lane_from_its_own_process
             lanes::only_lanes_with_work_of_named_channels_are_taken
             lanes::an_idle_lane_is_released_and_a_busy_one_kept
             turns::turns_come_in_order_and_stay_until_complete
@@ -102,6 +103,7 @@ macro_rules! ledger_contract {
             parts::a_part_is_settled_once
             parts::children_take_their_parents_place
             parts::a_response_has_one_closing_notice_at_its_end
+            parts::a_planned_notice_that_has_more_to_tell_may_wait_anew
             parts::a_waiting_part_is_not_begun_before_its_time
             parts::a_discarded_part_is_failed_unless_it_is_being_sent
             parts::the_message_before_a_part_is_found

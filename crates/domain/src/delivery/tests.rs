@@ -166,6 +166,16 @@ fn what_is_too_old_is_given_up_and_says_whether_it_may_have_arrived() {
     assert!(matches!(next_step(&pending, now, &RULES), Step::GiveUp(FailureReason::Expired { .. })));
 }
 
+#[test]
+fn a_notice_is_tried_once_however_old_it_is() {
+    let now = Timestamp(60_000);
+    let notice = Part { content: PartContent::Notice { text: "0 of 1 sent".into() }, ..part(PartState::Pending) };
+    assert_eq!(next_step(&notice, now, &RULES), Step::Begin);
+    let tried = PartState::Waiting { until: now, reason: "502".into() };
+    let tried = next_step(&Part { state: tried, ..notice }, now, &RULES);
+    assert!(matches!(tried, Step::GiveUp(FailureReason::Expired { .. })), "{tried:?}");
+}
+
 fn answers() -> impl Strategy<Value = Result<Vec<MessageRef>, SendError>> {
     let reason = || "scripted".to_owned();
     prop_oneof![

@@ -137,6 +137,16 @@ pub async fn receive_may_claim_what_a_dead_owner_held(fixture: &impl LedgerFixtu
     assert_eq!(three.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
 }
 
+/// Catches: a process whose clock leaps ahead, as a machine's does that wakes up, and that works on one lane twice.
+pub async fn receive_takes_no_lane_from_its_own_process(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, _) = receive(&ledger, &message("1", "hello")).await;
+    tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
+    assert_eq!(ledger.receive(&message("2", "hello"), Claim::IfFree).await.unwrap().lease, None);
+    assert_eq!(ledger.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
+}
+
 /// Catches: a `chat` beside `run` that takes Telegram's lanes, a lane claimed for an album that may still grow, and
 /// work that is taken in any order.
 pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl LedgerFixture) {

@@ -145,6 +145,23 @@ pub async fn a_response_has_one_closing_notice_at_its_end(fixture: &impl LedgerF
     assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts.len(), 4);
 }
 
+/// Catches: a notice that is as old as the parts of whose end it tells, and ends as they did.
+pub async fn a_planned_notice_that_has_more_to_tell_may_wait_anew(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let planned = PlannedPart::of(PartContent::Notice { text: "1 of 2 sent".into() });
+    let plan = [texts(&["a"]), vec![planned]].concat();
+    let part = ledger.complete_turn(&lease, &completed(turn, plan)).await.unwrap().unwrap();
+    while ledger.now() == part.created_at {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let told = Settlement { notice: Some("0 of 2 sent".into()), ..failed(&part) };
+    let notice = settle(&ledger, &lease, &told).await.next.unwrap();
+    assert_eq!(notice.content, PartContent::Notice { text: "0 of 2 sent".into() });
+    assert!(notice.created_at > part.created_at);
+    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts.len(), 2);
+}
+
 /// Catches: a part that is begun before the platform's wait is over.
 pub async fn a_waiting_part_is_not_begun_before_its_time(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;

@@ -1,8 +1,11 @@
 //! A ledger that fails, or never answers, when it is told to.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -32,11 +35,16 @@ pub(super) struct TroubledLedger {
     inner: Arc<SqliteLedger>,
     trouble: Mutex<Option<(&'static str, Trouble)>>,
     met: AtomicU32,
+    /// How far its clock has leapt ahead, in milliseconds.
+    leapt: AtomicI64,
+    /// The verbs that were used since then.
+    since: Mutex<Vec<&'static str>>,
 }
 
 impl TroubledLedger {
     pub(super) fn new(inner: Arc<SqliteLedger>) -> Self {
-        Self { inner, trouble: Mutex::new(None), met: AtomicU32::new(0) }
+        let (trouble, since) = (Mutex::new(None), Mutex::default());
+        Self { inner, trouble, met: AtomicU32::new(0), leapt: AtomicI64::new(0), since }
     }
 
     /// From now on the verb is in trouble.
@@ -49,7 +57,20 @@ impl TroubledLedger {
         self.met.load(Ordering::Relaxed)
     }
 
+    /// Lets its clock leap ahead.
+    pub(super) fn leap(&self, by: Duration) {
+        let mut since = self.since.lock().unwrap();
+        self.leapt.store(i64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
+        since.clear();
+    }
+
+    /// The verbs that were used since the clock has leapt.
+    pub(super) fn since_the_leap(&self) -> Vec<&'static str> {
+        self.since.lock().unwrap().clone()
+    }
+
     async fn enter(&self, verb: &'static str) -> Result<(), LedgerError> {
+        self.since.lock().unwrap().push(verb);
         let trouble = {
             let mut set = self.trouble.lock().unwrap();
             let trouble = set.filter(|(troubled, _)| *troubled == verb).map(|(_, trouble)| trouble);
@@ -72,7 +93,7 @@ macro_rules! troubled {
         #[async_trait]
         impl Ledger for TroubledLedger {
             fn now(&self) -> Timestamp {
-                self.inner.now()
+                Timestamp(self.inner.now().0 + self.leapt.load(Ordering::Relaxed))
             }
 
             fn new_id(&self) -> Uuid {
