@@ -5,7 +5,10 @@ mod listen;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use satchel_domain::{Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, size};
+use satchel_domain::{
+    Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, delivery::SendError,
+    size,
+};
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, Speech,
     StoredBlob,
@@ -15,8 +18,15 @@ use satchel_ports::{
 /// How many files of one turn are fetched at once.
 const AT_ONCE: usize = 3;
 
-/// How often a file is tried before it is refused.
+/// How often a file is tried before it is refused. Tries while its platform can't be reached don't count: they say
+/// nothing about the file.
 const TRIES: u32 = 5;
+
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a platform is tried that can't be reached: as long as replies wait for it, unless told otherwise.
+const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What may come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,10 +123,10 @@ pub async fn refuse_files(
 
 /// Fetches one file, trying again while that may help. The error says in words why it is refused.
 async fn fetch(fetching: Fetching<'_>, reference: &FileReference) -> Result<Attachment, String> {
-    let mut wait = Duration::from_secs(1);
+    let begun = fetching.ledger.now();
+    let mut pause = Duration::from_secs(1);
     let mut tried = 0;
     loop {
-        tried += 1;
         let attempt = tokio::time::timeout(fetching.limits.fetch_time, fetch_once(fetching, reference)).await;
         let reason = match attempt {
             Ok(Ok(attachment)) => return Ok(attachment),
@@ -124,13 +134,19 @@ async fn fetch(fetching: Fetching<'_>, reference: &FileReference) -> Result<Atta
             Ok(Err(Attempt::Failed(reason))) => reason,
             Err(_) => format!("it took longer than {} s", fetching.limits.fetch_time.as_secs()),
         };
-        if tried == TRIES {
+        tried += u32::from(is_reached(fetching.channel).await);
+        if tried == TRIES || fetching.ledger.now().since(begun) >= OUTAGE {
             return Err(format!("it could not be fetched ({reason})"));
         }
         tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a file will be fetched again");
-        tokio::time::sleep(wait).await;
-        wait *= 2;
+        tokio::time::sleep(pause).await;
+        pause = LONGEST_PAUSE.min(pause * 2);
     }
+}
+
+/// Whether the platform answers, if only with a refusal.
+async fn is_reached(channel: &dyn Channel) -> bool {
+    !matches!(channel.probe().await, Err(SendError::NotSent { .. } | SendError::InDoubt { .. }))
 }
 
 enum Attempt {

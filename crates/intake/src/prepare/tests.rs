@@ -47,7 +47,8 @@ fn empty() -> ByteStream {
 fn ledger() -> MockLedger {
     let mut ledger = MockLedger::new();
     ledger.expect_new_id().returning(|| Uuid::from_u128(7));
-    ledger.expect_now().returning(|| Timestamp(5));
+    let begun = tokio::time::Instant::now();
+    ledger.expect_now().returning(move || Timestamp(i64::try_from(begun.elapsed().as_millis()).unwrap()));
     ledger
         .expect_store_file()
         .returning(|_, _, index, file| Ok(Attachment { number: u64::from(index) + 1, ..file.clone() }));
@@ -112,7 +113,7 @@ async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
 async fn a_failure_that_may_pass_is_tried_again_and_in_the_end_refused() {
     let tries = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&tries);
-    let mut channel = MockChannel::new();
+    let mut channel = reached();
     channel.expect_fetch().returning(move |reference| {
         *counted.lock().unwrap() += 1;
         match (reference.locator.as_str(), *counted.lock().unwrap()) {
@@ -124,10 +125,54 @@ async fn a_failure_that_may_pass_is_tried_again_and_in_the_end_refused() {
     assert!(matches!(files[0], InboundFile::Stored(_)));
     assert_eq!(*tries.lock().unwrap(), 3);
 
-    let mut channel = MockChannel::new();
+    let mut channel = reached();
     channel.expect_fetch().times(5).returning(|_| Err(FetchError::TryAgain { reason: "the server is busy".into() }));
     let files = fetch_all(channel, blobs(), vec![reference("down", None)]).await;
     assert_eq!(reason(&files[0]), "it could not be fetched (the server is busy)");
+}
+
+/// A platform that answers.
+fn reached() -> MockChannel {
+    let mut channel = MockChannel::new();
+    channel.expect_probe().returning(|| Ok(()));
+    channel
+}
+
+/// A platform that can't be reached for so long.
+fn away_for(outage: Duration) -> MockChannel {
+    let begun = tokio::time::Instant::now();
+    let is_away = move || begun.elapsed() < outage;
+    let mut channel = MockChannel::new();
+    channel.expect_probe().returning(move || match is_away() {
+        true => Err(SendError::NotSent { retry_after_ms: None, reason: "no route to host".into() }),
+        false => Ok(()),
+    });
+    channel.expect_fetch().returning(move |_| match is_away() {
+        true => Err(FetchError::TryAgain { reason: "no route to host".into() }),
+        false => Ok(IncomingFile::Bytes { bytes: None, content: empty() }),
+    });
+    channel
+}
+
+#[rstest]
+#[case::short(20)]
+#[case::long(5 * 60)]
+#[case::of_a_night(8 * 60 * 60)]
+#[tokio::test(start_paused = true)]
+async fn a_file_is_had_after_an_outage(#[case] seconds: u64) {
+    let begun = tokio::time::Instant::now();
+    let outage = Duration::from_secs(seconds);
+    let files = fetch_all(away_for(outage), blobs(), vec![reference("late", None)]).await;
+    assert!(matches!(files[0], InboundFile::Stored(_)), "{files:?}");
+    assert!(begun.elapsed() <= outage + LONGEST_PAUSE, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_a_platform_that_stays_away_is_refused_in_the_end() {
+    let begun = tokio::time::Instant::now();
+    let files = fetch_all(away_for(2 * OUTAGE), blobs(), vec![reference("never", None)]).await;
+    assert_eq!(reason(&files[0]), "it could not be fetched (no route to host)");
+    assert!(begun.elapsed() < OUTAGE + 2 * LONGEST_PAUSE, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
