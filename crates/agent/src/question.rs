@@ -11,6 +11,7 @@ use futures::{
 };
 use satchel_domain::{Button, CallId, MessageRef, PartContent, PartId, ToolCall, delivery::SendError};
 use satchel_ports::{Event, PartToSend};
+use satchel_routing::label::labelled;
 use tokio::{
     sync::{oneshot, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -167,16 +168,18 @@ impl Tending {
     }
 
     /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was in
-    /// doubt is repeated only as long as the platform takes the repeat for the same message: two sets of buttons, of which
-    /// one stays, are worse than one that nobody knows of.
+    /// doubt is repeated as long as the platform takes the repeat for the same message, and then once more with a label,
+    /// as a reply is: two sets of buttons ask for the same word, but of none nobody is asked.
     async fn put(&self) -> Put {
         let Lane { channel, .. } = &self.lane;
-        let key = channel.capabilities(&self.part.conversation).idempotency;
+        let capabilities = channel.capabilities(&self.part.conversation);
+        let key = capabilities.idempotency;
         let given_up = Instant::now() + self.patience;
-        let mut doubtful_since = None;
+        let mut part = self.part.clone();
+        let (mut may_stand, mut doubtful_since) = (false, None);
         loop {
             let begun = Instant::now();
-            let answer = timeout(SENDING, channel.send(&self.part)).await.unwrap_or_else(|_| Err(no_answer()));
+            let answer = timeout(SENDING, channel.send(&part)).await.unwrap_or_else(|_| Err(no_answer()));
             let error = match answer {
                 Ok(messages) => return messages.into_iter().next().map_or(Put::Unknown, Put::Shown),
                 Err(error) => error,
@@ -184,17 +187,24 @@ impl Tending {
             let wait = match &error {
                 SendError::InDoubt { .. } => {
                     doubtful_since.get_or_insert(begun);
+                    may_stand = true;
                     AGAIN
                 }
                 SendError::NotSent { retry_after_ms, .. } => pause(*retry_after_ms),
                 // That a repeat was refused says nothing about what it repeats.
-                _ if doubtful_since.is_some() => return Put::Unknown,
+                _ if may_stand => return Put::Unknown,
                 _ => return self.given_up(&error),
             };
             let next = Instant::now() + wait;
             match doubtful_since {
                 Some(since) if key.recognises(next - since) && next < given_up + ENDING => sleep_until(next).await,
+                Some(_) if part.part == self.part.part && self.is_reached_by(given_up).await => {
+                    let id = PartId(self.services.ledger.new_id());
+                    part = PartToSend { part: id, content: labelled(&part.content, capabilities.caption), ..part };
+                    doubtful_since = None;
+                }
                 Some(_) => return Put::Unknown,
+                None if Instant::now() >= given_up && may_stand => return Put::Unknown,
                 None if Instant::now() >= given_up => return self.given_up(&error),
                 None => {
                     tracing::debug!(call.id = %self.call, error = %error, "a question was not put and is put again");
@@ -204,6 +214,20 @@ impl Tending {
                     }
                 }
             }
+        }
+    }
+
+    /// Waits until the platform answers, while the question is needed and not longer than this.
+    async fn is_reached_by(&self, given_up: Instant) -> bool {
+        let answers = async {
+            while self.lane.channel.probe().await.is_err() {
+                sleep(AGAIN).await;
+            }
+        };
+        tokio::select! {
+            _ends = self.ends.clone() => false,
+            () = sleep_until(given_up) => false,
+            () = answers => true,
         }
     }
 

@@ -43,6 +43,8 @@ struct Scripted {
     takes: Duration,
     sends: Mutex<VecDeque<SendError>>,
     edits: Mutex<VecDeque<SendError>>,
+    /// How many probes find nobody.
+    away: Arc<Mutex<usize>>,
 }
 
 #[async_trait]
@@ -56,7 +58,9 @@ impl Channel for Scripted {
     }
 
     async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
-        self.log.lock().unwrap().push(format!("send at {} s", self.began.elapsed().as_secs()));
+        let PartContent::Question { text, .. } = &part.content else { panic!("only questions are put") };
+        let labelled = if text.starts_with("(possible duplicate)") { " labelled" } else { "" };
+        self.log.lock().unwrap().push(format!("send{labelled} at {} s", self.began.elapsed().as_secs()));
         self.keys.lock().unwrap().push(part.part);
         sleep(self.takes).await;
         let failed = self.sends.lock().unwrap().pop_front();
@@ -79,7 +83,10 @@ impl Channel for Scripted {
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        Ok(())
+        let mut away = self.away.lock().unwrap();
+        let is_away = *away > 0;
+        *away = away.saturating_sub(1);
+        if is_away { Err(busy()) } else { Ok(()) }
     }
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
@@ -93,6 +100,7 @@ impl Channel for Scripted {
 struct Scene {
     log: Arc<Mutex<Vec<String>>>,
     keys: Arc<Mutex<Vec<PartId>>>,
+    away: Arc<Mutex<usize>>,
     services: Services,
     lane: Lane,
     /// Whether the turn is complete.
@@ -104,6 +112,7 @@ impl Scene {
     fn new(idempotency: Idempotency, takes: Duration, sends: &[SendError], edits: &[SendError]) -> Self {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let keys: Arc<Mutex<Vec<PartId>>> = Arc::default();
+        let away = Arc::default();
         let channel = Scripted {
             log: Arc::clone(&log),
             keys: Arc::clone(&keys),
@@ -112,6 +121,7 @@ impl Scene {
             takes,
             sends: Mutex::new(sends.to_vec().into()),
             edits: Mutex::new(edits.to_vec().into()),
+            away: Arc::clone(&away),
         };
         let mut ledger = MockLedger::new();
         let ids = Mutex::new(1..);
@@ -141,7 +151,7 @@ impl Scene {
             stirred: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        Self { log, keys, services, lane, completed: watch::Sender::new(false) }
+        Self { log, keys, away, services, lane, completed: watch::Sender::new(false) }
     }
 
     /// On Discord.
@@ -187,21 +197,59 @@ async fn a_question_whose_answer_was_lost_is_put_again_under_its_key_and_loses_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_key_or_after_its_time_a_question_in_doubt_is_not_put_again_and_may_stand() {
+async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
+    let labelled = ["send at 0 s", "send labelled at 0 s"];
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     let mut question = scene.ask(true).await;
-    assert_eq!((question.stands().await, scene.sends()), (Ok(()), 1));
-    drop(question);
-    scene.completed.send_replace(true);
+    assert_eq!(question.stands().await, Ok(()));
+    question.end("Allowed by `ada`", true).await;
     sleep(MINUTE).await;
-    assert_eq!(scene.lines(), ["send at 0 s", "told Not needed any more: false"], "nobody knows what to edit");
+    let ended = ["told Allowed by `ada`: true", "edit q: Allowed by `ada`: `vault`"];
+    assert_eq!(scene.lines(), [labelled, ended].concat());
 
+    for second in [lost(), forbidden()] {
+        let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost(), second], &[]);
+        let mut question = scene.ask(true).await;
+        assert_eq!(question.stands().await, Ok(()), "it may stand");
+        drop(question);
+        scene.completed.send_replace(true);
+        sleep(MINUTE).await;
+        let lines = [&labelled[..], &["told Not needed any more: false"]].concat();
+        assert_eq!(scene.lines(), lines, "nobody knows what to edit");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_in_doubt_waits_for_a_platform_that_is_away() {
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
+    *scene.away.lock().unwrap() = 30;
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    assert_eq!(scene.lines(), ["send at 0 s", "send labelled at 30 s"]);
+
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
+    *scene.away.lock().unwrap() = usize::MAX;
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    assert_eq!(scene.sends(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_its_keys_time_a_question_in_doubt_is_put_under_another_and_then_no_more() {
     let scene = Scene::failing(&vec![lost(); 1_000]);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
     sleep(10 * MINUTE).await;
-    let last = scene.lines().pop().unwrap();
-    assert_eq!(last, "send at 179 s", "Discord forgets a key after three minutes");
+    let lines = scene.lines();
+    assert_eq!(
+        lines[179..181],
+        ["send at 179 s", "send labelled at 179 s"],
+        "Discord forgets a key after three minutes"
+    );
+    assert_eq!(lines.last().unwrap(), "send labelled at 358 s");
+    let keys = scene.keys.lock().unwrap();
+    assert!(keys[..180].iter().all(|key| *key == keys[0]) && keys[180..].iter().all(|key| *key == keys[180]));
+    assert_ne!(keys[0], keys[180], "under the old key Discord might answer with the first one");
 }
 
 #[tokio::test(start_paused = true)]
