@@ -91,6 +91,8 @@ pub async fn telegram_bot(
             Err(TokenError::Wrong(words.to_owned()))
         }
         Ok(Answer { description: Some(words), .. }) => {
+            // A server of one's own may repeat the path.
+            let words = words.replace(token, "<token>");
             Err(TokenError::NotAsked(format!("Telegram answered {status}: {}", shown(&words))))
         }
         Ok(_) | Err(_) => {
@@ -218,4 +220,32 @@ pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest
 /// A platform's words, fit for a terminal.
 fn shown(words: &str) -> String {
     words.chars().filter(|c| !satchel_domain::filename::is_hidden(*c)).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_repeats_the_path_shows_nobody_the_token() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url: SecretString = format!("http://{}", listener.local_addr().unwrap()).into();
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut asked = vec![0; 4096];
+            let read = socket.read(&mut asked).await.unwrap();
+            let asked = String::from_utf8_lossy(&asked[..read]);
+            let path = asked.split(' ').nth(1).unwrap();
+            let body = format!(r#"{{"ok":false,"error_code":500,"description":"no method {path}"}}"#);
+            let head = format!("HTTP/1.1 500 Oh\r\nContent-Length: {}\r\n\r\n", body.len());
+            socket.write_all((head + &body).as_bytes()).await.unwrap();
+        });
+        let told = telegram_bot(&client().unwrap(), Some(&url), &"123:AbC-dEf".into()).await.unwrap_err();
+        assert_eq!(told.to_string(), "Telegram answered 500: no method /bot<token>/getMe");
+    }
 }
