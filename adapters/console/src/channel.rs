@@ -1,9 +1,10 @@
 //! The terminal as a [`Channel`]: texts are printed, files are written into the person's directory.
 
 use std::{
+    collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use anstyle::Style;
@@ -49,6 +50,8 @@ pub struct ConsoleChannel {
     settings: ConsoleSettings,
     blobs: BlobStore,
     screen: Arc<Screen>,
+    /// The parts of which the person knows that they come later.
+    late: Mutex<HashSet<PartId>>,
 }
 
 impl ConsoleChannel {
@@ -56,7 +59,7 @@ impl ConsoleChannel {
     #[must_use]
     pub fn new(settings: ConsoleSettings, blobs: Arc<dyn Blobs>, screen: Arc<Screen>) -> Self {
         let settings = ConsoleSettings { files_dir: regular_file::absolute(&settings.files_dir), ..settings };
-        Self { settings, blobs: BlobStore(blobs), screen }
+        Self { settings, blobs: BlobStore(blobs), screen, late: Mutex::default() }
     }
 
     /// Files of `console:main` lie in the directory itself; other conversations count their files anew, so that theirs
@@ -133,7 +136,13 @@ impl ConsoleChannel {
         let content = open_blob(&*self.blobs.0, sha256).await?;
         let mut content = progress::watched(content, &self.screen, filename, Some(bytes));
         let directory = self.directory(&part.conversation);
-        save(&mut content, &directory, name, &format!("{}-{index}", part.part)).await
+        let saved = save(&mut content, &directory, name, &format!("{}-{index}", part.part)).await;
+        if let Err(SendError::NotSent { reason, .. }) = &saved
+            && self.late.lock().unwrap_or_else(PoisonError::into_inner).insert(part.part)
+        {
+            self.screen.complain(&format!("{filename} is kept and written as soon as that works: {reason}"));
+        }
+        saved
     }
 
     /// Tells that a file was written. That it was is certain, so that a terminal which is gone changes nothing.

@@ -1,12 +1,11 @@
 //! One message in, one complete turn out: `satchel chat --once`.
 
 use std::{
-    future::Future,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use satchel_domain::{FileReference, Filename, TurnId};
 use satchel_ports::{Event, Ledger, event_bus::EventStream, ledger::TurnRecord};
 
@@ -18,28 +17,30 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Sends one message with files and waits until its turn is complete and every part of the reply is settled.
 ///
 /// Files that can't be opened are sent all the same: they are refused where all files are, and stand in the record.
-/// When `interrupt` ends, the turn is told to stop, and what it gathered still comes. When nobody reads the screen any
-/// more, the record is returned as it is.
+/// At the first of `interrupts` the turn is told to stop, and what it gathered still comes; at the second nothing more is
+/// waited for. When nobody reads the screen any more, the record is returned as it is.
 ///
 /// # Errors
-/// When the message isn't taken, the ledger can't be read, or the process is stopping.
+/// When the message isn't taken, the ledger can't be read, or the process is stopping or was interrupted twice.
 pub async fn once(
     client: &ConsoleClient,
     text: &str,
     files: &[PathBuf],
-    interrupt: impl Future<Output = ()> + Send,
+    interrupts: impl Stream<Item = ()> + Send,
 ) -> Result<TurnRecord, ConsoleError> {
     let events = client.bus.subscribe().await.map_err(ConsoleError::Bus)?;
     let turn = client.submit(text, files.iter().map(|file| refer(file)).collect()).await?;
-    let mut interrupt = std::pin::pin!(interrupt);
-    let mut interrupted = false;
+    let mut interrupts = std::pin::pin!(interrupts.chain(stream::pending()));
+    let mut is_stopping = false;
     let mut completion = std::pin::pin!(completed(client, turn, events));
     loop {
         tokio::select! {
             record = &mut completion => return record,
             () = client.shutdown.cancelled() => return Err(ConsoleError::Stopped),
-            () = &mut interrupt, if !interrupted => {
-                interrupted = true;
+            Some(()) = interrupts.next() => {
+                if std::mem::replace(&mut is_stopping, true) {
+                    return Err(ConsoleError::Stopped);
+                }
                 client.submit("/stop", Vec::new()).await?;
             }
         }

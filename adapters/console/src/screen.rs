@@ -40,13 +40,14 @@ pub(crate) enum PrintError {
 /// What the person sees. Shared by everything in this crate.
 pub struct Screen {
     stage: Mutex<Stage>,
+    silent: bool,
 }
 
 impl Screen {
     /// Writes to `out`.
     #[must_use]
     pub fn new(out: impl Write + Send + 'static, look: Look) -> Self {
-        Self { stage: Mutex::new(Stage::new(Box::new(out), look)) }
+        Self { stage: Mutex::new(Stage::new(Box::new(out), look)), silent: false }
     }
 
     /// Writes to standard output; plainly unless that is a terminal, and without colours if `no_color` says so
@@ -58,10 +59,10 @@ impl Screen {
         Self::new(io::stdout(), look)
     }
 
-    /// Shows nothing: for `--json`, whose output is the record of the turn.
+    /// Shows nothing: for `--json`, whose output is the record of the turn. What went wrong is logged.
     #[must_use]
     pub fn silent() -> Self {
-        Self::new(io::sink(), Look::default())
+        Self { silent: true, ..Self::new(io::sink(), Look::default()) }
     }
 
     /// Prints the two lines that greet: what this is and which model answers, where the data lies and how to get help.
@@ -97,8 +98,12 @@ impl Screen {
 
     /// Prints what went wrong, made harmless.
     pub(crate) fn complain(&self, text: &str) {
+        let text = clean_line(text);
+        if self.silent {
+            return tracing::warn!("{text}");
+        }
         let style = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
-        let line = markdown::paint(&format!("! {}", clean_line(text)), style, self.look());
+        let line = markdown::paint(&format!("! {text}"), style, self.look());
         self.say(&[line]);
     }
 

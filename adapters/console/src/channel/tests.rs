@@ -286,6 +286,27 @@ async fn a_probe_makes_no_directory() {
 }
 
 #[tokio::test]
+async fn a_file_that_comes_later_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nowhere, printed) = (dir.path().join("files"), Recorded::default());
+    std::os::unix::fs::symlink(&nowhere, &nowhere).unwrap();
+    let settings = ConsoleSettings { files_dir: nowhere.join("below"), capabilities: capabilities() };
+    let screen = Arc::new(Screen::new(printed.clone(), Look::default()));
+    let channel = ConsoleChannel::new(settings, blobs(|| Ok(chunks(vec![Ok(b"content")]))), screen);
+    let photo = part(1, PartContent::File(file(17, "photo.jpg")));
+    for _ in 0..3 {
+        let late = channel.send(&photo).await.unwrap_err();
+        assert!(matches!(late, SendError::NotSent { .. }), "{late:?}");
+    }
+    let told = printed.text();
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("photo.jpg is kept and written as soon as that works: can't create"), "{told}");
+    fs::remove_file(&nowhere).unwrap();
+    channel.send(&photo).await.unwrap();
+    assert!(nowhere.join("below").join("17-photo.jpg").exists());
+}
+
+#[tokio::test]
 async fn a_terminal_that_is_gone_is_no_loss() {
     let text = part(1, PartContent::of_text("The answer."));
     for (room, certain) in [(0, true), (4, false)] {

@@ -219,7 +219,7 @@ async fn the_process_can_stop_while_somebody_types() {
 async fn once_returns_when_every_part_is_settled_and_not_before() {
     let bench = bench(Look::default(), 0);
     let files = ["/gone/x.txt".into()];
-    let mut question = Box::pin(once(&bench.client, "hello", &files, std::future::pending()));
+    let mut question = Box::pin(once(&bench.client, "hello", &files, stream::pending()));
     for state in [PartState::Pending, PartState::Sending] {
         *bench.turn.lock().unwrap() = record(Some(Ending::Done), state);
         bench.events.send(settled_event()).unwrap();
@@ -242,7 +242,7 @@ async fn once_finds_out_without_any_event() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         *turn.lock().unwrap() = record(Some(Ending::Done), sent());
     });
-    once(&bench.client, "hello", &[], std::future::pending()).await.unwrap();
+    once(&bench.client, "hello", &[], stream::pending()).await.unwrap();
     assert!(*bench.reads.lock().unwrap() <= 8, "no busy loop");
 }
 
@@ -250,12 +250,24 @@ async fn once_finds_out_without_any_event() {
 async fn once_sends_stop_on_an_interrupt_and_waits_for_what_was_gathered() {
     let bench = bench(Look::default(), 0);
     let turn = Arc::clone(&bench.turn);
-    let interrupt = async move {
+    let interrupt = stream::once(async move {
         tokio::time::sleep(Duration::from_millis(1500)).await;
         *turn.lock().unwrap() = record(Some(Ending::Cancelled), sent());
-    };
+    });
     let record = once(&bench.client, "hello", &[], interrupt).await.unwrap();
     assert_eq!(record.ending, Some(Ending::Cancelled));
+    assert_eq!(texts(&bench), ["hello", "/stop"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_ends_at_the_second_interrupt_whatever_is_under_way() {
+    let bench = bench(Look::default(), 0);
+    let interrupts = stream::unfold((), async |()| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Some(((), ()))
+    });
+    let ended = once(&bench.client, "hello", &[], interrupts).await;
+    assert!(matches!(ended, Err(ConsoleError::Stopped)), "{ended:?}");
     assert_eq!(texts(&bench), ["hello", "/stop"]);
 }
 
@@ -263,7 +275,7 @@ async fn once_sends_stop_on_an_interrupt_and_waits_for_what_was_gathered() {
 async fn once_ends_with_the_process() {
     let bench = bench(Look::default(), 0);
     bench.client.shutdown.cancel();
-    let ended = once(&bench.client, "hello", &[], std::future::pending()).await;
+    let ended = once(&bench.client, "hello", &[], stream::pending()).await;
     assert!(matches!(ended, Err(ConsoleError::Stopped)), "{ended:?}");
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
+use futures::stream;
 use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow, once};
 use satchel_domain::{ConversationId, Ending};
 use satchel_local::LocalBus;
@@ -138,12 +139,9 @@ impl Terminal {
     /// # Errors
     /// When it isn't taken, or the process is told to stop before.
     pub(super) async fn ask(&self, text: &str, files: &[PathBuf]) -> anyhow::Result<TurnRecord> {
-        let interrupt = async {
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        match once(&self.client, text, files, interrupt).await {
+        let interrupted = signal(SignalKind::interrupt()).context("signals can't be heard")?;
+        let interrupts = stream::unfold(interrupted, async |mut told| told.recv().await.map(|()| ((), told)));
+        match once(&self.client, text, files, interrupts).await {
             Ok(record) => Ok(record),
             Err(ConsoleError::Stopped) => {
                 anyhow::bail!("stopped before the reply was complete; the next chat goes on with it")
