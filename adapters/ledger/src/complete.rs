@@ -202,10 +202,10 @@ fn write_parts(
 /// The plan's first part as the continuation of the streamed one.
 ///
 /// A message that is known is edited. One that may have arrived and has no id stays in doubt. One that surely did not
-/// arrive is as if it had never been begun.
+/// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is gone.
 fn continue_stream(part: Part, stream: &Part, now: Timestamp) -> Part {
-    let part = Part { id: stream.id, ..part };
-    let tried = Part { attempts: stream.attempts, first_attempt_at: stream.first_attempt_at, ..part.clone() };
+    let (attempts, first_attempt_at) = (stream.attempts, stream.first_attempt_at);
+    let tried = Part { id: stream.id, attempts, first_attempt_at, ..part.clone() };
     match (&stream.target, &stream.state) {
         (Some(target), _) => Part { target: Some(target.clone()), ..tried },
         (None, PartState::Sending | PartState::InDoubt { .. }) => {

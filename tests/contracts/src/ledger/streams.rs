@@ -76,7 +76,7 @@ pub async fn a_streamed_message_in_doubt_stays_in_doubt(fixture: &impl LedgerFix
     }
 }
 
-/// Catches: a message that certainly did not arrive and is edited, probed or waited for.
+/// Catches: a message that certainly did not arrive, or is gone, and is edited, probed, waited for, or sent under its key.
 pub async fn a_streamed_message_that_did_not_arrive_is_sent_anew(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, stream) = streaming(&ledger).await;
@@ -84,6 +84,9 @@ pub async fn a_streamed_message_that_did_not_arrive_is_sent_anew(fixture: &impl 
     let refused = Part { state: PartState::Waiting { until, reason: "429".into() }, ..stream.clone() };
     ledger.save_part(&lease, &refused).await.unwrap();
     let begun = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a"]))).await.unwrap().unwrap();
-    assert_eq!((begun.id, begun.state.clone(), begun.attempts), (stream.id, PartState::Sending, 1));
+    assert_ne!(begun.id, stream.id, "its id is its key");
+    assert_eq!((begun.state.clone(), begun.attempts), (PartState::Sending, 1));
     assert_eq!((begun.target, begun.labelled), (None, false));
+    let parts = ledger.turn(stream.turn).await.unwrap().unwrap().parts;
+    assert_eq!(parts.iter().map(|part| part.id).collect::<Vec<_>>(), [begun.id]);
 }
