@@ -9,6 +9,7 @@ pub mod delivery;
 mod descriptions;
 mod fields;
 mod later;
+mod limits;
 mod locate;
 pub(crate) mod masking;
 pub mod models;

@@ -1,6 +1,6 @@
 //! What a channel can do, as plain data: differences between platforms are rows here and nowhere an `if telegram`.
 //!
-//! Operators can override every number, because platforms change theirs.
+//! Operators can override the limits, because platforms change theirs.
 
 use std::time::Duration;
 

@@ -5,11 +5,12 @@ use std::{
     path::PathBuf,
 };
 
-use satchel_domain::{ChannelName, ConversationId};
+use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId};
 use satchel_intake::access::ChannelAccess;
+use satchel_routing::tables;
 use secrecy::SecretString;
 
-use super::reader::Reader;
+use super::{limits, reader::Reader};
 
 /// Where Telegram's updates arrive unless something else is said: behind the proxy that speaks TLS for it.
 const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
@@ -33,6 +34,8 @@ pub struct Telegram {
     pub webhook_listen: SocketAddr,
     /// Where a Bot API server of one's own keeps its files; with it no limit of Telegram's servers counts.
     pub local_files: Option<PathBuf>,
+    /// What Telegram takes.
+    pub limits: ChannelCapabilities,
 }
 
 /// How Satchel is present on Discord.
@@ -48,6 +51,8 @@ pub struct Discord {
     pub owners: Vec<String>,
     /// Where it answers without a mention; `*` for everywhere.
     pub channels: Vec<String>,
+    /// What Discord takes where nobody has boosted it.
+    pub limits: ChannelCapabilities,
 }
 
 impl Telegram {
@@ -88,6 +93,7 @@ pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
                        is with `telegram.api_url`";
         reader.wrong("telegram.local_files", message.to_owned());
     }
+    let table = if local_files.is_some() { tables::telegram_local_server() } else { tables::telegram() };
     Telegram {
         token: reader.secret("telegram.token"),
         api_url: reader.http_url("telegram.api_url"),
@@ -97,6 +103,7 @@ pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
         webhook: reader.http_url("telegram.webhook"),
         webhook_listen: reader.listen("telegram.webhook_listen", Some(WEBHOOK_LISTEN)).unwrap_or(WEBHOOK_LISTEN),
         local_files,
+        limits: limits::read(reader, "telegram", table),
     }
 }
 
@@ -107,6 +114,7 @@ pub(super) fn read_discord(reader: &mut Reader<'_>) -> Discord {
         allow_users: reader.texts("discord.allow_users", &[]),
         owners: read_owners(reader, "discord.owners"),
         channels: reader.texts("discord.channels", &[]),
+        limits: limits::read(reader, "discord", tables::discord()),
     }
 }
 

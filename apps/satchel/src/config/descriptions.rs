@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 114] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 130] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -149,12 +149,28 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 114] = [
     ("telegram.webhook", "The https address to which Telegram sends updates; without one they are asked for."),
     ("telegram.webhook_listen", "Where these updates arrive on this machine, behind what speaks TLS for it."),
     ("telegram.local_files", "Where a Bot API server of your own, started with --local, keeps its files."),
+    ("telegram.limits", "What Telegram takes and how fast, should it have changed that."),
+    ("telegram.limits.text", "The longest message, in UTF-16 code units."),
+    ("telegram.limits.caption", "The longest caption, in UTF-16 code units."),
+    ("telegram.limits.file_bytes", "The largest file."),
+    ("telegram.limits.photo_bytes", "The largest photo; a larger one goes as a document."),
+    ("telegram.limits.files_together", "The most files of one album."),
+    ("telegram.limits.per_second", "Messages a second, in all chats together."),
+    ("telegram.limits.per_chat_second", "Messages a second in one chat."),
+    ("telegram.limits.per_group_minute", "Messages a minute in one group."),
     ("discord", "Discord."),
     ("discord.token", "The bot's token, as the developer portal gave it; without one there is no Discord."),
     ("discord.api_url", "Another server than Discord's own."),
     ("discord.allow_users", "Who may talk to it: ids; `*` for everybody."),
     ("discord.owners", "Who may approve others and confirm tools: ids."),
     ("discord.channels", "Where it answers without a mention: ids of channels; `*` for everywhere."),
+    ("discord.limits", "What Discord takes and how fast, should it have changed that."),
+    ("discord.limits.text", "The longest message, in UTF-16 code units."),
+    ("discord.limits.caption", "The longest alternative text of a file, in UTF-16 code units."),
+    ("discord.limits.file_bytes", "The largest file where nobody has boosted the server."),
+    ("discord.limits.request_bytes", "The files of one message together, at most."),
+    ("discord.limits.files_together", "The most files of one message."),
+    ("discord.limits.per_second", "Requests a second."),
     ("web", "The web page."),
     ("web.listen", "The address and port of the page, or `off`. Beyond 127.0.0.1 a `token` is needed."),
     (

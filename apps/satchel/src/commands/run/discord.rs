@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, SlashCommand};
 use satchel_ports::{Blobs, Fetcher};
-use satchel_routing::tables;
 
 use super::Platform;
 use crate::{
@@ -45,7 +44,7 @@ fn told(error: DiscordError) -> anyhow::Error {
 
 fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<DiscordSettings> {
     let discord = &config.discord;
-    let mut capabilities = tables::discord();
+    let mut capabilities = config.discord.limits.clone();
     if config.delivery.pace == PaceChoice::Off {
         capabilities.pace = None;
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use satchel_ports::Blobs;
-use satchel_routing::tables;
 use satchel_telegram::{BotCommand, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, Webhook};
 
 use super::Platform;
@@ -40,10 +39,7 @@ fn told(error: TelegramError) -> anyhow::Error {
 fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> {
     let telegram = &config.telegram;
     let token = telegram.token.clone()?;
-    let mut capabilities = match telegram.local_files {
-        Some(_) => tables::telegram_local_server(),
-        None => tables::telegram(),
-    };
+    let mut capabilities = telegram.limits.clone();
     if config.delivery.pace == PaceChoice::Off {
         capabilities.pace = None;
     }
