@@ -5,6 +5,7 @@ mod batch;
 mod bookmarks;
 mod clock;
 mod complete;
+mod ends;
 mod error;
 mod held;
 mod inbox;
@@ -40,17 +41,15 @@ use satchel_domain::{
     Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, HistoryChange, JournalEntry,
-    Lease, Ledger, LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
-    Settlement, TurnRecord, TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement,
+    TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    complete::Way,
-    error::is_otherwise,
     held::{Held, Known},
     owners::OwnerLock,
     process::Process,
@@ -92,32 +91,6 @@ impl SqliteLedger {
     /// Until when a lease that is claimed or renewed now keeps all others from its lane.
     fn lease_end(&self) -> Instant {
         Instant::now() + self.process.settings.lease
-    }
-
-    async fn complete(
-        &self,
-        lease: &Lease,
-        completed: &CompletedTurn,
-        way: Way,
-    ) -> Result<(Option<Part>, HistoryChange), LedgerError> {
-        let (process, lease, completed) = (Arc::clone(&self.process), lease.clone(), completed.clone());
-        self.writer
-            .write("completing a turn", move |s| {
-                Box::pin(async move { complete::complete_turn(s, &process, &lease, completed, way).await })
-            })
-            .await
-    }
-
-    async fn settle_last(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
-        let (lease, part) = (lease.clone(), part.clone());
-        self.writer
-            .write("settling the last part", move |s| {
-                Box::pin(async move {
-                    settle::settle_last(s, &lease, &part);
-                    Ok(())
-                })
-            })
-            .await
     }
 
     async fn reader(&self, doing: &'static str) -> Result<Reader<'_>, LedgerError> {
@@ -427,25 +400,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
-        let history = self.held.take_history(lease);
-        let as_expected = complete::can_be_as_expected(completed) && self.held.is_quiet(lease);
-        let done = match as_expected {
-            true => Some(self.complete(lease, completed, Way::AsExpected).await).filter(|done| !is_otherwise(done)),
-            false => None,
-        };
-        let done = match done {
-            Some(done) => done,
-            None => self.complete(lease, completed, Way::Looking).await,
-        };
-        let (begun, change) = match done {
-            Ok((begun, change)) => (Ok(begun), Some(change)),
-            Err(error) => (Err(error), None),
-        };
-        self.held.put_history(lease, history, change);
-        if let Ok(begun) = &begun {
-            self.held.completed(lease, begun.as_ref().map(|part| part.id), completed.plan.parts.len());
-        }
-        begun
+        self.end_turn(lease, completed).await
     }
 
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {
@@ -459,28 +414,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
-        let ends = settlement.children.is_empty() && settlement.notice.is_none();
-        let is_last = ends && self.held.is_last(lease, settlement.part.id);
-        self.held.turn_changes(&lease.conversation);
-        if is_last {
-            let settled = self.settle_last(lease, &settlement.part).await;
-            if !is_otherwise(&settled) {
-                settled?;
-                self.held.given_back(lease);
-                return Ok(Settled { next: None, released: true });
-            }
-        }
-        let (process, of, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());
-        let settled = self
-            .writer
-            .write("settling a part", move |s| {
-                Box::pin(async move { settle::settle_part(s, &process, &of, &settlement).await })
-            })
-            .await?;
-        if settled.released {
-            self.held.given_back(lease);
-        }
-        Ok(settled)
+        self.end_part(lease, settlement).await
     }
 
     async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {

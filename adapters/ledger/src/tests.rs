@@ -7,11 +7,12 @@ use satchel_domain::{
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
+use satchel_ports::ledger::HistoryChange;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::is_otherwise;
+use crate::{complete::Way, error::is_otherwise};
 
 fn message(conversation: &str, key: &str) -> InboundMessage {
     InboundMessage::new(conversation.parse().unwrap(), format!("{conversation}/{key}"), Sender::new("7", "Ada"))
