@@ -1,70 +1,140 @@
 //! The albums that came lately: their items come one by one, and only one of them says whom they are for.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
+
+use satchel_domain::InboundMessage;
+use tokio::time::Instant;
 
 /// How many albums are remembered. An album's items come within a second or so.
 const REMEMBERED: usize = 256;
 
-/// The albums that were meant for us, newest last.
+/// How many items are kept of albums of which nobody knows yet whom they are for.
+const KEPT: usize = 256;
+
+/// How long they are kept. Who names us later than that names us with that one item.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+
+/// The albums that were meant for us, and the items of others that may turn out to be; newest last.
+///
+/// What is kept here lives in this process alone, for a webhook is told of an album's next item only once it has
+/// answered for the last one. A process that ends between an item that names nobody and the one that names us, or
+/// before that one is stored, loses the former: the album is then what follows. Nothing is lost of items that come in
+/// one answer to a poll ([`super::reading::Reader::look_ahead`]).
 #[derive(Debug, Default)]
 pub(crate) struct Albums {
-    known: VecDeque<Album>,
+    known: VecDeque<Known>,
+    kept: VecDeque<Kept>,
+}
+
+/// What tells an album from others: where it came, from whom, and Telegram's own name for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Album {
+    pub(crate) chat: i64,
+    pub(crate) sender: String,
+    pub(crate) id: String,
 }
 
 #[derive(Debug)]
-struct Album {
-    chat: i64,
-    sender: String,
-    id: String,
+struct Known {
+    album: Album,
     /// The message that made it known.
     first: i64,
 }
 
-/// What tells an album from others: where it came, from whom, and Telegram's own name for it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AlbumOf<'a> {
-    pub(crate) chat: i64,
-    pub(crate) sender: &'a str,
-    pub(crate) id: &'a str,
+#[derive(Debug)]
+struct Kept {
+    album: Album,
+    message: InboundMessage,
+    since: Instant,
 }
 
 impl Albums {
     /// Whether an item of the album was meant for us, so that the others are too.
-    pub(crate) fn is_known(&self, album: AlbumOf<'_>) -> bool {
-        self.find(album).is_some()
+    pub(crate) fn is_known(&self, album: &Album) -> bool {
+        self.known.iter().any(|known| known.album == *album)
     }
 
     /// Remembers that the album is for us, and tells whether this message was the first one to say so. An item that
     /// comes twice is told the same again.
-    pub(crate) fn is_first(&mut self, album: AlbumOf<'_>, message: i64) -> bool {
-        if let Some(known) = self.find(album) {
+    pub(crate) fn is_first(&mut self, album: &Album, message: i64) -> bool {
+        if let Some(known) = self.known.iter().rev().find(|known| known.album == *album) {
             return known.first == message;
         }
+        self.let_go_of_the_old();
         if self.known.len() == REMEMBERED {
             self.known.pop_front();
         }
-        let AlbumOf { chat, sender, id } = album;
-        self.known.push_back(Album { chat, sender: sender.to_owned(), id: id.to_owned(), first: message });
+        self.known.push_back(Known { album: album.clone(), first: message });
         true
     }
 
-    fn find(&self, AlbumOf { chat, sender, id }: AlbumOf<'_>) -> Option<&Album> {
-        self.known.iter().rev().find(|album| album.chat == chat && album.sender == sender && album.id == id)
+    /// Keeps an item that names nobody, for the case that a later one names us. An edited one takes its own place.
+    pub(crate) fn keep(&mut self, album: Album, message: InboundMessage) {
+        self.let_go_of_the_old();
+        let kept = Kept { album, message, since: Instant::now() };
+        match self.kept.iter_mut().find(|other| other.is(&kept.album, &kept.message)) {
+            Some(other) => *other = kept,
+            None => {
+                if self.kept.len() == KEPT {
+                    self.kept.pop_front();
+                }
+                self.kept.push_back(kept);
+            }
+        }
+    }
+
+    /// The items of the album that were kept until this message of it came, which is for us; in their order. They stay
+    /// until they are stored: what can't be stored comes again, and brings them again.
+    pub(crate) fn kept_for(&mut self, album: &Album, message: &InboundMessage) -> Vec<InboundMessage> {
+        // What comes again speaks for itself.
+        self.kept.retain(|kept| !kept.is(album, message));
+        self.kept.iter().filter(|kept| kept.album == *album).map(|kept| kept.message.clone()).collect()
+    }
+
+    /// Keeps no longer what is meant: it is stored, or will be read again.
+    pub(crate) fn let_go(&mut self, is_meant: impl Fn(&InboundMessage) -> bool) {
+        self.kept.retain(|kept| !is_meant(&kept.message));
+    }
+
+    fn let_go_of_the_old(&mut self) {
+        let Self { known, kept } = self;
+        kept.retain(|kept| kept.since.elapsed() < KEPT_FOR || known.iter().any(|known| known.album == kept.album));
+    }
+}
+
+impl Kept {
+    /// Whether it is the same item, perhaps in another version.
+    fn is(&self, album: &Album, message: &InboundMessage) -> bool {
+        self.album == *album && self.message.message == message.message
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use satchel_domain::{MessageRef, Sender};
+
     use super::*;
 
-    fn of<'a>(chat: i64, sender: &'a str, id: &'a str) -> AlbumOf<'a> {
-        AlbumOf { chat, sender, id }
+    fn of(chat: i64, sender: &str, id: &str) -> Album {
+        Album { chat, sender: sender.to_owned(), id: id.to_owned() }
+    }
+
+    fn item(number: usize) -> InboundMessage {
+        InboundMessage {
+            message: Some(MessageRef(number.to_string())),
+            ..InboundMessage::new("telegram:-1".parse().unwrap(), number.to_string(), Sender::new("ann", "Ann"))
+        }
+    }
+
+    fn kept(albums: &mut Albums, album: &Album, by: usize) -> Vec<String> {
+        albums.is_first(album, i64::try_from(by).unwrap());
+        albums.kept_for(album, &item(by)).into_iter().map(|message| message.key).collect()
     }
 
     #[test]
     fn an_album_has_one_first_item_however_often_it_comes() {
         let mut albums = Albums::default();
-        assert!(!albums.is_known(of(-1, "ann", "a")));
+        assert!(!albums.is_known(&of(-1, "ann", "a")));
         for (album, message, first) in [
             (of(-1, "ann", "a"), 5, true),
             (of(-1, "ann", "a"), 6, false),
@@ -73,8 +143,8 @@ mod tests {
             (of(-1, "bob", "a"), 6, true),
             (of(-1, "ann", "b"), 6, true),
         ] {
-            assert_eq!(albums.is_first(album, message), first, "{album:?} {message}");
-            assert!(albums.is_known(album));
+            assert_eq!(albums.is_first(&album, message), first, "{album:?} {message}");
+            assert!(albums.is_known(&album));
         }
     }
 
@@ -82,9 +152,47 @@ mod tests {
     fn only_so_many_are_remembered() {
         let mut albums = Albums::default();
         for id in 0..1000 {
-            albums.is_first(of(-1, "ann", &id.to_string()), id);
+            albums.is_first(&of(-1, "ann", &id.to_string()), id);
         }
         assert_eq!(albums.known.len(), REMEMBERED);
-        assert!(albums.is_known(of(-1, "ann", "999")) && !albums.is_known(of(-1, "ann", "0")));
+        assert!(albums.is_known(&of(-1, "ann", "999")) && !albums.is_known(&of(-1, "ann", "0")));
+    }
+
+    #[test]
+    fn what_named_nobody_comes_with_the_item_that_names_us_until_it_is_stored() {
+        let (mut albums, album) = (Albums::default(), of(-1, "ann", "a"));
+        for (album, number) in [(&album, 1), (&of(-1, "bob", "a"), 2), (&album, 3), (&of(-1, "ann", "b"), 4)] {
+            albums.keep(album.clone(), item(number));
+        }
+        assert_eq!(kept(&mut albums, &album, 5), ["1", "3"]);
+        assert_eq!(kept(&mut albums, &album, 5), ["1", "3"], "what could not be stored comes again");
+        assert_eq!(kept(&mut albums, &album, 3), ["1"], "what comes again brings itself");
+        albums.let_go(|message| *message == item(1));
+        assert_eq!(kept(&mut albums, &album, 6), [""; 0]);
+        assert_eq!(albums.kept.len(), 2, "others' stay");
+    }
+
+    #[test]
+    fn the_last_version_of_an_item_is_kept_in_its_place() {
+        let (mut albums, album) = (Albums::default(), of(-1, "ann", "a"));
+        for message in [item(1), item(2), InboundMessage { key: "1, edited".to_owned(), ..item(1) }] {
+            albums.keep(album.clone(), message);
+        }
+        assert_eq!(kept(&mut albums, &album, 3), ["1, edited", "2"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_are_kept_and_not_for_long_unless_they_are_ours() {
+        let mut albums = Albums::default();
+        for number in 0..1000 {
+            albums.keep(of(-1, "ann", "a"), item(number));
+        }
+        assert_eq!(albums.kept.len(), KEPT);
+        assert_eq!(kept(&mut albums, &of(-1, "ann", "a"), 1000).len(), KEPT);
+        albums.let_go(|message| message.key != "999");
+        albums.keep(of(-1, "ann", "b"), item(1));
+        tokio::time::sleep(KEPT_FOR).await;
+        assert_eq!(kept(&mut albums, &of(-1, "ann", "b"), 2), [""; 0], "too old");
+        assert_eq!(kept(&mut albums, &of(-1, "ann", "a"), 1000), ["999"], "this one waits until it can be stored");
     }
 }

@@ -98,8 +98,11 @@ impl Desk {
 
     async fn store(&self, update: &Update) -> Result<(), InboundError> {
         match &update.meaning {
-            Meaning::Message(message) => {
-                self.inbound.accept(message.as_ref().clone()).await?;
+            Meaning::Message { message, kept } => {
+                for message in kept.iter().chain([message.as_ref()]) {
+                    self.inbound.accept(message.clone()).await?;
+                }
+                self.reader.lock().unwrap_or_else(PoisonError::into_inner).are_stored(kept);
             }
             Meaning::Pressed { query, message } => {
                 match message {

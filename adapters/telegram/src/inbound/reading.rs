@@ -10,7 +10,7 @@ use teloxide::types::{ChatId, MessageId, ThreadId};
 
 use self::kinds::{EVENTS, OF_NO_USE};
 use super::{
-    albums::{AlbumOf, Albums},
+    albums::{Album, Albums},
     described::described,
     files::{files, files_of_others},
     wire::{CallbackQuery, Chat, Head, Message},
@@ -25,11 +25,19 @@ const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 /// the one that is offered only where links are given. Whatever the menu holds, they are commands.
 const OFFERED_NOWHERE: [&str; 4] = ["allow", "refuse", "pair", "unlink"];
 
+/// Why most of what is written in groups is passed over.
+const NOT_FOR_US: &str = "it was not written to the bot";
+
 /// What an update means.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Meaning {
     /// Somebody wrote to us.
-    Message(Box<InboundMessage>),
+    Message {
+        /// What came.
+        message: Box<InboundMessage>,
+        /// The items of its album that came before it and named nobody, in their order. They are for us too.
+        kept: Vec<InboundMessage>,
+    },
     /// Somebody pressed a button of ours; the button waits for an answer to the query. Nothing is said by one that
     /// carries no command.
     Pressed {
@@ -66,6 +74,7 @@ struct Written<'a> {
     /// The words as they were written.
     original: &'a str,
     place: Place,
+    album: Option<Album>,
     said: Words,
     files: Vec<FileReference>,
     described: Option<String>,
@@ -82,15 +91,22 @@ impl Reader {
     /// items says so, and the words often stand beneath a later one.
     ///
     /// A webhook is told of one update at a time and can't look ahead: there, and where an album comes in two answers,
-    /// only what follows the item that names us is known to be of it.
+    /// the items before the one that names us are kept meanwhile, and come with it ([`Meaning::Message`]).
     pub(crate) fn look_ahead(&mut self, updates: &[Value]) {
         for update in updates {
             let of_album = |kind: &str| update.get(kind).is_some_and(|message| message.get("media_group_id").is_some());
-            if of_album("message") || of_album("channel_post") {
+            if ["message", "channel_post", "edited_message", "edited_channel_post"].into_iter().any(of_album) {
                 // What is read twice means the same twice.
                 self.read(update);
             }
         }
+        // None of these has been passed over yet: each is read once more, in its turn, and confirmed with the others.
+        self.albums.let_go(|message| updates.contains(&message.raw));
+    }
+
+    /// Keeps no longer what came with the item that names us: it is stored.
+    pub(crate) fn are_stored(&mut self, kept: &[InboundMessage]) {
+        self.albums.let_go(|message| kept.contains(message));
     }
 
     /// Reads an update. Updates of one chat must come in their order, for an album's first item speaks for the others.
@@ -153,6 +169,11 @@ impl Reader {
             message: &message,
             original: text,
             place: head.place(),
+            album: head.media_group_id.as_ref().map(|id| Album {
+                chat: head.chat.id,
+                sender: sender.id.clone(),
+                id: id.clone(),
+            }),
             said,
             files: match &head.forward_origin {
                 Some(_) => files_of_others(&message.content, head.message_id),
@@ -170,19 +191,15 @@ impl Reader {
                 Meaning::Unreadable("its message carries nothing that is known")
             };
         }
-        if head.chat.is_group() {
-            if written.said.command == Some(Command::OfAnotherBot) {
-                return Meaning::Nothing("it is a command for another bot");
-            }
-            if !group::is_for_us(&written, &sender, &self.us, &self.answers_in, &self.albums) {
-                return Meaning::Nothing("it was not written to the bot");
-            }
+        if head.chat.is_group() && written.said.command == Some(Command::OfAnotherBot) {
+            return Meaning::Nothing("it is a command for another bot");
         }
-        let of_album = head.media_group_id.as_deref();
-        let leads = of_album.is_none_or(|album| {
-            let sender = sender.id.as_str();
-            self.albums.is_first(AlbumOf { chat: head.chat.id, sender, id: album }, head.message_id)
-        });
+        let is_for_us = !head.chat.is_group() || group::is_for_us(&written, &self.us, &self.answers_in, &self.albums);
+        if !is_for_us && written.album.is_none() {
+            return Meaning::Nothing(NOT_FOR_US);
+        }
+        let leads =
+            is_for_us && written.album.as_ref().is_none_or(|album| self.albums.is_first(album, head.message_id));
         let (text, files) = reply::compose(&written, &self.us, &self.commands, leads);
         let original = format!("{}:{}", head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
@@ -190,16 +207,25 @@ impl Reader {
             Some(number) => (format!("{original}:{}:{number}", head.edit_date.unwrap_or_default()), Some(original)),
             None => (original, None),
         };
-        Meaning::Message(Box::new(InboundMessage {
+        let message = InboundMessage {
             edit_of,
             group: head.chat.is_group(),
             text,
             files,
-            album: of_album.map(str::to_owned),
+            album: head.media_group_id.clone(),
             message: Some(MessageRef(head.message_id.to_string())),
             raw: update.clone(),
             ..InboundMessage::new(written.place.conversation(), key, sender)
-        }))
+        };
+        let kept = match written.album {
+            Some(album) if !is_for_us => {
+                self.albums.keep(album, message);
+                return Meaning::Nothing(NOT_FOR_US);
+            }
+            Some(album) => self.albums.kept_for(&album, &message),
+            None => Vec::new(),
+        };
+        Meaning::Message { message: Box::new(message), kept }
     }
 
     /// A pressed button is its command, said by whoever pressed it. What is no command of ours is not taken for
@@ -272,7 +298,9 @@ impl Head {
 /// The conversation in which a message would be answered, which is all that is said of it in the log.
 pub(crate) fn conversation(meaning: &Meaning) -> Option<&ConversationId> {
     match meaning {
-        Meaning::Message(message) | Meaning::Pressed { message: Some(message), .. } => Some(&message.conversation),
+        Meaning::Message { message, .. } | Meaning::Pressed { message: Some(message), .. } => {
+            Some(&message.conversation)
+        }
         _ => None,
     }
 }

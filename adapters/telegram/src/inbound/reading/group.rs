@@ -1,27 +1,18 @@
 //! Whether a message in a group is meant for us. Pure.
 
-use satchel_domain::Sender;
-
 use super::Written;
 use crate::inbound::{
-    albums::{AlbumOf, Albums},
+    albums::Albums,
     words::{Command, Us},
 };
 
 /// Whether somebody in a group wrote to us: by our name, with a command, in reply, or where we answer everything.
-pub(super) fn is_for_us(
-    written: &Written<'_>,
-    sender: &Sender,
-    us: &Us,
-    answers_in: &[String],
-    albums: &Albums,
-) -> bool {
+pub(super) fn is_for_us(written: &Written<'_>, us: &Us, answers_in: &[String], albums: &Albums) -> bool {
     let head = &written.message.head;
     if answers_in.iter().any(|place| is_place(place, written)) {
         return true;
     }
-    let of_album = head.media_group_id.as_deref().map(|id| AlbumOf { chat: head.chat.id, sender: &sender.id, id });
-    if of_album.is_some_and(|album| albums.is_known(album)) {
+    if written.album.as_ref().is_some_and(|album| albums.is_known(album)) {
         return true;
     }
     if head.answered().is_some_and(|answered| answered.head.is_by(us)) {

@@ -56,7 +56,7 @@ fn read(update: &Value) -> InboundMessage {
 #[track_caller]
 fn taken(meaning: Meaning) -> InboundMessage {
     match meaning {
-        Meaning::Message(message) => *message,
+        Meaning::Message { message, .. } => *message,
         other => panic!("no message: {other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn taken(meaning: Meaning) -> InboundMessage {
 /// What a message in the group becomes; `None` when it is not for us.
 fn in_group(more: Value) -> Option<String> {
     match reader().read(&update("message", message(group(), more))) {
-        Meaning::Message(message) => Some(message.text),
+        Meaning::Message { message, .. } => Some(message.text),
         Meaning::Nothing(_) => None,
         other => panic!("neither for us nor for others: {other:?}"),
     }
@@ -234,7 +234,7 @@ fn in_a_group_only_what_is_meant_for_us_is_taken() {
 fn where_it_answers_everything_nothing_need_be_said() {
     let open = json!({ "id": -700, "type": "supergroup", "title": "Open", "username": "open_house" });
     let answered = |mut reader: Reader, chat: &Value, more: Value| {
-        matches!(reader.read(&update("message", message(chat.clone(), more))), Meaning::Message(_))
+        matches!(reader.read(&update("message", message(chat.clone(), more))), Meaning::Message { .. })
     };
     let plain = || json!({ "text": "hello" });
     let in_topic = |topic: i64| json!({ "text": "hello", "message_thread_id": topic, "is_topic_message": true });
@@ -265,6 +265,53 @@ fn an_album_is_taken_whole_once_its_first_item_names_us() {
     assert_eq!((first.album.as_deref(), second.album.as_deref()), (Some("A"), Some("A")));
     assert_eq!(second.files.len(), 1);
     assert!(matches!(reader.read(&item(12, "B", json!({}))), Meaning::Nothing(_)), "another album is not for us");
+}
+
+/// Reads as a webhook does, one update at a time.
+#[test]
+fn an_album_is_taken_whole_once_a_later_item_names_us() {
+    let replied = json!({ "message_id": 3, "date": 1, "chat": group(), "from": bob(), "text": "which?" });
+    let item = |kind: &str, number: i64, more: Value| {
+        let mut content = message(
+            group(),
+            json!({ "message_id": number, "photo": photo(), "media_group_id": "A", "reply_to_message": replied }),
+        );
+        content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        update(kind, content)
+    };
+    let named = || json!({ "caption": "@satchel_bot keep", "caption_entities": entity("mention", 0, 12) });
+    let all_of = |meaning: Meaning| match meaning {
+        Meaning::Message { message, kept } => kept.into_iter().chain([*message]).collect::<Vec<_>>(),
+        other => panic!("no message: {other:?}"),
+    };
+    let said = |messages: &[InboundMessage]| {
+        messages.iter().map(|message| (message.key.clone(), message.text.clone())).collect::<Vec<_>>()
+    };
+    let quoting = "[in reply to a message of Bob:]\n> which?\n\nkeep".to_owned();
+    let mut reader = reader();
+    for (number, more) in [(10, json!({})), (11, json!({ "caption": "two" }))] {
+        assert!(matches!(reader.read(&item("message", number, more)), Meaning::Nothing(_)));
+    }
+    let came = all_of(reader.read(&item("message", 12, named())));
+    let all = [("-100123:10", String::new()), ("-100123:11", "two".into()), ("-100123:12", quoting.clone())];
+    assert_eq!(said(&came), all.map(|(key, text)| (key.to_owned(), text)), "what it answers is told with the words");
+    assert!(came.iter().all(|message| message.album.as_deref() == Some("A") && message.files.len() == 1));
+    reader.are_stored(&came[..2]);
+    assert_eq!(said(&all_of(reader.read(&item("message", 13, json!({}))))), [("-100123:13".into(), String::new())]);
+
+    // A name that is written in later counts too, and so does what stood beneath the others last.
+    let mut reader = self::reader();
+    for (kind, number, more) in [
+        ("message", 10, json!({})),
+        ("message", 11, json!({})),
+        ("edited_message", 11, json!({ "edit_date": 5, "caption": "two" })),
+    ] {
+        assert!(matches!(reader.read(&item(kind, number, more)), Meaning::Nothing(_)));
+    }
+    let mut edited = item("edited_message", 10, named());
+    edited["edited_message"]["edit_date"] = json!(6);
+    let expected = [("-100123:11:5:900".to_owned(), "two".to_owned()), ("-100123:10:6:900".to_owned(), quoting)];
+    assert_eq!(said(&all_of(reader.read(&edited))), expected);
 }
 
 #[test]

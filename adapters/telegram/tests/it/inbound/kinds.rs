@@ -180,6 +180,24 @@ async fn an_album_is_for_the_bot_whichever_of_its_items_names_it() {
 }
 
 #[tokio::test]
+async fn an_album_that_comes_in_two_answers_is_taken_whole() {
+    let bench = Bench::start().await;
+    let group = bench.fake.supergroup("Family", &[ANN, BOB]);
+    let (_, name) = bench.fake.bot();
+    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    // One answer has a hundred updates at most.
+    for _ in 0..98 {
+        bench.fake.person_says(group, BOB, "just so");
+    }
+    let named = item("4.txt").caption(&format!("keep these @{name}"));
+    bench.fake.person_sends_album(group, ANN, vec![item("1.txt"), item("2.txt"), item("3.txt"), named]);
+    let came = taken(&bench).await;
+    let names: Vec<&str> = came.iter().map(|message| message.files[0].filename.as_str()).collect();
+    assert_eq!(names, ["1.txt", "2.txt", "3.txt", "4.txt"]);
+    assert_eq!(came[3].text, "keep these");
+}
+
+#[tokio::test]
 async fn an_album_that_was_named_once_is_known_when_more_of_it_comes_later() {
     let bench = Bench::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use reqwest::{Client, StatusCode};
 use satchel_fakes::{
-    Fault, When,
-    telegram::{Refusal, TelegramFault},
+    FakeFile, Fault, When,
+    telegram::{Composed, FileKind, Refusal, TelegramFault},
 };
 use satchel_telegram::{TelegramError, Webhook};
 use serde_json::{Value, json};
@@ -76,6 +76,30 @@ async fn telegram_calls_again_until_it_is_stored() {
     listening.stop().await.unwrap();
     assert_eq!(taker.texts(), ["hello"]);
     assert_eq!((log.lines_with("can't be stored"), log.lines_with("is stored again")), (1, 1), "{}", log.text());
+}
+
+#[tokio::test]
+async fn an_album_in_a_group_is_taken_whole_though_its_last_item_names_the_bot() {
+    let (bench, _) = bench().await;
+    let group = bench.fake.supergroup("Family", &[ANN, BOB]);
+    let (_, name) = bench.fake.bot();
+    let item = |name: &str| Composed::file(FileKind::Document, FakeFile::of(name, "text/plain", "words"));
+    let taker = Taker::new();
+    taker.refuse(&format!("telegram:{group}"));
+    let listening = listening(&bench, &taker).await;
+    bench.fake.person_sends_album(group, BOB, vec![item("0.txt"), item("00.txt").caption("for all of you")]);
+    let named = item("3.txt").caption(&format!("keep these @{name}"));
+    bench.fake.person_sends_album(group, ANN, vec![item("1.txt"), item("2.txt"), named, item("4.txt")]);
+    // What can't be stored at once comes again, with all that belongs to it.
+    taker.tried(3).await;
+    taker.refuse_nothing();
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    let came = taker.taken();
+    let names: Vec<&str> = came.iter().map(|message| message.files[0].filename.as_str()).collect();
+    assert_eq!(names, ["1.txt", "2.txt", "3.txt", "4.txt"]);
+    assert!(came.iter().all(|message| message.album.is_some() && message.album == came[0].album));
+    assert_eq!(taker.texts(), ["", "", "keep these", ""]);
 }
 
 #[tokio::test]
