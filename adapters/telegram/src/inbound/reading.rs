@@ -142,8 +142,11 @@ impl Reader {
             return Meaning::Unreadable("its message has another form than the Bot API's");
         };
         let head = &message.head;
-        if let Some(to) = head.migrate_to_chat_id {
-            return Meaning::Moved { from: head.chat.id, to };
+        // Both chats tell of a move. Whoever missed the one hears of it by the other, and to be told twice does no harm.
+        match (head.migrate_from_chat_id, head.migrate_to_chat_id) {
+            (Some(from), _) => return Meaning::Moved { from, to: head.chat.id },
+            (None, Some(to)) => return Meaning::Moved { from: head.chat.id, to },
+            (None, None) => {}
         }
         if head.is_by(&self.us) {
             return Meaning::Nothing("the bot wrote it itself");

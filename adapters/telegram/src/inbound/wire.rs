@@ -215,6 +215,7 @@ pub(crate) struct Head {
     #[serde(default)]
     pub(crate) caption_entities: Vec<Entity>,
     pub(crate) migrate_to_chat_id: Option<i64>,
+    pub(crate) migrate_from_chat_id: Option<i64>,
     pub(crate) forum_topic_created: Option<Present>,
 }
 

@@ -31,7 +31,7 @@ pub(super) const OF_NO_USE: [&str; 20] = [
 ];
 
 /// What a message holds that tells of something that happened in the chat and that nobody wrote.
-pub(super) const EVENTS: [&str; 50] = [
+pub(super) const EVENTS: [&str; 49] = [
     "boost_added",
     "channel_chat_created",
     "chat_background_set",
@@ -57,7 +57,6 @@ pub(super) const EVENTS: [&str; 50] = [
     "left_chat_member",
     "managed_bot_created",
     "message_auto_delete_timer_changed",
-    "migrate_from_chat_id",
     "new_chat_members",
     "new_chat_photo",
     "new_chat_title",

@@ -480,9 +480,14 @@ fn what_nobody_wrote_to_us_is_passed_over() {
     ] {
         assert!(matches!(reader().read(&came), Meaning::Nothing(_)), "{came}");
     }
-    let moved =
-        update("message", message(json!({ "id": -5, "type": "group" }), json!({ "migrate_to_chat_id": -100_500 })));
-    assert_eq!(reader().read(&moved), Meaning::Moved { from: -5, to: -100_500 });
+    let group = json!({ "id": -5, "type": "group" });
+    let supergroup = json!({ "id": -100_500, "type": "supergroup" });
+    for moved in [
+        message(group, json!({ "migrate_to_chat_id": -100_500 })),
+        message(supergroup, json!({ "migrate_from_chat_id": -5 })),
+    ] {
+        assert_eq!(reader().read(&update("message", moved)), Meaning::Moved { from: -5, to: -100_500 });
+    }
 }
 
 #[test]

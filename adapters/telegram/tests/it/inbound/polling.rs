@@ -100,7 +100,8 @@ async fn a_group_that_moves_is_overtaken_by_nothing_and_overtakes_nothing() {
     bench.fake.person_says(supergroup, ANN, "after");
     let taker = Taker::shut();
     let listening = bench.listen(&taker);
-    for (nth, stored, moved) in [(1, vec![], 0), (2, vec!["before"], 0), (3, vec!["before"], 1)] {
+    for (nth, stored, moved) in [(1, vec![], 0), (2, vec!["before"], 0), (3, vec!["before"], 1), (4, vec!["before"], 2)]
+    {
         taker.tried(nth).await;
         assert_eq!((taker.tries(), taker.texts(), taker.moved().len()), (nth, texts(&stored), moved));
         taker.let_one();
@@ -108,7 +109,8 @@ async fn a_group_that_moves_is_overtaken_by_nothing_and_overtakes_nothing() {
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
     assert_eq!(taker.texts(), ["before", "after"]);
-    assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
+    let moved = (format!("telegram:{group}"), format!("telegram:{supergroup}"));
+    assert_eq!(taker.moved(), [moved.clone(), moved], "both chats tell of it");
 }
 
 fn texts(texts: &[&str]) -> Vec<String> {
@@ -245,4 +247,17 @@ async fn what_cannot_be_read_is_kept_as_it_came_and_stops_nothing() {
     assert_eq!(kept[0].raw, json!({ "update_id": hologram, "hologram": { "of": "Ann", "at": 52.5 } }));
     assert_eq!(kept[0].channel.as_str(), "telegram");
     assert!(kept.iter().all(|update| !update.reason.contains("Ann") && !update.reason.contains("no number")));
+}
+
+#[tokio::test]
+async fn a_move_of_which_only_the_new_group_tells_is_told() {
+    let bench = Bench::start().await;
+    let group = bench.fake.group("Family", &[ANN]);
+    let supergroup = bench.fake.migrate(group);
+    // The old group's own word is the first update, and gone, as after a day.
+    let last = bench.call("getUpdates", json!({ "offset": -1 })).await;
+    assert_eq!(last["result"][0]["message"]["migrate_from_chat_id"], group);
+    let taker = Taker::new();
+    bench.listen_to_all(&taker).await;
+    assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
 }
