@@ -85,6 +85,11 @@ impl TelegramChannel {
         &self.client
     }
 
+    /// What answers have taught, for the way in.
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
+    }
+
     /// Makes a call in a place, once more where the chat has become another one. `Ok(None)` is that what was asked for
     /// is so already.
     async fn call<T: DeserializeOwned>(
@@ -94,6 +99,7 @@ impl TelegramChannel {
         tried: Tried,
         compose: impl Fn(Place) -> Result<Composed, SendError>,
     ) -> Result<Option<T>, SendError> {
+        let _under_way = self.known.under_way(place.chat);
         let mut at = self.known.now_at(place);
         loop {
             let composed = compose(at)?;

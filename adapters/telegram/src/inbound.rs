@@ -7,6 +7,7 @@ mod albums;
 mod described;
 mod desk;
 mod files;
+mod moves;
 mod polling;
 mod presses;
 mod reading;
@@ -53,11 +54,15 @@ impl TelegramListener {
         let listening = async {
             // Owned here, so that the queue of presses ends with the listening.
             let desk = Arc::new(desk);
-            let listened = match &settings.webhook {
-                Some(webhook) => webhook::listen(client, webhook, desk, &stop).await,
-                None => polling::poll(client, &desk, &stop).await,
+            let taking = async {
+                let listened = match &settings.webhook {
+                    Some(webhook) => webhook::listen(client, webhook, Arc::clone(&desk), &stop).await,
+                    None => polling::poll(client, &desk, &stop).await,
+                };
+                over.cancel();
+                listened
             };
-            over.cancel();
+            let (listened, ()) = tokio::join!(taking, moves::tell(channel.known(), &desk, &over));
             listened
         };
         let offering = setup::offer_commands(client, &settings.commands, &over);

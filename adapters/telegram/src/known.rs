@@ -7,35 +7,64 @@ use std::{
 };
 
 use teloxide::types::ChatId;
-use tokio::time::Instant;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
 
 use crate::place::Place;
 
 /// How long a chat that refused a voice is sent none. People change their minds, and their settings.
 const NO_VOICE_FOR: Duration = Duration::from_secs(60 * 60);
 
+/// How long no call must have been made for a chat before it is told that it moved. The conversation's new name takes it
+/// from whoever works on it: a part that was sent and isn't settled by then would be in doubt, and be sent twice.
+const QUIET: Duration = Duration::from_secs(3);
+
 /// How many chats are remembered at most.
 const REMEMBERED: usize = 10_000;
 
 /// What is known of chats.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<State>);
+pub(crate) struct Known {
+    state: Mutex<State>,
+    /// Told when there may be a move to tell, or one may be told sooner or later than it was.
+    changed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    moved: HashMap<ChatId, ChatId>,
+    moved: HashMap<ChatId, Moved>,
     no_voice: HashMap<ChatId, Instant>,
+    /// How many calls are under way for a chat, where there are any.
+    calls: HashMap<ChatId, usize>,
+}
+
+/// What is known of a chat that became another one.
+#[derive(Debug)]
+struct Moved {
+    to: ChatId,
+    /// When the last call for it ended.
+    quiet_since: Instant,
+    /// Whether the way in has heard of it.
+    is_told: bool,
+}
+
+/// A call for a chat, for as long as it is made.
+pub(crate) struct UnderWay<'a> {
+    known: &'a Known,
+    chat: ChatId,
 }
 
 impl Known {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where a chat is now. A group that became a supergroup has another number, and had no topics before.
     pub(crate) fn now_at(&self, place: Place) -> Place {
         match self.state().moved.get(&place.chat) {
-            Some(chat) => Place { chat: *chat, topic: None },
+            Some(moved) => Place { chat: moved.to, topic: None },
             None => place,
         }
     }
@@ -44,7 +73,41 @@ impl Known {
     pub(crate) fn has_moved(&self, from: ChatId, to: ChatId) {
         let mut state = self.state();
         if state.moved.len() < REMEMBERED {
-            state.moved.insert(from, to);
+            state.moved.insert(from, Moved { to, quiet_since: Instant::now(), is_told: false });
+            self.changed.notify_one();
+        }
+    }
+
+    /// Notes that a call is made for a chat, by the name that its conversation has.
+    pub(crate) fn under_way(&self, chat: ChatId) -> UnderWay<'_> {
+        *self.state().calls.entry(chat).or_default() += 1;
+        UnderWay { known: self, chat }
+    }
+
+    /// Waits for a move of which nobody was told, until its chat is quiet. Only one can wait.
+    pub(crate) async fn untold_move(&self) -> (ChatId, ChatId) {
+        loop {
+            let next = {
+                let State { moved, calls, .. } = &*self.state();
+                let untold = moved.iter().filter(|(from, moved)| !moved.is_told && !calls.contains_key(from));
+                let next = untold.min_by_key(|(_, moved)| moved.quiet_since);
+                next.map(|(from, moved)| (*from, moved.to, moved.quiet_since + QUIET))
+            };
+            match next {
+                Some((from, to, at)) if at <= Instant::now() => return (from, to),
+                Some((.., at)) => tokio::select! {
+                    () = sleep_until(at) => {}
+                    () = self.changed.notified() => {}
+                },
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// Remembers that the way in has heard of a move.
+    pub(crate) fn is_told(&self, from: ChatId) {
+        if let Some(moved) = self.state().moved.get_mut(&from) {
+            moved.is_told = true;
         }
     }
 
@@ -65,8 +128,25 @@ impl Known {
     }
 }
 
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let State { moved, calls, .. } = &mut *self.known.state();
+        if let Some(others) = calls.get_mut(&self.chat).filter(|calls| **calls > 1) {
+            *others -= 1;
+            return;
+        }
+        calls.remove(&self.chat);
+        if let Some(moved) = moved.get_mut(&self.chat) {
+            moved.quiet_since = Instant::now();
+            self.known.changed.notify_one();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::time::{sleep, timeout};
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -75,7 +155,7 @@ mod tests {
         assert!(known.may_get_a_voice(chat));
         known.takes_no_voice(chat);
         assert!(!known.may_get_a_voice(chat) && known.may_get_a_voice(ChatId(2)));
-        tokio::time::sleep(NO_VOICE_FOR).await;
+        sleep(NO_VOICE_FOR).await;
         assert!(known.may_get_a_voice(chat));
     }
 
@@ -85,5 +165,44 @@ mod tests {
         assert_eq!(known.now_at(place), place);
         known.has_moved(ChatId(-5), ChatId(-1_005));
         assert_eq!(known.now_at(place).chat, ChatId(-1_005));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_move_is_told_once_and_only_when_its_chat_is_quiet() {
+        let known = Known::default();
+        let told_within = |time: Duration| {
+            let known = &known;
+            async move { timeout(time, known.untold_move()).await.ok() }
+        };
+        let (one, other) = (known.under_way(ChatId(-5)), known.under_way(ChatId(-5)));
+        let _of_another = known.under_way(ChatId(-6));
+        known.has_moved(ChatId(-5), ChatId(-1_005));
+        sleep(QUIET).await;
+        drop(one);
+        assert_eq!(told_within(QUIET).await, None, "another part is on its way");
+        drop(other);
+        assert_eq!(told_within(QUIET / 2).await, None, "what was sent may not be settled yet");
+        drop(known.under_way(ChatId(-5)));
+        assert_eq!(told_within(QUIET - Duration::from_millis(1)).await, None, "it was not quiet");
+        let moved = Some((ChatId(-5), ChatId(-1_005)));
+        assert_eq!(told_within(QUIET).await, moved);
+        assert_eq!(told_within(QUIET).await, moved, "until it is told");
+        known.is_told(ChatId(-5));
+        drop(known.under_way(ChatId(-5)));
+        assert_eq!(told_within(QUIET * 10).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_hears_of_a_move_that_is_learned_meanwhile() {
+        let known = Known::default();
+        let learned = async {
+            sleep(QUIET).await;
+            let _under_way = known.under_way(ChatId(-5));
+            known.has_moved(ChatId(-5), ChatId(-1_005));
+            sleep(QUIET).await;
+        };
+        let told = timeout(QUIET * 4, known.untold_move());
+        let (told, ()) = tokio::join!(told, learned);
+        assert_eq!(told, Ok((ChatId(-5), ChatId(-1_005))));
     }
 }

@@ -12,8 +12,12 @@ use satchel_ports::{Inbound, InboundError};
 use serde_json::Value;
 use teloxide::types::ChatId;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::reading::{Meaning, Reader};
+use super::{
+    reading::{Meaning, Reader},
+    trouble::{backoff, stopped_within},
+};
 use crate::place::{Place, channel_name};
 
 /// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
@@ -31,6 +35,14 @@ pub(super) struct Update {
     raw: Value,
     /// What it means.
     pub(super) meaning: Meaning,
+}
+
+impl Update {
+    /// A move that no update has told of.
+    pub(super) fn moved(from: ChatId, to: ChatId) -> Self {
+        let meaning = Meaning::Moved { from: from.0, to: to.0 };
+        Self { key: format!("moved:{from}"), raw: Value::Null, meaning }
+    }
 }
 
 /// Takes updates in.
@@ -67,6 +79,19 @@ impl Desk {
         };
         let meaning = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(&raw);
         Update { key, raw, meaning }
+    }
+
+    /// Stores an update, however often it must be tried, and tells whether it is stored. A store that has begun is let
+    /// finish, for what is durable should be confirmed.
+    pub(super) async fn insist(&self, update: &Update, stop: &CancellationToken) -> bool {
+        let mut failures = 0;
+        while !self.take(update).await {
+            if stopped_within(backoff(failures), stop).await {
+                return false;
+            }
+            failures += 1;
+        }
+        true
     }
 
     /// Stores an update, and tells whether it is stored: once it is, Telegram may forget it.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     desk::{Desk, Update},
     reading::{self, Meaning, kinds::ASKED_FOR},
-    trouble::{Next, Trouble, backoff, host, stopped_within, webhook},
+    trouble::{Next, Trouble, host, stopped_within, webhook},
 };
 use crate::{
     TelegramError,
@@ -148,24 +148,11 @@ async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &Cancella
 async fn take_side_by_side(desk: &Desk, lanes: Vec<Lane>, stored: &Mutex<Vec<bool>>, stop: &CancellationToken) {
     let store = |lane: Lane| async {
         for (at, update) in lane.updates {
-            if !take(desk, &update, stop).await {
+            if !desk.insist(&update, stop).await {
                 return;
             }
             stored.lock().unwrap_or_else(PoisonError::into_inner)[at] = true;
         }
     };
     stream::iter(lanes).for_each_concurrent(AT_ONCE, store).await;
-}
-
-/// Stores one update, however often it must be tried. A store that has begun is let finish, for what is durable should
-/// be confirmed.
-async fn take(desk: &Desk, update: &Update, stop: &CancellationToken) -> bool {
-    let mut failures = 0;
-    while !desk.take(update).await {
-        if stopped_within(backoff(failures), stop).await {
-            return false;
-        }
-        failures += 1;
-    }
-    true
 }

@@ -68,8 +68,13 @@ impl Bench {
     }
 
     pub(crate) fn listen(&self, taker: &Arc<Taker>) -> Listening {
+        self.listen_beside(Arc::new(self.channel()), taker)
+    }
+
+    /// Listens while `channel` sends.
+    pub(crate) fn listen_beside(&self, channel: Arc<TelegramChannel>, taker: &Arc<Taker>) -> Listening {
         let stop = CancellationToken::new();
-        let listener = TelegramListener::new(self.settings.clone(), Arc::new(self.channel()));
+        let listener = TelegramListener::new(self.settings.clone(), channel);
         let task = tokio::spawn(listener.run(Arc::clone(taker) as Arc<dyn Inbound>, stop.clone()));
         Listening { task, stop }
     }

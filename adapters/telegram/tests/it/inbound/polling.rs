@@ -1,12 +1,15 @@
 //! Polling: the offset moves only past what is stored, whatever fails.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fakes::{
     Fault, When,
     telegram::{Refusal, TelegramFault},
 };
+use satchel_ports::{Channel, PartToSend};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::bench::{ANN, BOB, Bench, Log, Taker, until};
 
@@ -260,4 +263,52 @@ async fn a_move_of_which_only_the_new_group_tells_is_told() {
     let taker = Taker::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
+}
+
+/// A bot whose group has moved, of which it hears nothing: what both groups told is gone, as after a day.
+async fn moved_unheard() -> (Bench, i64, i64) {
+    let bench = Bench::start().await;
+    let group = bench.fake.group("Family", &[ANN]);
+    let supergroup = bench.fake.migrate(group);
+    bench.call("deleteWebhook", json!({ "drop_pending_updates": true })).await;
+    (bench, group, supergroup)
+}
+
+fn part(group: i64, words: &str) -> PartToSend {
+    PartToSend {
+        part: PartId(Uuid::now_v7()),
+        turn: TurnId(Uuid::from_u128(1)),
+        conversation: format!("telegram:{group}").parse().expect("it is a name"),
+        content: PartContent::of_text(words),
+        reply_to: None,
+    }
+}
+
+#[tokio::test]
+async fn a_move_of_which_only_a_refused_send_tells_is_told_once() {
+    let (bench, group, supergroup) = moved_unheard().await;
+    let (channel, taker) = (Arc::new(bench.channel()), Taker::new());
+    let listening = bench.listen_beside(Arc::clone(&channel), &taker);
+    channel.send(&part(group, "one")).await.unwrap();
+    assert!(taker.moved().is_empty(), "what was sent is not settled yet");
+    until("it is told", || !taker.moved().is_empty()).await;
+    channel.send(&part(group, "two")).await.unwrap();
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
+    assert_eq!(bench.fake.transcript().texts(supergroup), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn a_move_is_not_told_while_a_part_is_on_its_way() {
+    let (bench, group, _) = moved_unheard().await;
+    let (channel, taker) = (Arc::new(bench.channel()), Taker::new());
+    let listening = bench.listen_beside(Arc::clone(&channel), &taker);
+    bench.fake.script("sendMessage", When::Nth(2), Fault::Hang { performed: false });
+    let part = part(group, "one");
+    // Long enough for a chat that is quiet, and not for the part's answer.
+    assert!(tokio::time::timeout(Duration::from_secs(4), channel.send(&part)).await.is_err());
+    assert!(taker.moved().is_empty());
+    listening.stop().await.unwrap();
 }
