@@ -17,6 +17,9 @@ use crate::inbound::{
 struct Answered {
     author: Author,
     words: String,
+    /// The names of its files.
+    names: Vec<String>,
+    /// Those that come along.
     files: Vec<FileReference>,
 }
 
@@ -43,9 +46,8 @@ pub(super) fn compose(
         let only_named = own.is_empty() && files.is_empty();
         return (if only_named { attributed::own(written.original) } else { own }, files);
     };
-    let names: Vec<String> = answered.files.iter().map(|file| file.filename.to_string()).collect();
     files.extend(answered.files);
-    let quotation = attributed::reply(&answered.author, &names, &answered.words);
+    let quotation = attributed::reply(&answered.author, &answered.names, &answered.words);
     let text = match written.said.command {
         // A command stands first, or it would be none.
         Some(_) => format!("{own}\n\n{quotation}"),
@@ -68,21 +70,36 @@ fn answered(written: &Written<'_>, us: &Us) -> Option<Answered> {
     let head = &written.message.head;
     let quoted = head.quote.as_ref().map(|quote| quote.text.clone());
     if let Some(answered) = head.answered() {
-        let author = if answered.head.is_by(us) { Author::Us } else { Author::Other(author(answered)) };
-        return Some(Answered {
-            author,
-            words: quoted.unwrap_or_else(|| words(answered)),
-            files: files_of_others(&answered.content, answered.head.message_id),
+        let files = files_of_others(&answered.content, answered.head.message_id);
+        let names = names(&files);
+        let words = quoted.unwrap_or_else(|| words(answered));
+        return Some(if answered.head.is_by(us) {
+            Answered { author: Author::Us, words, names, files: of_no_name(files, &answered.content) }
+        } else {
+            Answered { author: Author::Other(author(answered)), words, names, files }
         });
     }
     let reply = head.external_reply.as_deref()?;
     let by_us = reply.head.origin.sender_user.as_ref().is_some_and(|user| user.id == us.id);
     let elsewhere = reply.head.message_id.unwrap_or(head.message_id);
+    // What we said in another chat or topic, we said in another conversation, whose files aren't this one's.
+    let files = files_of_others(&reply.content, elsewhere);
     Some(Answered {
         author: if by_us { Author::Us } else { Author::Other(reply.head.origin.name()) },
         words: quoted.unwrap_or_else(|| without_words(&reply.content)),
-        files: files_of_others(&reply.content, elsewhere),
+        names: names(&files),
+        files,
     })
+}
+
+fn names(files: &[FileReference]) -> Vec<String> {
+    files.iter().map(|file| file.filename.to_string()).collect()
+}
+
+/// What comes along of a message of ours in this conversation, which has its files already and finds them by their names.
+/// Only of a photo Telegram keeps none: without it nobody could tell which one is meant.
+fn of_no_name(files: Vec<FileReference>, content: &Content) -> Vec<FileReference> {
+    if content.photo.is_empty() { Vec::new() } else { files }
 }
 
 /// Whoever wrote the words, who isn't always whoever sent them.

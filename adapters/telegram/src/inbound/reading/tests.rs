@@ -352,6 +352,42 @@ fn what_is_answered_comes_with_the_answer() {
 }
 
 #[test]
+fn of_our_own_message_only_what_cannot_be_named_comes_along() {
+    let file = |name: &str, mime: &str| json!({ "file_id": name, "file_unique_id": name, "file_name": name, "mime_type": mime, "file_size": 64_000_000 });
+    for (carried, with, comes) in [
+        (
+            json!({ "document": file("plan.pdf", "application/pdf"), "caption": "the plan" }),
+            "plan.pdf:]\n> the plan",
+            None,
+        ),
+        (json!({ "video": file("film.mp4", "video/mp4") }), "film.mp4]", None),
+        (json!({ "voice": { "file_id": "v", "mime_type": "audio/ogg" } }), "voice-3.ogg]", None),
+        (json!({ "photo": photo() }), "photo-3.jpg]", Some("photo-3.jpg")),
+    ] {
+        let mut replied = json!({ "message_id": 3, "date": 1, "chat": private(), "from": satchel() });
+        replied.as_object_mut().unwrap().extend(carried.as_object().unwrap().clone());
+        let own = file("mine.txt", "text/plain");
+        let said = read(&update(
+            "message",
+            message(private(), json!({ "document": own, "caption": "again", "reply_to_message": replied })),
+        ));
+        assert_eq!(said.text, format!("[in reply to your own message with {with}\n\nagain"));
+        let names: Vec<&str> = said.files.iter().map(|file| file.filename.as_str()).collect();
+        assert_eq!(names, ["mine.txt"].into_iter().chain(comes).collect::<Vec<_>>(), "{carried}");
+    }
+    // In another chat, or another topic of it, it is another conversation's file.
+    let elsewhere = json!({ "text": "and this?", "external_reply": {
+        "origin": { "type": "user", "date": 1, "sender_user": satchel() }, "message_id": 77,
+        "document": file("plan.pdf", "application/pdf"),
+    } });
+    let said = read(&update("message", message(private(), elsewhere)));
+    assert_eq!(
+        (said.text.as_str(), said.files.len()),
+        ("[in reply to your own message with plan.pdf]\n\nand this?", 1)
+    );
+}
+
+#[test]
 fn a_command_stays_a_command_whatever_it_answers() {
     let replied = |by: Value| json!({ "message_id": 3, "date": 1, "chat": private(), "from": by, "text": "old words", "photo": photo() });
     let command = |text: &str, by: Value| {
