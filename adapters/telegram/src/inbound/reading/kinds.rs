@@ -31,7 +31,7 @@ pub(super) const OF_NO_USE: [&str; 20] = [
 ];
 
 /// What a message holds that tells of something that happened in the chat and that nobody wrote.
-pub(super) const EVENTS: [&str; 49] = [
+pub(super) const EVENTS: [&str; 50] = [
     "boost_added",
     "channel_chat_created",
     "chat_background_set",
@@ -81,4 +81,5 @@ pub(super) const EVENTS: [&str; 49] = [
     "video_chat_scheduled",
     "video_chat_started",
     "web_app_data",
+    "write_access_allowed",
 ];

@@ -502,6 +502,7 @@ fn what_nobody_wrote_to_us_is_passed_over() {
             message(private(), json!({ "text": "x", "from": { "id": 8, "is_bot": true, "first_name": "Other" } })),
         ),
         update("message", message(group(), json!({ "new_chat_members": [satchel()] }))),
+        update("message", message(private(), json!({ "write_access_allowed": { "from_request": true } }))),
         update("message", message(group(), json!({ "forum_topic_created": { "name": "Trip", "icon_color": 1 } }))),
         update("message", message(group(), json!({ "pinned_message": message(group(), json!({ "text": "x" })) }))),
         update(
