@@ -147,6 +147,11 @@ impl BotClient {
         self.own_server
     }
 
+    /// Words that somebody else wrote, without the token.
+    pub(crate) fn without_token(&self, words: &str) -> String {
+        words.replace(self.token.expose_secret(), "<token>")
+    }
+
     /// Calls a method and reads what is needed of the result: `T` decides.
     pub(crate) async fn ask<P, T>(&self, payload: &P) -> Result<T, CallError>
     where

@@ -91,7 +91,7 @@ fn asking(offset: i64, held_open: Duration, limit: u8) -> Vec<u8> {
 
 /// Deletes a webhook that stands in the way, its waiting updates kept. Tells whether one was set.
 async fn deleted_webhook(client: &BotClient) -> bool {
-    let Some(url) = webhook(client).await.filter(|url| !url.is_empty()) else { return false };
+    let Some(url) = webhook(client).await.map(|info| info.url).filter(|url| !url.is_empty()) else { return false };
     let deleted = client.ask_json::<bool>("deleteWebhook", b"{}".to_vec(), Duration::ZERO).await;
     match &deleted {
         Ok(_) => tracing::info!(

@@ -95,17 +95,16 @@ async fn tell(kind: Kind, client: &BotClient, error: &CallError) {
 
 /// Why Telegram gives the updates to somebody else.
 async fn explained(client: &BotClient) -> String {
-    match webhook(client).await.as_deref() {
+    match webhook(client).await.as_ref().map(|info| info.url.as_str()) {
         Some("") => "another process polls with this bot's token".to_owned(),
         Some(url) => format!("another process has set a webhook for this bot, at {}", host(url)),
         None => "another process uses this bot's token".to_owned(),
     }
 }
 
-/// The webhook that is set for the bot: nothing in it if there is none, `None` if Telegram doesn't say.
-pub(super) async fn webhook(client: &BotClient) -> Option<String> {
-    let info = client.ask_json::<WebhookInfo>("getWebhookInfo", b"{}".to_vec(), Duration::ZERO).await;
-    info.ok().map(|info| info.url)
+/// The webhook that is set for the bot: no address in it if there is none, `None` if Telegram doesn't say.
+pub(super) async fn webhook(client: &BotClient) -> Option<WebhookInfo> {
+    client.ask_json("getWebhookInfo", b"{}".to_vec(), Duration::ZERO).await.ok()
 }
 
 /// The host of an address; what stands behind it may be a secret.

@@ -1,29 +1,35 @@
 //! Is told of updates: a small server that Telegram calls, and that answers only once an update is stored.
 
+mod reached;
 mod server;
 
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use self::server::{Door, Standing};
+use self::{
+    reached::{News, Reached},
+    server::{Door, Standing},
+};
 use super::{
     desk::Desk,
     reading::kinds::ASKED_FOR,
     trouble::{self, Next, Trouble, host},
+    wire::WebhookInfo,
 };
 use crate::{
     TelegramError, Webhook,
     bot::{BotClient, CallError, Refused},
 };
 
-/// How often it is looked whether the webhook is still ours.
+/// How soon it is looked whether the webhook is still ours and Telegram gets through to it. Each look is made after
+/// twice the time of the one before: who has just set it up wrong hears of it while they look.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+
+/// How often at least.
 const LOOKED_AFTER: Duration = Duration::from_secs(300);
 
 /// How often it is set again at most because of calls without the secret, which anybody can make.
@@ -41,8 +47,7 @@ pub(super) async fn listen(
     let secret = new_secret()?;
     let path = path(webhook.url.expose_secret());
     let standing = watch::Sender::new(Standing::Untold);
-    let has_refused = AtomicBool::new(false);
-    let door = Door { path, secret: secret.clone(), desk, has_refused, standing: standing.clone() };
+    let door = Door::new(path, secret.clone(), desk, standing.clone());
     let over = stop.child_token();
     let serving = server::serve(listener, Arc::new(door), over.clone());
     let keeping = async {
@@ -65,12 +70,13 @@ async fn keep_set(
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
     let mut doubted_from = Instant::now();
+    let mut reached = Reached::default();
     loop {
         set(client, url, secret, stop).await?;
         standing.send_replace(Standing::Untold);
         let is_lost = async {
             tokio::select! {
-                () = is_elsewhere(client, url) => {
+                () = is_elsewhere(client, url, secret, &mut reached) => {
                     tracing::warn!("another process has taken this bot's webhook away; it is set again");
                 }
                 () = is_in_doubt(standing, doubted_from) => doubted_from = Instant::now() + DOUBTED,
@@ -82,14 +88,34 @@ async fn keep_set(
     }
 }
 
-/// Returns once the webhook leads to another address.
-async fn is_elsewhere(client: &BotClient, url: &SecretString) {
+/// Returns once the webhook leads to another address. Until then it tells whether Telegram gets through to ours.
+async fn is_elsewhere(client: &BotClient, url: &SecretString, secret: &SecretString, reached: &mut Reached) {
+    if let Some(info) = trouble::webhook(client).await {
+        reached.begin(&info);
+    }
+    let mut looks = FIRST_LOOK;
     loop {
-        tokio::time::sleep(LOOKED_AFTER).await;
-        let found = trouble::webhook(client).await;
-        if found.is_some_and(|found| !is_same_place(&found, url.expose_secret())) {
+        tokio::time::sleep(looks).await;
+        looks = (looks * 2).min(LOOKED_AFTER);
+        let Some(info) = trouble::webhook(client).await else { continue };
+        if !is_same_place(&info.url, url.expose_secret()) {
             return;
         }
+        tell(client, info, url, secret, reached);
+    }
+}
+
+/// Tells what is new of how Telegram fares with the webhook.
+fn tell(client: &BotClient, info: WebhookInfo, url: &SecretString, secret: &SecretString, reached: &mut Reached) {
+    let last_error_message = info.last_error_message.map(|words| client.without_token(&words));
+    let info = WebhookInfo { last_error_message, ..info };
+    let (url, path) = (url.expose_secret(), path(url.expose_secret()));
+    match reached.look(&info, &[url, &path, secret.expose_secret()]) {
+        News::None => {}
+        News::Trouble { words: reason, waiting } => {
+            tracing::warn!(reason, waiting, "Telegram doesn't get through to this bot's webhook; it goes on trying");
+        }
+        News::Over => tracing::info!("Telegram gets through to this bot's webhook again"),
     }
 }
 

@@ -269,11 +269,16 @@ pub(crate) struct CallbackQuery {
     pub(crate) data: Option<String>,
 }
 
-/// Whether a webhook is set.
+/// Whether a webhook is set, and how Telegram fares with it.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct WebhookInfo {
     #[serde(default)]
     pub(crate) url: String,
+    /// When a call failed last.
+    pub(crate) last_error_date: Option<i64>,
+    pub(crate) last_error_message: Option<String>,
+    #[serde(default)]
+    pub(crate) pending_update_count: u64,
 }
 
 /// A file as `getFile` tells of it.

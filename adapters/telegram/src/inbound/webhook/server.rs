@@ -62,15 +62,25 @@ pub(super) enum Standing {
 /// What the server needs to know.
 pub(super) struct Door {
     /// Where the calls arrive.
-    pub(super) path: String,
+    path: String,
     /// What only Telegram and we know.
-    pub(super) secret: SecretString,
+    secret: SecretString,
     /// Where updates are handed in.
-    pub(super) desk: Arc<Desk>,
+    desk: Arc<Desk>,
     /// Whether somebody without the secret was refused, so that it is told once.
-    pub(super) has_refused: AtomicBool,
+    has_refused: AtomicBool,
+    /// Whether Telegram's last call came to another path, so that it is told once.
+    has_missed: AtomicBool,
     /// Whether the webhook seems to be ours.
-    pub(super) standing: watch::Sender<Standing>,
+    standing: watch::Sender<Standing>,
+}
+
+impl Door {
+    /// A door at which nobody has been yet.
+    pub(super) fn new(path: String, secret: SecretString, desk: Arc<Desk>, standing: watch::Sender<Standing>) -> Self {
+        let never = || AtomicBool::new(false);
+        Self { path, secret, desk, has_refused: never(), has_missed: never(), standing }
+    }
 }
 
 /// Serves until `stop`, then lets requests in flight end.
@@ -125,11 +135,19 @@ async fn answer(door: &Door, request: Request<Incoming>) -> Response<String> {
 }
 
 async fn taken(door: &Door, request: Request<Incoming>) -> Result<(), StatusCode> {
+    let shown = request.headers().get(SECRET).map(|value| value.as_bytes()).unwrap_or_default();
+    let is_telegram = is_same(shown, door.secret.expose_secret().as_bytes());
     if request.uri().path() != door.path {
+        // Strangers try paths all day long. Neither path is told, for it may be meant to be secret.
+        if is_telegram && !door.has_missed.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "Telegram's calls arrive here at another path than that of `telegram.webhook`, and are refused; whatever \
+                 passes them on must leave the path as it is"
+            );
+        }
         return Err(StatusCode::NOT_FOUND);
     }
-    let shown = request.headers().get(SECRET).map(|value| value.as_bytes()).unwrap_or_default();
-    if !is_same(shown, door.secret.expose_secret().as_bytes()) {
+    if !is_telegram {
         if !door.has_refused.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a call of the webhook without its secret was refused, and so will be others; if it was Telegram's, \
@@ -143,6 +161,7 @@ async fn taken(door: &Door, request: Request<Incoming>) -> Result<(), StatusCode
         });
         return Err(StatusCode::FORBIDDEN);
     }
+    door.has_missed.store(false, Ordering::Relaxed);
     door.standing.send_replace(Standing::Ours);
     if request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);

@@ -150,6 +150,46 @@ async fn strangers_and_nonsense_are_turned_away() {
 }
 
 #[tokio::test]
+async fn calls_at_another_path_are_told_once_until_they_come_right() {
+    let (bench, at) = bench().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    let secret = secret(&bench).unwrap();
+    for (path, shown, told) in [
+        ("/", None, 0),
+        ("/of-its-own", Some("guessed"), 0),
+        ("/of-its-own", Some(secret.as_str()), 1),
+        ("/of-its-own", Some(secret.as_str()), 1),
+        ("/path/of-its-own", Some(secret.as_str()), 1),
+        ("/of-its-own", Some(secret.as_str()), 2),
+    ] {
+        knock(at, path, shown, "{}".to_owned()).await;
+        assert_eq!(log.lines_with("at another path"), told, "{path} {shown:?} {}", log.text());
+    }
+    listening.stop().await.unwrap();
+    assert_eq!(log.lines_with("WARN"), 2, "{}", log.text());
+    assert!(!log.text().contains("of-its-own") && !log.text().contains(&secret), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_webhook_that_telegram_does_not_reach_is_told_once_and_when_it_does_again() {
+    let (bench, at) = bench().await;
+    let (log, _guard) = Log::listen();
+    let taker = Taker::new();
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|bound| bound.local_addr()).unwrap();
+    bench.fake.webhook_behind_proxy(nowhere);
+    bench.fake.person_says(ANN, ANN, "hello");
+    let listening = listening(&bench, &taker).await;
+    until("it is told", || log.lines_with("doesn't get through") == 1).await;
+    assert!(log.text().contains("reason=\"Connection refused\" waiting=1"), "{}", log.text());
+    bench.fake.webhook_behind_proxy(at);
+    until("its end is told", || log.lines_with("gets through to this bot's webhook again") == 1).await;
+    listening.stop().await.unwrap();
+    assert_eq!((taker.texts(), log.lines_with("WARN")), (vec!["hello".to_owned()], 1), "{}", log.text());
+}
+
+#[tokio::test]
 async fn a_webhook_that_another_set_with_its_own_secret_is_set_again() {
     let (bench, at) = bench().await;
     let taker = Taker::new();
