@@ -271,7 +271,8 @@ fn fingerprint(content: &PartContent) -> u64 {
 }
 
 fn file_name(attachment: &Attachment) -> String {
-    format!("{}-{}", attachment.number, attachment.filename)
+    // With the number before it a long name would be too long for a disk.
+    Filename::from_untrusted(&format!("{}-{}", attachment.number, attachment.filename)).to_string()
 }
 
 fn voice_name(part: PartId) -> String {

@@ -48,7 +48,9 @@ impl Channel for Board {
             println!("{}: {text}", part.conversation);
         }
         for item in part.content.files() {
-            let path = self.directory.join(format!("{}-{}", item.attachment.number, item.attachment.filename));
+            // With the number before it a long name is too long for a disk, so it is made one name and cut.
+            let name = Filename::from_untrusted(&format!("{}-{}", item.attachment.number, item.attachment.filename));
+            let path = self.directory.join(name.as_str());
             let hung = self.hang(&item.attachment, &path).await;
             hung.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
         }

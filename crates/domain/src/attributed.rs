@@ -3,7 +3,7 @@
 //! Such a line begins with one of our openings; in whatever a person wrote an opening is defused, and every quoted line
 //! begins with `> `, so that words can neither leave their quotation nor claim to be one.
 
-use crate::filename::is_hidden;
+use crate::filename::{is_hidden, shows_nothing};
 
 /// How lines of ours begin.
 const OPENINGS: [&str; 2] = ["[in reply to ", "[forwarded from "];
@@ -92,7 +92,7 @@ fn shown(name: &str) -> String {
         other => other,
     });
     let shown: String = plain.take(LONGEST_NAME).collect();
-    if shown.trim().is_empty() { "somebody".to_owned() } else { shown.trim().to_owned() }
+    if shows_nothing(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
 }
 
 #[cfg(test)]
@@ -106,6 +106,7 @@ mod tests {
         assert_eq!(reply(&ann, &["a.pdf".into()], ""), "[in reply to a message of Ann with a.pdf]");
         assert_eq!(reply(&Author::Us, &[], "hi"), "[in reply to your own message:]\n> hi");
         assert_eq!(forwarded("News", "hi"), "[forwarded from News:]\n> hi");
+        assert_eq!(forwarded("\u{200D}\u{200C}", "hi"), "[forwarded from somebody:]\n> hi", "nothing would be seen");
     }
 
     #[test]

@@ -3,24 +3,34 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use unicode_normalization::UnicodeNormalization;
+use unicode_segmentation::UnicodeSegmentation;
 
-/// The longest name, in bytes of UTF-8; the usual file systems take 255, and a number and a dash are put before it.
-const LONGEST: usize = 200;
+/// The longest name, in bytes of UTF-8: what the usual file systems take. Who puts something before a name makes a
+/// [`Filename`] of both, which cuts what is then too long.
+const LONGEST: usize = 255;
 
-/// A file's name: not empty, no path, no control or direction-changing characters, at most 200 bytes.
+/// A file's name as the person wrote it, in composed form (NFC): not empty, no path, no control or direction-changing
+/// characters, at most 255 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Filename(String);
 
 impl Filename {
-    /// Makes a name of whatever was given: drops any path before it and every character that can't be shown,
-    /// and cuts what is too long, keeping the extension. What has nothing left is called `file`.
+    /// Makes a name of whatever was given: drops any path before it and every hidden character, puts `_` for `:`, which
+    /// some systems take for the end of a drive or a name, and cuts what is too long, keeping the extension. What has
+    /// nothing left is called `file`.
+    ///
+    /// Some systems send `ё` as two characters. They are made one here, so that a file is found by typing its name and
+    /// two spellings of one name are one name.
     #[must_use]
     pub fn from_untrusted(given: &str) -> Self {
         let last = given.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
-        let shown: String = last.chars().filter(|c| !is_hidden(*c)).map(|c| if c == ':' { '_' } else { c }).collect();
+        // Composed last: what is taken out may have stood between a letter and its mark.
+        let safe = last.chars().filter(|c| !is_hidden(*c)).map(|c| if c == ':' { '_' } else { c });
+        let shown: String = safe.nfc().collect();
         let name = shown.trim_start().trim_end_matches(ends_no_name);
-        if name.is_empty() || name.chars().all(|c| c == '.') {
+        if name.split('.').all(shows_nothing) {
             return Self("file".to_owned());
         }
         Self(cut(name))
@@ -42,9 +52,8 @@ impl Filename {
     #[must_use]
     pub fn numbered(&self, number: u32) -> Self {
         let (stem, extension) = split_extension(&self.0);
-        let suffix = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
-        let room = LONGEST.saturating_sub(suffix.len() + 12);
-        Self(format!("{}-{number}{suffix}", &stem[..stem.floor_char_boundary(room)]))
+        let suffix = extension.map(|extension| format!("-{number}.{extension}")).unwrap_or(format!("-{number}"));
+        Self(format!("{}{suffix}", beginning(stem, LONGEST - suffix.len())))
     }
 }
 
@@ -62,10 +71,18 @@ impl<'de> Deserialize<'de> for Filename {
 
 /// Tells whether a character must not stand in a name: controls, line separators, zero-width marks, byte order marks
 /// and the direction overrides with which `gpj.exe` can be shown as `exe.jpg` (Unicode TR 36, 3.2).
+///
+/// The joiners U+200C and U+200D aren't: Persian is spelled with them, and a family emoji is held together by them.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{061C}' | '\u{FFF9}'..='\u{FFFB}')
+        || matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{061C}' | '\u{FFF9}'..='\u{FFFB}')
+}
+
+/// Tells whether a person would see nothing of a text: a joiner without neighbours is as empty as a blank.
+#[must_use]
+pub fn shows_nothing(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_hidden(c) || matches!(c, '\u{200C}' | '\u{200D}'))
 }
 
 /// Words that somebody else chose, as code in Markdown, so that nothing in them is read as markup; at most so many
@@ -91,8 +108,18 @@ fn cut(name: &str) -> String {
     }
     let (stem, extension) = split_extension(name);
     let suffix = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
-    let stem = &stem[..stem.floor_char_boundary(LONGEST - suffix.len())];
+    let stem = beginning(stem, LONGEST - suffix.len());
     format!("{}{suffix}", stem.trim_end_matches(ends_no_name))
+}
+
+/// The characters, as people count them, that begin a text and fit into so many bytes. Of one that never fits, such as
+/// a letter under a tower of marks, what fits.
+fn beginning(text: &str, bytes: usize) -> &str {
+    let ends = text.grapheme_indices(true).map(|(at, character)| at + character.len());
+    match ends.take_while(|end| *end <= bytes).last() {
+        Some(end) => &text[..end],
+        None => &text[..text.floor_char_boundary(bytes)],
+    }
 }
 
 /// Whether a character must not be the last: some systems drop it, and the name would be another one.
@@ -120,8 +147,32 @@ mod tests {
             ("dir/", "dir"),
             (".bashrc", ".bashrc"),
             ("a.\u{2003}.", "a"),
+            (".\u{200D} .", "file"),
+            (".\u{200C}.\u{200D}", "file"),
         ] {
             assert_eq!(Filename::from_untrusted(given).as_str(), name, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_kept_as_people_write_them() {
+        for kept in [
+            "می\u{200C}خواهم.pdf",
+            "👨\u{200D}👩\u{200D}👧.png",
+            &format!("{}.pdf", "x".repeat(251)),
+            "Счёт № 7 (копия).tar.gz",
+        ] {
+            assert_eq!(Filename::from_untrusted(kept).as_str(), kept);
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_name_are_one_name() {
+        let composed = Filename::from_untrusted("Счёт й.pdf");
+        for decomposed in ["Сче\u{308}т и\u{306}.pdf", "Сче\u{200B}\u{308}т и\u{306}.pdf"] {
+            assert_eq!(Filename::from_untrusted(decomposed), composed);
+            let read: Filename = serde_json::from_value(decomposed.into()).expect("a name");
+            assert_eq!(read, composed);
         }
     }
 
@@ -130,6 +181,23 @@ mod tests {
         let name = Filename::from_untrusted(&format!("{}.tar.gz", "ё".repeat(300)));
         assert!(name.as_str().len() <= LONGEST);
         assert!(name.as_str().ends_with("ё.gz") || name.as_str().ends_with(".tar.gz"), "{name}");
+    }
+
+    #[test]
+    fn a_name_is_cut_between_characters_as_people_count_them() {
+        let family = "👨\u{200D}👩\u{200D}👧";
+        let long = family.repeat(20);
+        let fitting = family.repeat((LONGEST - ".png".len()) / family.len());
+        assert_eq!(Filename::from_untrusted(&format!("{long}.png")).as_str(), format!("{fitting}.png"));
+        assert_eq!(Filename::from_untrusted(&format!("17-{long}.png")).as_str(), format!("17-{fitting}.png"));
+        let full = Filename::from_untrusted(&format!("{}{fitting}.png", "x".repeat(17)));
+        assert_eq!(full.as_str().len(), LONGEST);
+        let numbered = format!("{}{}-2.png", "x".repeat(17), &fitting[family.len()..]);
+        assert_eq!(full.numbered(2).as_str(), numbered);
+
+        let tower = format!("a{}.txt", "\u{318}".repeat(200));
+        let cut = Filename::from_untrusted(&tower);
+        assert!(cut.as_str().len() >= LONGEST - 1 && cut.as_str().ends_with(".txt"), "{cut}");
     }
 
     #[test]
@@ -144,6 +212,7 @@ mod tests {
             let name = Filename::from_untrusted(&given);
             prop_assert!(!name.as_str().is_empty() && name.as_str().len() <= LONGEST);
             prop_assert!(!name.as_str().contains(['/', '\\']) && !name.as_str().chars().any(is_hidden));
+            prop_assert!(unicode_normalization::is_nfc(name.as_str()));
             prop_assert_eq!(Filename::from_untrusted(name.as_str()), name.clone());
             prop_assert!(name.numbered(u32::MAX).as_str().len() <= LONGEST);
         }

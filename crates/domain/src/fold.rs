@@ -2,7 +2,7 @@
 //!
 //! The seven rules are those of ADR 0002; each has a test of its own below.
 
-use crate::{Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest, filename::is_hidden};
+use crate::{Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest, filename::shows_nothing};
 
 /// What is said when a turn yields nothing at all, which is an error of the agent.
 pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files. Please ask again.";
@@ -15,7 +15,7 @@ pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files
 pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> OutgoingResponse {
     let attachments = deliverable(outcomes);
     let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
-    let said = messages.iter().rev().map(|message| message.trim()).find(|message| says_something(message));
+    let said = messages.iter().rev().map(|message| message.trim()).find(|message| !shows_nothing(message));
     let text = match (said, ending.sentence()) {
         (Some(said), Some(sentence)) => Some(format!("{said}\n\n{sentence}")),
         (Some(said), None) => Some(said.to_owned()),
@@ -41,11 +41,6 @@ pub fn spoken_too(response: OutgoingResponse, ending: &Ending) -> OutgoingRespon
         None if says_all => OutgoingResponse { voice: Some(VoiceRequest::default()), ..response },
         _ => response,
     }
-}
-
-/// Whether a person would see anything of a text.
-fn says_something(text: &str) -> bool {
-    text.chars().any(|c| !c.is_whitespace() && !is_hidden(c))
 }
 
 /// The files that the person gets: the last selection and what was made after it, or else all that may be delivered.
@@ -203,7 +198,7 @@ mod tests {
         let files_only = fold(&said(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!((files_only.text, files_only.attachments.len()), (None, 1));
         assert_eq!(fold(&[], &[], &Ending::Done).text.as_deref(), Some(NOTHING_TO_SAY));
-        let invisible = fold(&said(&["\u{200B}\u{2060} "]), &[], &Ending::Done);
+        let invisible = fold(&said(&["\u{200B}\u{2060}\u{200D} "]), &[], &Ending::Done);
         assert_eq!(invisible.text.as_deref(), Some(NOTHING_TO_SAY));
     }
 

@@ -7,6 +7,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::filename::{is_hidden, shows_nothing};
+
 /// A directory tree that a conversation's tools may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -143,7 +145,7 @@ fn refused_name(component: &str) -> Option<&'static str> {
     if component.len() > 255 {
         return Some("longer than 255 bytes");
     }
-    if component.chars().any(crate::filename::is_hidden) {
+    if component.chars().any(is_hidden) || component.split('.').all(shows_nothing) {
         return Some("a control or invisible character");
     }
     if component.contains(['\\', ':']) {
@@ -179,6 +181,7 @@ mod tests {
             ("/shared/a.txt", "/shared/a.txt"),
             ("~/Downloads", "/shared/Downloads"),
             ("~", "/shared"),
+            ("/shared/می\u{200C}خواهم.pdf", "/shared/می\u{200C}خواهم.pdf"),
             ("/tmp//x/./y", "/tmp/x/y"),
             ("/vault/key", "/vault/key"),
         ] {
@@ -196,6 +199,7 @@ mod tests {
             ("/shared/../etc", "climbs"),
             ("/shared/a/..", "climbs"),
             ("/shared/a\0b", "invisible"),
+            ("/shared/\u{200C}.\u{200D}", "invisible"),
             ("/shared/C:/x", "colon"),
             ("/shared/a\\b", "backslash"),
             ("/shared/nul.txt", "device"),

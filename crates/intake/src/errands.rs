@@ -1,6 +1,9 @@
 //! What Satchel itself says about who may talk: to strangers, to owners, and to those who were let in.
 
-use satchel_domain::{Button, ChannelName, Errand, OutgoingResponse, PairingCode, Sender, filename::is_hidden};
+use satchel_domain::{
+    Button, ChannelName, Errand, OutgoingResponse, PairingCode, Sender,
+    filename::{is_hidden, shows_nothing},
+};
 use satchel_ports::ledger::{HistoryChange, QueuedTurn};
 
 use crate::commands::CommandAnswer;
@@ -53,10 +56,7 @@ pub(crate) fn name_of(person: &Sender) -> String {
 
 fn plain(name: &str) -> String {
     let shown: String = name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(NAME).collect();
-    match shown.trim() {
-        "" => "somebody".to_owned(),
-        shown => shown.to_owned(),
-    }
+    if shows_nothing(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
 }
 
 #[cfg(test)]

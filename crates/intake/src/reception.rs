@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelName, ConversationId, FileReference, Filename, InboundMessage, Sender, TurnId, UnreadableUpdate,
-    reference_block, script::script_of,
+    ChannelName, ConversationId, InboundMessage, Sender, TurnId, UnreadableUpdate, reference_block, script::script_of,
 };
 use satchel_ports::{
     Event, EventBus, FileLinks, Inbound, InboundError, Lease, Ledger, LedgerError, Workspace,
@@ -13,7 +12,6 @@ use satchel_ports::{
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
-use unicode_normalization::UnicodeNormalization;
 
 use crate::{access::Access, own_door::OwnDoor, refusals::Refusals, strangers};
 
@@ -157,7 +155,7 @@ impl Desk {
     /// Stores a message and hands its lane on, if it could be claimed.
     pub(crate) async fn take_in(&self, message: InboundMessage) -> Result<TurnId, LedgerError> {
         let message = without_links(message, self.links.as_deref());
-        let message = with_references(without_markers(with_composed_names(message)));
+        let message = with_references(without_markers(message));
         // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
         let place = self.lanes.try_reserve().ok();
         let claim = if place.is_some() { Claim::IfFree } else { Claim::Leave };
@@ -187,16 +185,6 @@ impl Desk {
             );
         }
     }
-}
-
-/// Names in composed form (NFC): some systems send `ё` as two characters, and nobody finds such a file by typing its name.
-fn with_composed_names(mut message: InboundMessage) -> InboundMessage {
-    let composed = |file: FileReference| FileReference {
-        filename: Filename::from_untrusted(&file.filename.as_str().nfc().collect::<String>()),
-        ..file
-    };
-    message.files = message.files.into_iter().map(composed).collect();
-    message
 }
 
 /// Words without links of ours: a person who answers or passes on our notice quotes them, and they are for people alone.
@@ -239,7 +227,7 @@ fn with_references(mut message: InboundMessage) -> InboundMessage {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::reference_block::Reference;
+    use satchel_domain::{FileReference, Filename, reference_block::Reference};
     use satchel_ports::{MockEventBus, MockFileLinks, MockLedger, MockWorkspace, OwnerId, ledger::Received};
     use uuid::Uuid;
 

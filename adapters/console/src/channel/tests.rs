@@ -119,6 +119,14 @@ async fn a_file_is_written_as_its_number_and_name_and_a_repeat_overwrites_itself
 }
 
 #[tokio::test]
+async fn the_longest_name_is_written_with_its_number_before_it() {
+    let desk = photo();
+    let longest = file(17, &format!("{}.jpg", "x".repeat(251)));
+    desk.channel.send(&part(1, PartContent::File(longest))).await.unwrap();
+    assert_eq!(names(&desk.dir.path().join("files")), [format!("17-{}.jpg", "x".repeat(248))]);
+}
+
+#[tokio::test]
 async fn files_of_other_conversations_do_not_overwrite_those_of_main() {
     let desk = photo();
     let keys = [("main", ""), ("work", "work"), ("..", "_.."), ("../../up", "_..%2F..%2Fup")];
