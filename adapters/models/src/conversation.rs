@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{Attachment, filename::is_hidden, size};
+use satchel_domain::{Attachment, attachment::escape_references, filename::is_hidden, size};
 use satchel_ports::{ModelMessage, language_model::ModelCall};
 use serde_json::{Value, json};
 
@@ -269,7 +269,7 @@ pub(crate) fn note(text: &str) -> String {
 
 /// A file's name in a form that can give no orders.
 fn named(file: &Attachment) -> String {
-    format!("{:?}", cut(file.filename.as_str()))
+    escape_references(&format!("{:?}", cut(file.filename.as_str())))
 }
 
 fn cut(untrusted: &str) -> String {

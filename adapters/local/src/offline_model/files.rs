@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::prose::code;
 
+/// What a reference to a file begins with.
+const MARKER: &str = "[attachment ";
+
 /// A file of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownFile {
@@ -162,7 +165,9 @@ pub(super) fn mentioned_last(messages: &[ModelMessage]) -> Vec<String> {
             ModelMessage::Assistant { text, .. } => (text, [].as_slice()),
             ModelMessage::Note { .. } => return vec![],
         };
-        let referred = text.split("[attachment ").skip(1).filter_map(|rest| rest.split([' ', ']']).next());
+        // One that was escaped is somebody's words.
+        let markers = text.match_indices(MARKER).filter(|(at, _)| !text[..*at].ends_with('\\'));
+        let referred = markers.filter_map(|(at, _)| text[at + MARKER.len()..].split([' ', ']']).next());
         referred.map(str::to_owned).chain(attachments.iter().map(|file| file.id.to_string())).collect()
     };
     messages.iter().rev().map(mentioned).find(|ids: &Vec<String>| !ids.is_empty()).unwrap_or_default()
