@@ -1,10 +1,9 @@
 //! A turn's end: what it yielded is planned for its channel and committed in one transaction.
 
-use std::fmt::Write;
-
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
     filename::as_code,
+    markdown::with_paragraph,
     part::{Plan, PlannedPart},
 };
 use satchel_ports::{
@@ -109,14 +108,12 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
     if refused.is_empty() {
         return response;
     }
-    let mut text = response.text.unwrap_or_default();
-    for file in refused {
-        if !text.is_empty() {
-            text.push_str("\n\n");
-        }
+    let told = refused.iter().map(|file| {
         let name = as_code(file.filename.as_str(), usize::MAX);
-        let _ = write!(text, "I could not take {name}: {}.", file.reason);
-    }
+        format!("I could not take {name}: {}.", file.reason)
+    });
+    let told = told.collect::<Vec<_>>().join("\n\n");
+    let text = with_paragraph(response.text.as_deref().unwrap_or_default(), &told);
     OutgoingResponse { text: Some(text), ..response }
 }
 
@@ -220,6 +217,8 @@ mod tests {
             "Saved the rest.\n\nI could not take `a.mov`: it is 64 MB, the limit is 50 MB.\n\nI could not take \
              `bx.txt`: it is gone."
         );
+        let cut_short = with_refusals(OutgoingResponse::of_text("```\nls"), &files[1..]);
+        assert_eq!(cut_short.text.unwrap(), "```\nls\n```\n\nI could not take `bx.txt`: it is gone.");
         let files_only = with_refusals(OutgoingResponse::default(), &files[..1]);
         assert_eq!(files_only.text.unwrap(), "I could not take `a.mov`: it is 64 MB, the limit is 50 MB.");
     }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use satchel_domain::{Attachment, Ending, InboxId, Message, RefusedFile, ToolCall, ToolOutcome};
+use satchel_domain::{
+    Attachment, Ending, InboxId, Message, RefusedFile, ToolCall, ToolOutcome,
+    markdown::{with_paragraph, without_blank_ends},
+};
 use satchel_ports::{
     ModelMessage,
     language_model::ModelCall,
@@ -141,10 +144,10 @@ impl Rounds {
             }));
         }
         messages.extend(self.steered.iter().map(person));
-        let partial = Some(self.partial.trim().to_owned()).filter(|partial| !partial.is_empty());
-        let last: Vec<String> = partial.into_iter().chain(ending.sentence()).collect();
+        let partial = without_blank_ends(&self.partial);
+        let last = ending.sentence().map_or_else(|| partial.to_owned(), |sentence| with_paragraph(partial, &sentence));
         if !last.is_empty() {
-            messages.push(Message::Model { text: last.join("\n\n"), calls: Vec::new() });
+            messages.push(Message::Model { text: last, calls: Vec::new() });
         }
         messages
     }

@@ -18,6 +18,7 @@ use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, PartContent, PartState, TurnId,
     capabilities::StreamRule,
     delivery::{DeliveryRules, Event as PartEvent, Refusal, SendError, advance},
+    markdown::{with_paragraph, without_blank_ends},
 };
 use satchel_ports::{Event, EventBus, Ledger, LedgerError, PartToSend, ledger::QueuedTurn};
 use satchel_routing::split::split;
@@ -52,8 +53,7 @@ impl Growth {
     /// Tools run, and until the model writes on the message says which, below what it wrote before it asked for them.
     pub fn works(&self, written: &str, tools: &[&str]) {
         let progress = format!("… {}", tools.join(", "));
-        let written = written.trim();
-        self.shown.send_replace(if written.is_empty() { progress } else { format!("{written}\n\n{progress}") });
+        self.shown.send_replace(with_paragraph(without_blank_ends(written), &progress));
     }
 
     /// The model wrote a piece; `all` is its message so far.

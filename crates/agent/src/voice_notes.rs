@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{OutgoingResponse, filename::is_hidden};
+use satchel_domain::{OutgoingResponse, filename::is_hidden, markdown::with_paragraph};
 use satchel_ports::ledger::{Heard, InboundFile, QueuedMessage, QueuedTurn};
 
 use crate::rounds;
@@ -46,8 +46,8 @@ pub(crate) fn with_unheard(response: OutgoingResponse, turn: &QueuedTurn) -> Out
         Heard::Words(_) => None,
     });
     let Some(reason) = reason.filter(|_| is_all_there_is(turn)) else { return response };
-    let mut text = response.text.map_or_else(String::new, |text| text + "\n\n");
-    let _ = write!(text, "I could not hear your voice message: {reason}. The recording is kept: `/files`");
+    let told = format!("I could not hear your voice message: {reason}. The recording is kept: `/files`");
+    let text = with_paragraph(response.text.as_deref().unwrap_or_default(), &told);
     OutgoingResponse { text: Some(text), ..response }
 }
 

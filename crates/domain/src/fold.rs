@@ -2,7 +2,11 @@
 //!
 //! The seven rules are those of ADR 0002; each has a test of its own below.
 
-use crate::{Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest, filename::shows_nothing};
+use crate::{
+    Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest,
+    filename::shows_nothing,
+    markdown::{with_paragraph, without_blank_ends},
+};
 
 /// What is said when a turn yields nothing at all, which is an error of the agent.
 pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files. Please ask again.";
@@ -15,9 +19,9 @@ pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files
 pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> OutgoingResponse {
     let attachments = deliverable(outcomes);
     let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
-    let said = messages.iter().rev().map(|message| message.trim()).find(|message| !shows_nothing(message));
+    let said = messages.iter().rev().find(|message| !shows_nothing(message)).map(|said| without_blank_ends(said));
     let text = match (said, ending.sentence()) {
-        (Some(said), Some(sentence)) => Some(format!("{said}\n\n{sentence}")),
+        (Some(said), Some(sentence)) => Some(with_paragraph(said, &sentence)),
         (Some(said), None) => Some(said.to_owned()),
         (None, Some(sentence)) => Some(sentence),
         (None, None) if attachments.is_empty() && voice.is_none() => Some(NOTHING_TO_SAY.to_owned()),
@@ -216,6 +220,15 @@ mod tests {
             assert_eq!(ids(&response), [1]);
             assert_eq!(response.text, Some(format!("so far\n\n{sentence}")));
         }
+    }
+
+    #[test]
+    fn what_is_told_is_no_code_and_code_keeps_its_indentation() {
+        let stopped = fold(&said(&["Run:\n```sh\nls"]), &[], &Ending::Cancelled);
+        let sentence = Ending::Cancelled.sentence().expect("an early end has words");
+        assert_eq!(stopped.text, Some(format!("Run:\n```sh\nls\n```\n\n{sentence}")));
+        let indented = fold(&said(&["\n    let x = 1;\n    x\n"]), &[], &Ending::Done);
+        assert_eq!(indented.text.as_deref(), Some("    let x = 1;\n    x"));
     }
 
     fn outcomes() -> impl Strategy<Value = Vec<ToolOutcome>> {

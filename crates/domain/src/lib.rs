@@ -14,6 +14,7 @@ pub mod filename;
 pub mod fold;
 pub mod id;
 pub mod inbound;
+pub mod markdown;
 pub mod message;
 pub mod outcome;
 pub mod pairing;

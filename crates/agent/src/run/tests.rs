@@ -19,6 +19,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use self::stage::{Stage, TURN, calls, file, says, tool, waiting};
+use crate::rounds::Rounds;
 
 #[tokio::test(start_paused = true)]
 async fn a_text_turn_journals_nothing_and_completes_once() {
@@ -201,6 +202,14 @@ async fn a_stop_keeps_what_was_gathered_and_is_consumed() {
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
     assert_eq!(played.completed.response.attachments.len(), 1);
     assert_eq!(played.completed.response.text.as_deref(), Some("Stopped, as you asked."));
+}
+
+#[test]
+fn an_early_end_stands_in_the_history_as_the_person_read_it() {
+    let rounds = Rounds { partial: "\n```\nls".into(), ..Rounds::default() };
+    let history = rounds.as_history(&Stage::with_model(vec![]).turn, &Ending::Cancelled);
+    let text = "```\nls\n```\n\nStopped, as you asked.".to_owned();
+    assert_eq!(history.last(), Some(&Message::Model { text, calls: vec![] }));
 }
 
 #[tokio::test(start_paused = true)]

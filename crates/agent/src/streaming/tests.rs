@@ -96,7 +96,7 @@ async fn tools_that_run_are_named_until_text_takes_their_place() {
     let mut scene = Stage::default().open();
     scene.works(&["file_list"]);
     scene.passes(INTERVAL + 310).await;
-    scene.writes("Looking.").await;
+    scene.writes("Looking.\n```").await;
     scene.works(&["file_read", "attachment.get"]);
     scene.passes(INTERVAL + 310).await;
     scene.begins_message();
@@ -105,7 +105,7 @@ async fn tools_that_run_are_named_until_text_takes_their_place() {
     let shown: Vec<_> = scene.calls().into_iter().map(|(_, shown)| shown).collect();
     assert_eq!(
         shown,
-        ["send part 5: … file_list", "edit m1: Looking.\n\n… file_read, attachment.get", "edit m1: Done."]
+        ["send part 5: … file_list", "edit m1: Looking.\n```\n```\n\n… file_read, attachment.get", "edit m1: Done."]
     );
 }
 

@@ -61,6 +61,8 @@ fn a_note_that_nobody_understood_is_told_to_the_person_if_nothing_else_was_sent(
     );
     let answered = with_unheard(OutgoingResponse::of_text("Sorry."), &alone).text.unwrap();
     assert!(answered.starts_with("Sorry.\n\nI could not hear"), "{answered}");
+    let cut_short = with_unheard(OutgoingResponse::of_text("```\nls"), &alone).text.unwrap();
+    assert!(cut_short.starts_with("```\nls\n```\n\nI could not hear"), "{cut_short}");
 
     for other in [turn("and this", &[unheard("x")]), turn("", &[unheard("x"), words("hello")])] {
         assert!(note(&other).unwrap().contains("could not be heard (x). Say so where it matters."), "{other:?}");

@@ -1,0 +1,80 @@
+//! What is told behind a Markdown text that a model wrote, and may have left unfinished.
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+
+/// The text without blank lines before it and blanks behind it. Its first line keeps its indentation, which may be what
+/// makes it code or part of a list.
+#[must_use]
+pub fn without_blank_ends(text: &str) -> &str {
+    let text = text.trim_end();
+    let blank = text.len() - text.trim_start().len();
+    &text[text[..blank].rfind('\n').map_or(0, |newline| newline + 1)..]
+}
+
+/// The text with a paragraph behind it. A code fence that the text leaves open is closed first: a model that is stopped
+/// within a code block must not make code of what the person is told.
+#[must_use]
+pub fn with_paragraph(text: &str, paragraph: &str) -> String {
+    let text = text.trim_end();
+    if text.is_empty() {
+        return paragraph.to_owned();
+    }
+    let joined = format!("{text}\n\n{paragraph}");
+    match fence_around(&joined, joined.len() - paragraph.len()) {
+        Some(fence) => format!("{text}\n{fence}\n\n{paragraph}"),
+        None => joined,
+    }
+}
+
+/// The fence of the code block in which a place stands, as it must be repeated to close it.
+fn fence_around(text: &str, at: usize) -> Option<&str> {
+    // The whole is read by the parser that splits and shows it: only it knows which quotes and lists have ended.
+    let blocks = Parser::new(text).into_offset_iter().filter_map(|(event, range)| match event {
+        Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
+        _ => None,
+    });
+    let block = blocks.into_iter().find(|range| range.contains(&at))?;
+    let opening = text[block].trim_start();
+    let mark = opening.chars().next()?;
+    Some(&opening[..opening.len() - opening.trim_start_matches(mark).len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_blank_lines_go_from_the_beginning() {
+        for (given, rest) in [
+            ("\n \n    let x;\n    x\n\n", "    let x;\n    x"),
+            ("\r\n\tx ", "\tx"),
+            ("  - a\n  - b", "  - a\n  - b"),
+            ("x", "x"),
+            (" \n\t", ""),
+            ("", ""),
+        ] {
+            assert_eq!(without_blank_ends(given), rest, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_paragraph_behind_an_open_fence_is_no_code() {
+        for (text, whole) in [
+            ("", "Told."),
+            ("so far\n", "so far\n\nTold."),
+            ("so far\n```rust\nlet x = ", "so far\n```rust\nlet x =\n```\n\nTold."),
+            ("```rust", "```rust\n```\n\nTold."),
+            ("```\nx\n```", "```\nx\n```\n\nTold."),
+            ("~~~~ md\n~~~\n```", "~~~~ md\n~~~\n```\n~~~~\n\nTold."),
+            ("```\na\n```\n````\nb\n```", "```\na\n```\n````\nb\n```\n````\n\nTold."),
+            ("  ```\n  a", "  ```\n  a\n```\n\nTold."),
+            // These end where their quote, their list or their paragraph does.
+            ("> ```\n> x", "> ```\n> x\n\nTold."),
+            ("- ```\n  x", "- ```\n  x\n\nTold."),
+            ("a `b", "a `b\n\nTold."),
+            ("    ```", "    ```\n\nTold."),
+        ] {
+            assert_eq!(with_paragraph(text, "Told."), whole, "{text:?}");
+        }
+    }
+}
