@@ -8,6 +8,10 @@ use std::{
 };
 
 use cap_std::fs::{Dir, OpenOptions};
+use rustix::{
+    fs::{RenameFlags, renameat_with},
+    io::Errno,
+};
 
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
@@ -102,12 +106,42 @@ impl TempFile {
         Ok(())
     }
 
-    /// Gives the file its name, or fails with `AlreadyExists` when anything has it: a link is made by one call that
-    /// never replaces.
+    /// Gives the file its name, or fails with `AlreadyExists` when anything has it: by one call that never replaces.
     pub(crate) fn create_new(self, name: &str) -> io::Result<()> {
-        // Dropping the file then takes away its first name.
-        self.directory.hard_link(&self.name, &self.directory, name)
+        let linked = self.directory.hard_link(&self.name, &self.directory, name);
+        self.or_renamed(linked, name)
     }
+
+    /// Renames the file where the system has no links: exFAT has none, nor has most of what is mounted from elsewhere.
+    /// Renaming comes second, because not every system that has links can rename without replacing.
+    fn or_renamed(mut self, linked: io::Result<()>, name: &str) -> io::Result<()> {
+        match linked {
+            Err(error) if has_no_links(&error) => {
+                let renamed = renameat_with(&self.directory, &self.name, &self.directory, name, RenameFlags::NOREPLACE);
+                renamed.map_err(told)?;
+                self.published = true;
+                Ok(())
+            }
+            // Dropping the file takes away its first name.
+            linked => linked,
+        }
+    }
+}
+
+/// Whether making a link failed because there are none. Linux says `EPERM` of a system without them, others vary.
+fn has_no_links(error: &io::Error) -> bool {
+    let none = [Errno::PERM, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS];
+    Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
+}
+
+/// Why renaming failed, where it is the last way to make a new file.
+fn told(errno: Errno) -> io::Error {
+    if [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS].contains(&errno) {
+        let missing = "the file system can neither link files nor rename them without replacing others, so no new file \
+                       can be made in it safely; writing with `overwrite` needs neither";
+        return io::Error::new(io::ErrorKind::Unsupported, missing);
+    }
+    errno.into()
 }
 
 impl Drop for TempFile {
@@ -144,5 +178,58 @@ pub(crate) fn remove_leftover(directory: &Dir, name: &str) -> io::Result<bool> {
         }
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    fn directory() -> (tempfile::TempDir, Dir) {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Dir::open_ambient_dir(temporary.path(), ambient_authority()).unwrap();
+        (temporary, directory)
+    }
+
+    fn names(directory: &Dir) -> Vec<String> {
+        directory.entries().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn without_links_a_new_file_is_renamed_and_replaces_nothing() {
+        for no_links in [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS] {
+            let (_temporary, directory) = directory();
+            let written = |content: &[u8]| {
+                let mut temp = TempFile::create(directory.try_clone().unwrap()).unwrap();
+                temp.append(content).unwrap();
+                temp
+            };
+            written(b"first").or_renamed(Err(no_links.into()), "a.txt").unwrap();
+            let taken = written(b"second").or_renamed(Err(no_links.into()), "a.txt").unwrap_err();
+            assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(directory.read("a.txt").unwrap(), b"first");
+            assert_eq!(names(&directory), ["a.txt"], "nothing is left over");
+        }
+    }
+
+    #[test]
+    fn any_other_failure_to_link_is_told_as_it_is() {
+        let (_temporary, directory) = directory();
+        let temp = TempFile::create(directory.try_clone().unwrap()).unwrap();
+        let failed = temp.or_renamed(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
+        assert_eq!(Errno::from_io_error(&failed), Some(Errno::ACCESS));
+        assert_eq!(names(&directory), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn where_renaming_cannot_keep_from_replacing_either_it_says_what_is_missing() {
+        for missing in [Errno::INVAL, Errno::NOSYS] {
+            let error = told(missing);
+            assert!(error.to_string().contains("can neither link files nor rename them"), "{error}");
+        }
+        assert_eq!(told(Errno::EXIST).kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(told(Errno::NOSPC).kind(), io::ErrorKind::StorageFull);
     }
 }
