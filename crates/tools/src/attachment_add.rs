@@ -1,5 +1,7 @@
 //! `attachment.add`: makes files of the workspace into attachments of the reply, all of them or none.
 
+mod claims;
+
 use async_trait::async_trait;
 use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, WorkspacePath, size::human};
 use satchel_ports::{BlobError, BlobHint, SafetyTier, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery};
@@ -7,13 +9,23 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::claims::{Claim, Claims};
 use crate::{
     ToolServices,
     arguments::{FilePath, checked_description, checked_mime, parse, spec_of},
     failure, lookup,
 };
 
-pub(crate) struct AttachmentAdd(pub(crate) ToolServices);
+pub(crate) struct AttachmentAdd {
+    services: ToolServices,
+    claims: Claims,
+}
+
+impl AttachmentAdd {
+    pub(crate) fn new(services: ToolServices) -> Self {
+        Self { services, claims: Claims::default() }
+    }
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -66,15 +78,17 @@ impl Tool for AttachmentAdd {
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let arguments: Arguments = parse(arguments)?;
         let visibility = arguments.visibility;
-        let wanted = wanted(arguments, self.0.limits.add_files)?;
-        check_sizes(&self.0, context, &wanted).await?;
+        let Self { services, claims } = self;
+        let wanted = wanted(arguments, services.limits.add_files)?;
+        let claim = claim(services, claims, context, &wanted).await?;
         let mut attachments = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            attachments.push(add(&self.0, context, wanted, visibility).await?);
+            attachments.push(add(services, context, wanted, visibility).await?);
         }
-        // A file may have grown since it was looked at, within its own limit but not within the call's.
+        // A file may have grown since it was looked at, within its own limit but not within the call's or the turn's.
         let bytes = attachments.iter().map(|attachment| attachment.bytes).sum();
-        check_call_bytes(bytes, self.0.limits.add_call_bytes)?;
+        check_call_bytes(bytes, services.limits.add_call_bytes)?;
+        claim.keep(&attachments).map_err(|others| too_much(bytes, others, services.limits.add_turn_bytes))?;
         let queued: Vec<lookup::Queued> = attachments.iter().map(lookup::Queued::from).collect();
         Ok(ToolOutcome { attachments, ..ToolOutcome::of_data(json!({ "ok": true, "attachments": queued })) })
     }
@@ -137,8 +151,13 @@ fn pairwise(
     Ok(list.into_iter().map(|entry| entry.filter(|entry| !entry.trim().is_empty())).collect())
 }
 
-/// Looks at every file before the first is added.
-async fn check_sizes(services: &ToolServices, context: &ToolContext, wanted: &[Wanted]) -> Result<(), ToolError> {
+/// Looks at every file before the first is added, and claims room for them in the turn.
+async fn claim<'c>(
+    services: &ToolServices,
+    claims: &'c Claims,
+    context: &ToolContext,
+    wanted: &[Wanted],
+) -> Result<Claim<'c>, ToolError> {
     let limits = &services.limits;
     let mut call_bytes: u64 = 0;
     for Wanted { path, .. } in wanted {
@@ -151,27 +170,26 @@ async fn check_sizes(services: &ToolServices, context: &ToolContext, wanted: &[W
     }
     check_call_bytes(call_bytes, limits.add_call_bytes)?;
 
-    // Calls that run beside this one aren't journalled yet and count from the next model message on.
     let query = AttachmentQuery {
         conversation: Some(context.conversation.clone()),
         turn: Some(context.call.turn),
         limit: None,
     };
     let made = services.ledger.attachments(&query).await;
-    let made = made.map_err(|error| failure::because("nothing was attached: the turn's files are unknown", &error))?;
-    let made_bytes: u64 = made.iter().filter(|file| file.source != Source::User).map(|file| file.bytes).sum();
-    if made_bytes.saturating_add(call_bytes) > limits.add_turn_bytes {
-        return Err(failure::error(format!(
-            "nothing was attached: the files have {} bytes ({}) and this turn's earlier ones {} bytes; at most {} bytes \
-             ({}) are allowed in one turn",
-            call_bytes,
-            human(call_bytes),
-            made_bytes,
-            limits.add_turn_bytes,
-            human(limits.add_turn_bytes)
-        )));
-    }
-    Ok(())
+    let mut made =
+        made.map_err(|error| failure::because("nothing was attached: the turn's files are unknown", &error))?;
+    made.retain(|file| file.source != Source::User);
+    let claimed = claims.claim(context.call.turn, call_bytes, &made, limits.add_turn_bytes);
+    claimed.map_err(|others| too_much(call_bytes, others, limits.add_turn_bytes))
+}
+
+fn too_much(bytes: u64, others: u64, limit: u64) -> ToolError {
+    failure::error(format!(
+        "nothing was attached: the files have {bytes} bytes ({}) and this turn's others {others} bytes; at most {limit} \
+         bytes ({}) are allowed in one turn",
+        human(bytes),
+        human(limit)
+    ))
 }
 
 fn check_call_bytes(bytes: u64, limit: u64) -> Result<(), ToolError> {

@@ -99,7 +99,7 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
     let tools: [Arc<dyn Tool>; 11] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
-        Arc::new(AttachmentAdd(services.clone())),
+        Arc::new(AttachmentAdd::new(services.clone())),
         Arc::new(AttachmentDownload(services.clone())),
         Arc::new(AttachmentList(services.clone())),
         Arc::new(AttachmentGet(services.clone())),

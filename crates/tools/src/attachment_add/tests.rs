@@ -125,6 +125,37 @@ async fn the_turns_total_counts_what_tools_made_and_not_what_people_sent() {
     assert!(error.contains("5 bytes") && error.contains("10 bytes") && error.contains("14 bytes"), "{error}");
 }
 
+/// None of them is recorded before all have ended.
+#[tokio::test]
+async fn calls_that_run_side_by_side_keep_to_the_turns_total_together() {
+    let mut world = world();
+    world.limits.add_turn_bytes = 14;
+    let tool = world.registry().get("attachment.add").unwrap();
+    let context = world.context();
+    let call = || tool.call(json!({"path": "/tmp/notes"}), &context);
+    let (first, second, third) = tokio::join!(call(), call(), call());
+    let made = [first.unwrap(), second.unwrap()];
+    let error = third.expect_err("5 + 5 + 5 bytes are too many").0;
+    assert!(error.contains("5 bytes") && error.contains("10 bytes") && error.contains("14 bytes"), "{error}");
+
+    made.into_iter().flat_map(|outcome| outcome.attachments).for_each(|file| world.know_of_this_turn(file));
+    let small = json!({"path": "/shared/b.csv"});
+    assert!(tool.call(small, &context).await.is_ok(), "what is recorded counts once: 10 + 3 bytes");
+}
+
+#[tokio::test]
+async fn a_call_that_fails_leaves_its_room_to_others() {
+    let mut world = world();
+    world.limits.add_turn_bytes = 5;
+    let mut blobs = MockBlobs::new();
+    blobs.expect_put().times(2).returning(|_, _, _| Err(BlobError::Full));
+    let tool = AttachmentAdd::new(ToolServices { blobs: Arc::new(blobs), ..world.services() });
+    for _ in 0..2 {
+        let error = tool.call(json!({"path": "/tmp/notes"}), &world.context()).await.expect_err("the disk is full").0;
+        assert!(error.contains("no space is left"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_file_that_grows_or_vanishes_meanwhile_leaves_nothing_attached() {
     let mut world = world();
@@ -140,7 +171,7 @@ async fn a_file_that_grows_or_vanishes_meanwhile_leaves_nothing_attached() {
                 (_, None) => Err(WorkspaceError::NotFound(path.clone())),
             }
         });
-        let tool = AttachmentAdd(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool = AttachmentAdd::new(ToolServices { workspace: Arc::new(workspace), ..world.services() });
         let error = tool.call(json!({"path": "/tmp/notes"}), &world.context()).await.expect_err(says).0;
         assert!(error.starts_with("nothing was attached") && error.contains(says), "{error}");
     }
