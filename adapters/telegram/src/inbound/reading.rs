@@ -204,7 +204,8 @@ impl Reader {
         let leads =
             is_for_us && written.album.as_ref().is_none_or(|album| self.albums.is_first(album, head.message_id));
         let (text, files) = reply::compose(&written, &self.us, &self.commands, leads);
-        let original = format!("{}:{}", head.chat.id, head.message_id);
+        // Each bot counts the messages of a private chat, or of a small group, for itself.
+        let original = format!("{}/{}:{}", self.us.id, head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
             // The date alone is no key: it counts seconds, and people edit twice in one.
             Some(number) => (format!("{original}:{}:{number}", head.edit_date.unwrap_or_default()), Some(original)),

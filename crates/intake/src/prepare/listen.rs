@@ -124,9 +124,9 @@ async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Atta
     }
 }
 
-/// Words without what can't be seen, cut where they are endless. Joiners stay: some scripts are written with them.
+/// Words without what can't be seen, cut where they are endless.
 fn tidy(words: &str) -> String {
-    let seen = |c: &char| matches!(c, '\n' | '\t' | '\u{200C}' | '\u{200D}') || !is_hidden(*c);
+    let seen = |c: &char| matches!(c, '\n' | '\t') || !is_hidden(*c);
     let mut characters = words.trim().chars().filter(seen);
     let mut tidy: String = characters.by_ref().take(LONGEST).collect();
     if characters.next().is_some() {

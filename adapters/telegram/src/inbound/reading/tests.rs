@@ -84,7 +84,7 @@ fn words_in_a_private_chat_are_a_message() {
         raw: came,
         ..InboundMessage::new(
             "telegram:42".parse().unwrap(),
-            "42:10".into(),
+            "7/42:10".into(),
             Sender { id: "42".into(), name: "Ann Lee".into(), handle: Some("ann".into()) },
         )
     };
@@ -95,8 +95,22 @@ fn words_in_a_private_chat_are_a_message() {
 fn an_edit_names_what_it_replaces() {
     let read =
         read(&update("edited_message", message(private(), json!({ "text": "hallo", "edit_date": 1_700_000_060 }))));
-    assert_eq!((read.key.as_str(), read.edit_of.as_deref()), ("42:10:1700000060:900", Some("42:10")));
+    assert_eq!((read.key.as_str(), read.edit_of.as_deref()), ("7/42:10:1700000060:900", Some("7/42:10")));
     assert_eq!(read.text, "hallo");
+}
+
+#[test]
+fn what_two_bots_hear_in_one_chat_is_told_apart() {
+    let said = update("message", message(private(), json!({ "text": "hello" })));
+    let key_of = |bot: i64| {
+        let us = Us { id: bot, username: "satchel_bot".into() };
+        match Reader::new(us, Vec::new(), Vec::new()).read(&said) {
+            Meaning::Message { message, .. } => message.key,
+            other => panic!("no message: {other:?}"),
+        }
+    };
+    assert_eq!(key_of(7), key_of(7));
+    assert_ne!(key_of(7), key_of(8), "both number their messages from one on");
 }
 
 #[test]
@@ -293,11 +307,11 @@ fn an_album_is_taken_whole_once_a_later_item_names_us() {
         assert!(matches!(reader.read(&item("message", number, more)), Meaning::Nothing(_)));
     }
     let came = all_of(reader.read(&item("message", 12, named())));
-    let all = [("-100123:10", String::new()), ("-100123:11", "two".into()), ("-100123:12", quoting.clone())];
+    let all = [("7/-100123:10", String::new()), ("7/-100123:11", "two".into()), ("7/-100123:12", quoting.clone())];
     assert_eq!(said(&came), all.map(|(key, text)| (key.to_owned(), text)), "what it answers is told with the words");
     assert!(came.iter().all(|message| message.album.as_deref() == Some("A") && message.files.len() == 1));
     reader.are_stored(&came[..2]);
-    assert_eq!(said(&all_of(reader.read(&item("message", 13, json!({}))))), [("-100123:13".into(), String::new())]);
+    assert_eq!(said(&all_of(reader.read(&item("message", 13, json!({}))))), [("7/-100123:13".into(), String::new())]);
 
     // A name that is written in later counts too, and so does what stood beneath the others last.
     let mut reader = self::reader();
@@ -310,7 +324,7 @@ fn an_album_is_taken_whole_once_a_later_item_names_us() {
     }
     let mut edited = item("edited_message", 10, named());
     edited["edited_message"]["edit_date"] = json!(6);
-    let expected = [("-100123:11:5:900".to_owned(), "two".to_owned()), ("-100123:10:6:900".to_owned(), quoting)];
+    let expected = [("7/-100123:11:5:900".to_owned(), "two".to_owned()), ("7/-100123:10:6:900".to_owned(), quoting)];
     assert_eq!(said(&all_of(reader.read(&edited))), expected);
 }
 

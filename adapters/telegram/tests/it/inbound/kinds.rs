@@ -43,7 +43,7 @@ async fn every_kind_of_file_has_a_name_a_type_and_a_size() {
         let text = if kind == FileKind::Sticker { "[sticker: 👍]" } else { "" };
         let name = shown.replace('N', &sent.to_string());
         expected.push((
-            format!("42:{sent}"),
+            format!("{}/42:{sent}", bench.fake.bot().0),
             name,
             Some(shown_mime.to_owned()),
             kind == FileKind::Voice,
@@ -219,7 +219,11 @@ async fn an_album_that_was_named_once_is_known_when_more_of_it_comes_later() {
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
     let keys: Vec<String> = taker.taken().into_iter().map(|message| message.key).collect();
-    assert_eq!((keys.len(), keys[2].as_str()), (3, format!("{group}:9000").as_str()), "another's item is not of it");
+    assert_eq!(
+        (keys.len(), keys[2].as_str()),
+        (3, format!("{}/{group}:9000", bench.fake.bot().0).as_str()),
+        "another's item is not of it"
+    );
 }
 
 #[tokio::test]
