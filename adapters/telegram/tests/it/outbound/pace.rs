@@ -1,6 +1,6 @@
 //! The pace over the wire: a platform that enforces it never has to.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use futures::future::join_all;
 use satchel_fakes::{
@@ -29,32 +29,61 @@ async fn deliver(stage: &Stage, part: &PartToSend) {
     }
 }
 
+/// Plays something on a new stage until it is not held up: what leaves at its pace arrives at it only if nothing stops the machine in
+/// between. `None` where it was held up each time.
+async fn undisturbed<T>(play: impl AsyncFn(&Stage) -> T) -> Option<T> {
+    const TICK: Duration = Duration::from_millis(10);
+    // Less than half of what the platform overlooks, and little enough to be caught up with.
+    const DISTURBED: Duration = Duration::from_millis(40);
+    for _ in 0..3 {
+        let stage = paced().await;
+        let (mut playing, mut longest) = (pin!(play(&stage)), Duration::ZERO);
+        let played = loop {
+            let began = Instant::now();
+            let played = tokio::time::timeout(TICK, &mut playing).await;
+            longest = longest.max(began.elapsed().saturating_sub(TICK));
+            if let Ok(played) = played {
+                break played;
+            }
+        };
+        if longest < DISTURBED {
+            return Some(played);
+        }
+    }
+    println!("not judged: this machine was too busy each time");
+    None
+}
+
 #[tokio::test]
 async fn one_chat_is_written_to_as_fast_as_it_allows_and_never_faster() {
-    let stage = paced().await;
-    for number in 0..9 {
-        stage.send(text(&format!("text {number}"))).await.unwrap();
-    }
-    let report = stage.telegram.pace();
+    let played = undisturbed(async |stage| {
+        for number in 0..9 {
+            deliver(stage, &stage.part(text(&format!("text {number}")))).await;
+        }
+        (stage.telegram.pace(), stage.chat)
+    });
+    let Some((report, chat)) = played.await else { return };
     assert_eq!((report.accepted, report.refused), (9, 0));
-    let share = report.chats[&stage.chat].share(TelegramPace::default());
+    let share = report.chats[&chat].share(TelegramPace::default());
     assert!(share >= 0.95, "{share}");
     println!("one chat: {share:.3} of what is allowed, no 429");
 }
 
 #[tokio::test]
 async fn many_chats_together_are_written_to_as_fast_as_they_allow_and_never_faster() {
-    let stage = paced().await;
-    let chats: Vec<i64> = (1..=90)
-        .map(|number| stage.telegram.private_chat(stage.telegram.person(number, &format!("person {number}"))))
-        .collect();
-    let sends = chats.iter().map(|chat| async {
-        for number in 0..2 {
-            deliver(&stage, &stage.part_in(*chat, text(&format!("text {number}")))).await;
-        }
+    let played = undisturbed(async |stage| {
+        let chats: Vec<i64> = (1..=90)
+            .map(|number| stage.telegram.private_chat(stage.telegram.person(number, &format!("person {number}"))))
+            .collect();
+        let sends = chats.iter().map(|chat| async {
+            for number in 0..2 {
+                deliver(stage, &stage.part_in(*chat, text(&format!("text {number}")))).await;
+            }
+        });
+        join_all(sends).await;
+        stage.telegram.pace()
     });
-    join_all(sends).await;
-    let report = stage.telegram.pace();
+    let Some(report) = played.await else { return };
     assert_eq!((report.accepted, report.refused), (180, 0));
     let share = report.share(TelegramPace::default());
     assert!(share >= 0.95, "{share}");
@@ -63,28 +92,24 @@ async fn many_chats_together_are_written_to_as_fast_as_they_allow_and_never_fast
 
 #[tokio::test]
 async fn edits_of_a_growing_reply_give_way_to_what_lasts() {
-    let stage = paced().await;
-    let other = stage.telegram.private_chat(stage.telegram.person(5, "Boris"));
-    let sent = stage.send(text("grows")).await.unwrap();
-    stage.send(text("x")).await.unwrap();
-    stage.send(text("y")).await.unwrap();
-    let (part, message) = (stage.part(text("grows and grows")), sent[0].clone());
-    let edit = async {
-        stage.channel.edit(&message, &part).await.unwrap();
-        Instant::now()
-    };
-    let send = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        stage.send(text("lasts")).await.unwrap();
-        Instant::now()
-    };
-    let elsewhere = async {
-        stage.channel.send(&stage.part_in(other, text("not held up"))).await.unwrap();
-        Instant::now()
-    };
-    let (edited, sent, elsewhere) = tokio::join!(edit, send, elsewhere);
-    assert!(elsewhere < sent && sent < edited);
-    assert_eq!(stage.telegram.pace().refused, 0);
+    let played = undisturbed(async |stage| {
+        let other = stage.telegram.private_chat(stage.telegram.person(5, "Boris"));
+        let sent = stage.send(text("grows")).await?;
+        stage.send(text("x")).await?;
+        stage.send(text("y")).await?;
+        let (part, message) = (stage.part(text("grows and grows")), sent[0].clone());
+        let edit = async { stage.channel.edit(&message, &part).await.map(|_| Instant::now()) };
+        let send = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            stage.send(text("lasts")).await.map(|_| Instant::now())
+        };
+        let elsewhere = stage.part_in(other, text("not held up"));
+        let elsewhere = async { stage.channel.send(&elsewhere).await.map(|_| Instant::now()) };
+        let (edited, sent, elsewhere) = tokio::try_join!(edit, send, elsewhere)?;
+        Ok::<_, SendError>((elsewhere < sent && sent < edited, stage.telegram.pace().refused))
+    });
+    let Some(played) = played.await else { return };
+    assert_eq!(played, Ok((true, 0)));
 }
 
 #[tokio::test]

@@ -23,8 +23,10 @@ async fn more_than_a_burst_in_a_chat_is_told_to_wait() {
     bot.ask("editMessageText", late).await;
     let report = bot.fake.pace();
     assert_eq!((report.accepted, report.refused), (4, 1));
-    let share = report.chats[&bot.chat].share(TelegramPace::default());
-    assert!(share > 0.95, "four of the four that a second and a burst allow: {share}");
+    let chat = report.chats[&bot.chat];
+    let (share, seconds) = (chat.share(TelegramPace::default()), chat.span.as_secs_f64());
+    assert!(seconds >= 1.0, "{seconds}");
+    assert!((share - 4.0 / (3.0 + seconds)).abs() < 1e-9, "four of what a burst and {seconds} s allow: {share}");
 }
 
 #[tokio::test]
