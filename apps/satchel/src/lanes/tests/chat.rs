@@ -34,6 +34,7 @@ pub(super) struct Chat {
     takes: Mutex<Duration>,
     begun: AtomicU32,
     cut_off: AtomicU32,
+    fetches: AtomicU32,
 }
 
 /// Counts the requests whose caller went away before they were answered.
@@ -57,6 +58,7 @@ impl Chat {
             takes: Mutex::default(),
             begun: AtomicU32::new(0),
             cut_off: AtomicU32::new(0),
+            fetches: AtomicU32::new(0),
         }
     }
 
@@ -80,6 +82,11 @@ impl Chat {
 
     pub(super) fn cut_off(&self) -> u32 {
         self.cut_off.load(Ordering::Relaxed)
+    }
+
+    /// How many files were asked for.
+    pub(super) fn fetches(&self) -> u32 {
+        self.fetches.load(Ordering::Relaxed)
     }
 
     /// What was sent and edited in the conversation, in order.
@@ -152,6 +159,7 @@ impl Channel for Chat {
 
     /// A file that never comes.
     async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
+        self.fetches.fetch_add(1, Ordering::Relaxed);
         std::future::pending().await
     }
 }
