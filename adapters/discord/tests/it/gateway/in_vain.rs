@@ -125,5 +125,5 @@ async fn stopping_is_heard_while_nothing_can_be_written() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let asked = Instant::now();
     listening.stop().await;
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
 }

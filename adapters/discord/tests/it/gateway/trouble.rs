@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use satchel_fakes::{
     Fault, When,
-    discord::gateway::{HubRules, MESSAGE_CONTENT},
+    discord::gateway::{GatewayReport, HubRules, MESSAGE_CONTENT},
 };
 use serde_json::json;
 
@@ -96,17 +96,18 @@ async fn an_invalid_session_goes_on_where_it_may_and_is_followed_by_another_wher
 
 #[tokio::test]
 async fn a_connection_that_hears_no_heartbeat_is_left_and_the_session_goes_on() {
-    let bench = Bench::with(|rules| rules.gateway = rules.gateway.beating(Duration::from_millis(60))).await;
+    let bench = Bench::with(|rules| rules.gateway.heartbeat_interval = Duration::from_millis(400)).await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
-    until("heartbeats are heard", || bench.fake.gateway().report().heartbeats.len() > 3).await;
+    until("heartbeats are heard", || bench.fake.gateway().report().heartbeats.len() > 2).await;
     assert_eq!(bench.fake.gateway().report().connections, 1);
     bench.fake.gateway().freeze_connections();
     bench.fake.person_says(GENERAL, ANN, "into the void");
     taker.takes(1).await;
     bench.sessions_begun_and_resumed(1, 1).await;
     bench.fake.withhold_heartbeat_acks(true);
-    bench.fake.gateway().wait_until(|report| report.left.contains(&Some(4000))).await.expect("it is left");
+    let left_twice = |report: &GatewayReport| report.left.iter().filter(|code| **code == Some(4000)).count() == 2;
+    bench.fake.gateway().wait_until(left_twice).await.expect("it is left");
     bench.fake.withhold_heartbeat_acks(false);
     bench.fake.person_says(GENERAL, ANN, "hello");
     taker.takes(2).await;
@@ -117,7 +118,8 @@ async fn a_connection_that_hears_no_heartbeat_is_left_and_the_session_goes_on() 
 
 #[tokio::test]
 async fn heartbeats_tell_the_last_event_that_came() {
-    let bench = Bench::start().await;
+    // None comes of itself.
+    let bench = Bench::with(|rules| rules.gateway.heartbeat_interval = Duration::from_secs(86_400)).await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
     bench.fake.person_says(GENERAL, ANN, "hello");
@@ -271,7 +273,8 @@ async fn who_we_are_and_where_the_gateway_is_are_asked_until_they_are_told() {
 async fn no_session_is_begun_sooner_than_discord_takes_one() {
     let pause = Duration::from_millis(150);
     let mut bench = Bench::with(|rules| rules.gateway.identify_every = Some(pause)).await;
-    bench.waits.between_sessions = pause;
+    // Beginnings leave as far apart as they should, and arrive as far apart as a busy machine lets them.
+    bench.waits.between_sessions = pause + Duration::from_millis(350);
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
     for begun in 2..4 {
@@ -285,7 +288,7 @@ async fn no_session_is_begun_sooner_than_discord_takes_one() {
 #[tokio::test]
 async fn when_no_session_is_left_for_the_day_it_is_waited_for_and_said() {
     let of_a_short_day =
-        HubRules { session_starts: 1, session_starts_within: Duration::from_millis(300), ..HubRules::default() };
+        HubRules { session_starts: 1, session_starts_within: Duration::from_secs(2), ..HubRules::default() };
     let bench = Bench::with(|rules| rules.gateway = of_a_short_day).await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();

@@ -36,7 +36,7 @@ async fn go_on(bench: &Bench, taker: &Taker, words: &str) {
 #[tokio::test]
 async fn a_channel_that_has_gone_on_is_not_held_again_behind_those_that_are_asked_for_the_first_time() {
     let mut bench = Bench::start().await;
-    bench.waits.unreadable = Duration::from_secs(1);
+    bench.waits.unreadable = Duration::from_secs(3);
     let channels: Vec<u64> =
         (9_300..9_320).map(|channel| bench.fake.channel(GUILD, channel, &format!("room {channel}"))).collect();
     let taker = gone(&bench).await;

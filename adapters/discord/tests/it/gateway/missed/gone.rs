@@ -1,5 +1,7 @@
 //! Places that are gone, or out of order, while what was missed is read.
 
+use std::time::Duration;
+
 use satchel_fakes::discord::{DiscordFault, Permission, gateway::GatewayWorld};
 use satchel_fakes::{Fault, When};
 use serde_json::{Value, json};
@@ -72,7 +74,8 @@ async fn what_was_said_in_a_thread_that_is_deleted_meanwhile_is_no_private_word(
 
 #[tokio::test]
 async fn a_guild_that_is_out_of_order_for_long_holds_up_nothing_and_is_read_when_it_is_back() {
-    let bench = Bench::start().await;
+    let mut bench = Bench::start().await;
+    bench.waits.guilds = Duration::from_secs(2);
     let taker = gone(&bench).await;
     let before = taker.bookmark();
     let missed = bench.fake.person_says(GENERAL, ANN, "missed");
