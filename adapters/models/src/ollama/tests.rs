@@ -23,7 +23,10 @@ async fn a_server_with_a_model_is_found() {
 
 #[tokio::test]
 async fn what_is_not_there_is_not_found() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It has a port and does not listen.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = deaf.local_addr().unwrap();
     assert!(find_at(&format!("http://{closed}/")).await.is_none());
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let begun = std::time::Instant::now();

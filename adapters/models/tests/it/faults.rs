@@ -175,7 +175,10 @@ async fn a_rule_that_is_broken_is_told_in_the_providers_words_without_secrets() 
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It has a port and does not listen.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = deaf.local_addr().unwrap();
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let mut settings = stage.settings(wire);

@@ -74,9 +74,9 @@ async fn an_answer_that_falls_silent_is_given_up() {
 #[tokio::test]
 async fn a_slow_answer_is_waited_for() {
     let stage = Stage::new().await;
-    let slow = (0..6).flat_map(|_| [ReplyPiece::Wait(Duration::from_millis(100)), ReplyPiece::Ping]);
+    let slow = (0..20).flat_map(|_| [ReplyPiece::Wait(Duration::from_millis(100)), ReplyPiece::Ping]);
     stage.server.reply(ModelReply::pieces(slow.chain([ReplyPiece::Text("at last".into())])));
-    let patience = Patience { silence: Duration::from_millis(400), ..quick() };
+    let patience = Patience { silence: Duration::from_millis(1_500), ..quick() };
     let model = stage.patient(stage.settings(ModelWire::Anthropic), patience);
     let answer = ask(&model, request(vec![user("hi", Vec::new())])).await;
     assert_eq!((answer.text().as_str(), answer.error), ("at last", None));
