@@ -163,7 +163,7 @@ async fn what_fails_for_another_reason_is_not_tried_again() {
     let database = SqliteConnectOptions::new().filename(stage.directory.path().join("satchel.db"));
     let mut other = SqliteConnection::connect_with(&database).await.unwrap();
     drop(stage.ledger);
-    let patience = Duration::from_millis(300);
+    let patience = Duration::from_secs(2);
     let settings = Settings { busy_timeout: patience, ..Settings::default() };
     let ledger = SqliteLedger::open(stage.directory.path(), settings).await.unwrap();
     let lease = ledger.take_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap();

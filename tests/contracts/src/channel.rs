@@ -433,7 +433,7 @@ pub async fn a_dropped_call_leaves_the_channel_usable(fixture: &dyn ChannelFixtu
     }
     let channel = fixture.channel();
     let dropped = text(fixture, 1, "dropped");
-    let answer = tokio::time::timeout(Duration::from_millis(50), channel.send(&dropped)).await;
+    let answer = tokio::time::timeout(Duration::from_millis(300), channel.send(&dropped)).await;
     assert!(answer.is_err(), "it hangs: {answer:?}");
     send(fixture, &text(fixture, 2, "the next")).await;
     let arrived = fixture.arrived().await;

@@ -33,7 +33,8 @@ impl Store {
 #[async_trait]
 impl LedgerFixture for Store {
     async fn open(&self) -> Arc<dyn Ledger> {
-        let settings = Settings { lease: self.lease(), ..Settings::default() };
+        // An album stays open for as long as a test may be held up between its pieces.
+        let settings = Settings { lease: self.lease(), album_quiet: Duration::from_secs(2), ..Settings::default() };
         Arc::new(SqliteLedger::open(self.data_dir.path(), settings).await.unwrap())
     }
 

@@ -199,7 +199,7 @@ pub async fn whoever_says_too_many_wrong_codes_is_locked_out(fixture: &impl Ledg
     assert!(!is_let_in(&ledger, "telegram", "5").await, "not even the right one counts");
     assert!(matches!(approve(&ledger, pairing.code, None, "telegram:2").await, Judged::LetIn(_)), "others may decide");
 
-    let rules = PairingRules { lives: Duration::from_millis(50), tries: 1, ..PairingRules::default() };
+    let rules = PairingRules { lives: Duration::from_secs(2), tries: 1, ..PairingRules::default() };
     let guess = verdict(wrong(1), true, None, "telegram:3");
     assert_eq!(ledger.judge_pairing(&guess, &rules).await.unwrap(), Judged::Unknown { tries_left: 0 });
     let Judged::Locked { until } = ledger.judge_pairing(&guess, &rules).await.unwrap() else { panic!("not locked") };
