@@ -21,7 +21,7 @@ async fn so_many_scripts_run_at_once_and_fewer_of_one_conversation() {
     let settings = ScriptSettings { at_once: 4, at_once_per_conversation: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     for (keys, most) in [(vec!["a"; 10], 2), (vec!["a", "b", "c", "a", "b", "c", "a", "b", "c", "d"], 4)] {
-        let world = World::default();
+        let world = World { waits_for: most, ..World::default() };
         let runs = keys.iter().map(|key| {
             let (pool, world, script) = (&pool, &world, of(key));
             async move { pool.run(&script, world, &CancellationToken::new()).await }

@@ -130,6 +130,8 @@ pub(crate) struct World {
     pub(crate) given_up: AtomicUsize,
     pub(crate) under_way: AtomicUsize,
     pub(crate) most_under_way: AtomicUsize,
+    /// How many calls at once `wait` waits for, as far as they come within some seconds.
+    pub(crate) waits_for: usize,
 }
 
 struct UnderWay<'a> {
@@ -180,6 +182,11 @@ impl ScriptWorld for World {
             "hang" => std::future::pending().await,
             "wait" => {
                 tokio::time::sleep(Duration::from_millis(30)).await;
+                let are_there = || self.most_under_way.load(Ordering::SeqCst) >= self.waits_for;
+                let begun = Instant::now();
+                while !are_there() && begun.elapsed() < Duration::from_secs(5) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 Ok(Value::Null)
             }
             other => panic!("{other} was never offered"),
