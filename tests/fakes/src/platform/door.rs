@@ -19,7 +19,7 @@ use axum::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::Notify,
     time::Instant,
 };
@@ -35,6 +35,8 @@ pub(crate) struct Door {
 #[derive(Debug)]
 struct State {
     listener: Option<TcpListener>,
+    /// Keeps the port while the door is shut: connections to it are refused, and the system gives it to nobody else.
+    kept: Option<TcpSocket>,
     shut_until: Option<Instant>,
 }
 
@@ -42,7 +44,7 @@ impl Door {
     pub(crate) async fn open() -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let state = Mutex::new(State { listener: Some(listener), shut_until: None });
+        let state = Mutex::new(State { listener: Some(listener), kept: None, shut_until: None });
         Ok(Arc::new(Self { address, state, opened: Notify::new() }))
     }
 
@@ -62,7 +64,10 @@ impl Door {
     pub(crate) fn shut(self: &Arc<Self>, duration: Duration) {
         let until = Instant::now() + duration;
         let mut state = self.state();
-        state.listener = None;
+        if state.listener.take().is_some() {
+            // Where it can't be kept, it is most likely still free when the door opens.
+            state.kept = bound(self.address).ok();
+        }
         if let Some(already) = state.shut_until {
             state.shut_until = Some(already.max(until));
             return;
@@ -83,12 +88,13 @@ impl Door {
         }
         // Another process may hold the port for a moment; it is ours again as soon as that one is done.
         let listener = loop {
-            match TcpListener::bind(self.address).await {
+            let kept = self.state().kept.take();
+            match kept.map_or_else(|| bound(self.address), Ok).and_then(|socket| socket.listen(1024)) {
                 Ok(listener) => break listener,
                 Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         };
-        *self.state() = State { listener: Some(listener), shut_until: None };
+        *self.state() = State { listener: Some(listener), kept: None, shut_until: None };
         self.opened.notify_waiters();
     }
 
@@ -110,6 +116,14 @@ impl Door {
             }
         }
     }
+}
+
+/// A socket that has an address and does not listen. Connections to that address may still be open.
+fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// What axum serves from.

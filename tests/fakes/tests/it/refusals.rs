@@ -200,14 +200,14 @@ async fn discord_refuses_by_length_number_and_size() {
 
 #[tokio::test]
 async fn a_nonce_is_known_within_its_window_and_not_after_it() {
-    let rules = PlatformRules { nonce_window: Duration::from_millis(300), ..FakeMode::DiscordLike.rules() };
+    let rules = PlatformRules { nonce_window: Duration::from_millis(1_500), ..FakeMode::DiscordLike.rules() };
     let bench = Bench::with_rules(rules).await;
     let part = bench.part(1, plain("a"));
     let first = bench.channel.send(&part).await.expect("sent");
     assert_eq!(bench.channel.send(&part).await.as_ref(), Ok(&first));
     let shown = bench.platform.transcript().messages(&bench.conversation)[0].clone();
     assert_eq!(shown.nonce.map(|nonce| nonce.len()), Some(22));
-    tokio::time::sleep(Duration::from_millis(320)).await;
+    tokio::time::sleep(Duration::from_millis(1_520)).await;
     assert_ne!(bench.channel.send(&part).await.as_ref(), Ok(&first));
     assert_eq!(bench.platform.transcript().duplicates(&bench.conversation).len(), 1);
 }

@@ -63,7 +63,7 @@ async fn commands_are_offered_whole_and_keep_to_their_limits() {
 #[tokio::test]
 async fn a_press_is_answered_once_and_in_time() {
     let bot =
-        Bot::with(DiscordRules { interaction_patience: Duration::from_millis(300), ..DiscordRules::unpaced() }).await;
+        Bot::with(DiscordRules { interaction_patience: Duration::from_millis(1_500), ..DiscordRules::unpaced() }).await;
     let sent = bot.send(json!({ "content": "Sure?", "components": button("Yes", "/yes") })).await.expect("sent");
     let press = || bot.fake.person_presses(ADA, id(&sent["id"]), "/yes");
     let first = press();
@@ -77,7 +77,7 @@ async fn a_press_is_answered_once_and_in_time() {
     assert_eq!(twice, Err("400 40060 Interaction has already been acknowledged.".to_owned()));
     assert_eq!(done(&bot, first).answer.expect("answered").kind, 6);
     let late = press();
-    tokio::time::sleep(Duration::from_millis(350)).await;
+    tokio::time::sleep(Duration::from_millis(1_550)).await;
     assert_eq!(bot.ask("POST", &callback(late), answer.clone()).await, unknown);
     let expired = press();
     bot.fake.expire_interactions();

@@ -43,7 +43,7 @@ async fn what_happens_while_nobody_is_there_is_lost_for_a_new_session() {
 
 #[tokio::test]
 async fn a_session_can_be_resumed_for_a_while_and_as_far_as_its_events_are_kept() {
-    let rules = HubRules { resumable_for: Duration::from_millis(400), kept_events: 3, ..HubRules::default() };
+    let rules = HubRules { resumable_for: Duration::from_millis(1_500), kept_events: 3, ..HubRules::default() };
     let mut gateway = Gateway::start(rules).await;
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
@@ -55,7 +55,7 @@ async fn a_session_can_be_resumed_for_a_while_and_as_far_as_its_events_are_kept(
         client.message(&number.to_string(), number).await;
     }
     client.event("RESUMED").await;
-    tokio::time::sleep(Duration::from_millis(410)).await;
+    tokio::time::sleep(Duration::from_millis(1_510)).await;
     gateway.message("7");
     client.message("7", 7).await;
     gateway.hub.drop_connection();
@@ -65,7 +65,7 @@ async fn a_session_can_be_resumed_for_a_while_and_as_far_as_its_events_are_kept(
 
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
-    tokio::time::sleep(Duration::from_millis(410)).await;
+    tokio::time::sleep(Duration::from_millis(1_510)).await;
     let mut client = gateway.resuming(&session, 2).await;
     assert_invalid(&mut client).await;
     client.identify(INTENTS).await;
