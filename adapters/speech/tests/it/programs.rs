@@ -72,7 +72,7 @@ async fn a_program_that_is_given_up_ends_with_all_that_it_has_started() {
     let directory = tempfile::tempdir().unwrap();
     let numbers = directory.path().join("numbers");
     let line = format!("sleep 300 & echo $! > {0}; sleep 301 & echo $! >> {0}; wait", numbers.display());
-    let engine = timed(&["sh", "-c", &line], Duration::from_millis(800));
+    let engine = timed(&["sh", "-c", &line], Duration::from_secs(3));
     let error = speak(&voice(Some(engine), None, directory.path()), "x").await.unwrap_err();
     assert!(error.retryable, "{error}");
     let numbers = std::fs::read_to_string(numbers).unwrap();

@@ -128,13 +128,14 @@ fn refused(status: u16, code: &'static str, message: &'static str) -> SpeechFaul
 #[case::slow_itself(refused(408, "", ""), "has a fault of its own (408)", true)]
 #[case::down(refused(503, "", ""), "has a fault of its own (503)", true)]
 #[case::cut(SpeechFault::BrokenOff, "broke off", true)]
-#[case::silent(SpeechFault::Hang, "took longer than 1 s", true)]
+#[case::silent(SpeechFault::Hang, "took longer than 2 s", true)]
 #[case::a_page(SpeechFault::Bytes(b"<html>".to_vec()), "makes something that is neither WAV nor OGG/Opus", false)]
 #[case::nothing(SpeechFault::Bytes(Vec::new()), "makes no sound", false)]
 #[tokio::test]
 async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: &str, #[case] retryable: bool) {
     let fake = FakeSpeechServer::start().await.unwrap();
-    let voice = both(&fake, Duration::from_secs(1));
+    let patience = Duration::from_secs(if fault == SpeechFault::Hang { 2 } else { 20 });
+    let voice = both(&fake, patience);
     fake.fail_next(fault.clone());
     let error = speak(&voice, "Good night.").await.unwrap_err();
     assert!(error.reason.contains(reason), "`{reason}` is not in `{error}`");
@@ -168,7 +169,10 @@ async fn words_that_can_not_be_read_are_an_error() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_or_wants_another_key_is_told_as_such() {
-    let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It has a port and does not listen.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let place = deaf.local_addr().unwrap();
     let gone = Engine::Server(server(&format!("http://{place}/v1"), None));
     let error = speak(&voice(Some(gone), None, std::path::Path::new("unused")), "x").await.unwrap_err();
     assert_eq!((error.reason, error.retryable), (format!("{place} can't be reached"), true));

@@ -61,7 +61,7 @@ impl Bench {
         let patience = Patience {
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(5),
-            silence: Duration::from_millis(300),
+            silence: Duration::from_secs(2),
         };
         TelegramChannel::with_patience(&self.settings, Arc::new(MemoryBlobs::default()), patience)
             .expect("the settings are good")

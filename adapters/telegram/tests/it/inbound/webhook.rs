@@ -1,6 +1,11 @@
 //! The webhook: answered only once an update is stored, and only for those who know the secret.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    net::{SocketAddr, TcpListener},
+    ops::Range,
+    time::Duration,
+};
 
 use reqwest::{Client, StatusCode};
 use satchel_fakes::{
@@ -9,14 +14,29 @@ use satchel_fakes::{
 };
 use satchel_telegram::{TelegramError, Webhook};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::bench::{ANN, BOB, Bench, Listening, Log, Taker, until};
+
+/// Where the bots listen: below the ports that the system gives away by itself, so that nobody gets one in between.
+const PORTS: Range<u16> = 10_000..20_000;
+
+/// An address at which nobody listens now.
+fn free_address() -> SocketAddr {
+    loop {
+        // Each hasher has keys of its own, which is all the chance that is needed here.
+        let chance = RandomState::new().build_hasher().finish() % u64::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + u16::try_from(chance).expect("it is less than the number of ports");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
 
 /// A bot that Telegram calls through a proxy, and where that proxy finds it.
 async fn bench() -> (Bench, SocketAddr) {
     let mut bench = Bench::start().await;
-    let free = TcpListener::bind("127.0.0.1:0").await.and_then(|bound| bound.local_addr()).expect("a port is free");
+    let free = free_address();
     bench.settings.webhook = Some(Webhook { url: "https://bot.invalid/path/of-its-own?x=1".into(), listen: free });
     bench.fake.webhook_behind_proxy(free);
     (bench, free)
@@ -277,7 +297,7 @@ async fn an_address_that_telegram_refuses_ends_it_with_words() {
 #[tokio::test]
 async fn a_place_that_is_taken_ends_it_with_words() {
     let (bench, at) = bench().await;
-    let _taken = TcpListener::bind(at).await.unwrap();
+    let _taken = TcpListener::bind(at).unwrap();
     let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
     assert!(matches!(failed, TelegramError::Listen { address, .. } if address == at), "{failed:?}");
 }

@@ -118,7 +118,10 @@ async fn no_error_log_line_or_debug_holds_a_secret() {
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
     // Nothing listens, the name leads nowhere, and there is no encryption where some is expected.
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // It has a port and does not listen.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = deaf.local_addr().unwrap();
     for (about, address) in [
         ("a refused connection", format!("http://{NAME}:{PASSWORD}@{closed}")),
         ("a name that leads nowhere", format!("http://{NAME}:{PASSWORD}@nowhere.invalid/path")),

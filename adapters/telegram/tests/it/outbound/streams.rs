@@ -50,9 +50,9 @@ impl Blobs for Slow {
     }
 }
 
-fn slow(stage: &Stage, pieces: usize, wait: Duration) -> TelegramChannel {
+fn slow(stage: &Stage, pieces: usize, wait: Duration, patience: Patience) -> TelegramChannel {
     let blobs = Slow { inner: Arc::clone(&stage.blobs), pieces, wait };
-    TelegramChannel::with_patience(&settings(&stage.telegram, unpaced()), Arc::new(blobs), SHORT).unwrap()
+    TelegramChannel::with_patience(&settings(&stage.telegram, unpaced()), Arc::new(blobs), patience).unwrap()
 }
 
 #[tokio::test]
@@ -84,7 +84,8 @@ async fn an_upload_that_moves_slowly_is_waited_for_and_shown() {
     let file = FakeFile::generated("slow.bin", "application/octet-stream", 7, 10 * 64 * 1024);
     let part = stage.part(PartContent::File(stage.item(&file, FileForm::Document).await));
     // Twice the time limit for silence, and never silent for long.
-    let channel = slow(&stage, usize::MAX, Duration::from_millis(150));
+    let patience = Patience { silence: Duration::from_millis(1_400), ..SHORT };
+    let channel = slow(&stage, usize::MAX, Duration::from_millis(300), patience);
     channel.send(&part).await.unwrap();
     let transcript = stage.telegram.transcript();
     assert_eq!(transcript.files(stage.chat)[0].sha256, file.sha256());
@@ -97,7 +98,7 @@ async fn an_upload_that_stops_moving_ends_in_doubt() {
     let file = FakeFile::generated("stuck.bin", "application/octet-stream", 7, 10 * 64 * 1024);
     let part = stage.part(PartContent::File(stage.item(&file, FileForm::Document).await));
     let began = Instant::now();
-    let answer = slow(&stage, 3, Duration::ZERO).send(&part).await;
+    let answer = slow(&stage, 3, Duration::ZERO, SHORT).send(&part).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(stage.telegram.transcript().visible(stage.chat).count(), 0);
@@ -130,7 +131,7 @@ async fn an_upload_that_is_dropped_stops() {
     let file = FakeFile::generated("dropped.bin", "application/octet-stream", 7, 10 * 64 * 1024);
     let part = stage.part(PartContent::File(stage.item(&file, FileForm::Document).await));
     let arrived = stage.telegram.on_nth("sendDocument", 1, Moment::Arrived);
-    let channel = slow(&stage, 5, Duration::ZERO);
+    let channel = slow(&stage, 5, Duration::ZERO, SHORT);
     tokio::select! {
         answer = channel.send(&part) => panic!("it never ends by itself: {answer:?}"),
         _ = arrived => {}
