@@ -80,9 +80,7 @@ async fn this_machine_s_own_names_are_not_asked(#[values("localhost", "LOCALHOST
 /// asked for once, and what was answered is what is connected to.
 #[tokio::test]
 async fn a_name_is_asked_for_once_and_connected_to_as_answered() {
-    // 127.0.0.2 stands for an address outside.
-    let outside = Server::start_at("127.0.0.2:0", |_| vec![ok("", b"harmless")]).await;
-    let inside = Server::start_at(("127.0.0.1", outside.port()), |_| vec![ok("", b"the operator's secrets")]).await;
+    let (outside, inside) = Server::outside_and_inside(ok("", b"harmless")).await;
     let (lookup, asked) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
     let url = format!("http://rebinding.example:{}/file", outside.port());
@@ -97,8 +95,7 @@ async fn a_name_is_asked_for_once_and_connected_to_as_answered() {
 /// DNS rebinding by a redirect to the same name: each hop is checked.
 #[tokio::test]
 async fn a_redirect_to_the_same_name_is_checked_again() {
-    let outside = Server::start_at("127.0.0.2:0", |_| vec![redirect("/secrets")]).await;
-    let inside = Server::start_at(("127.0.0.1", outside.port()), |_| vec![ok("", b"the operator's secrets")]).await;
+    let (outside, inside) = Server::outside_and_inside(redirect("/secrets")).await;
     let (lookup, _) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
     let url = format!("http://rebinding.example:{}/file", outside.port());

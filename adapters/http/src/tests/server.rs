@@ -35,14 +35,25 @@ pub(super) struct Server {
 impl Server {
     /// A server that answers each request by its path.
     pub(super) async fn start(answer: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Self {
-        Self::start_at("127.0.0.1:0", answer).await
+        Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a free port"), answer)
     }
 
-    pub(super) async fn start_at(
-        address: impl tokio::net::ToSocketAddrs,
-        answer: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a free port");
+    /// Two servers on the same port: one at 127.0.0.2, which stands for an address outside and says this to everybody,
+    /// and one at 127.0.0.1, which must not be reached.
+    pub(super) async fn outside_and_inside(outside_says: Step) -> (Self, Self) {
+        let (outside, inside) = loop {
+            let outside = TcpListener::bind("127.0.0.2:0").await.expect("a free port");
+            let port = outside.local_addr().expect("an address").port();
+            // A port that is free at one address may be somebody's at the other.
+            if let Ok(inside) = TcpListener::bind(("127.0.0.1", port)).await {
+                break (outside, inside);
+            }
+        };
+        let inside = Self::on(inside, |_| vec![ok("", b"the operator's secrets")]);
+        (Self::on(outside, move |_| vec![outside_says.clone()]), inside)
+    }
+
+    fn on(listener: TcpListener, answer: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().expect("an address");
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let (heard, answer) = (Arc::clone(&heads), Arc::new(answer));
