@@ -78,12 +78,13 @@ async fn a_message_that_is_sent_early_goes_when_its_files_are_uploaded() {
     let server = Server::start(&[]).await;
     let Some(page) = Page::open(&server, Window::WIDE).await else { return };
     let slow = server.household().file("slow.bin", bytes(1_500_000));
-    page.browser.slow_uploads(600_000).await;
+    page.browser.slow_uploads(60_000).await;
     page.attach(&[&slow]).await;
     page.find("progress[aria-label='Upload of slow.bin']").await;
     page.say("what did I send").await;
     let waiting = page.turns().await;
     assert!(waiting[0].all.contains("Sent once the files are uploaded"), "{waiting:?}");
+    page.browser.full_speed().await;
     let turns = page.answered(1).await;
     assert_eq!(turns[0].sent, ["slow.bin"]);
     assert!(turns[0].answer.contains("slow.bin"), "{turns:?}");

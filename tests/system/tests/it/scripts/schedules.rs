@@ -17,7 +17,7 @@ fn in_seconds(ahead: u64) -> String {
 
 /// A schedule for Ann's chat that is due once, while the test runs.
 fn schedule(name: &str, what: &str) -> String {
-    let cron = in_seconds(4);
+    let cron = in_seconds(7);
     format!("schedules: {{ {name}: {{ cron: '{cron}', timezone: UTC, conversation: 'telegram:41', {what} }} }}\n")
 }
 
