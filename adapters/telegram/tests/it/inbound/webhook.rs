@@ -197,7 +197,7 @@ async fn a_webhook_that_telegram_does_not_reach_is_told_once_and_when_it_does_ag
     let (bench, at) = bench().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
-    let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|bound| bound.local_addr()).unwrap();
+    let nowhere = free_address();
     bench.fake.webhook_behind_proxy(nowhere);
     bench.fake.person_says(ANN, ANN, "hello");
     let listening = listening(&bench, &taker).await;

@@ -29,13 +29,15 @@ async fn deliver(stage: &Stage, part: &PartToSend) {
     }
 }
 
-/// Plays something on a new stage until it is not held up: what leaves at its pace arrives at it only if nothing stops the machine in
-/// between. `None` where it was held up each time.
-async fn undisturbed<T>(play: impl AsyncFn(&Stage) -> T) -> Option<T> {
+/// Plays something on a new stage, and again where the machine was held up meanwhile: what leaves at a pace arrives at it
+/// only if nothing stops it in between. Returns the last play, and whether it was undisturbed.
+async fn undisturbed<T>(play: impl AsyncFn(&Stage) -> T) -> (T, bool) {
     const TICK: Duration = Duration::from_millis(10);
     // Less than half of what the platform overlooks, and little enough to be caught up with.
     const DISTURBED: Duration = Duration::from_millis(40);
-    for _ in 0..3 {
+    let mut tries = 0;
+    loop {
+        tries += 1;
         let stage = paced().await;
         let (mut playing, mut longest) = (pin!(play(&stage)), Duration::ZERO);
         let played = loop {
@@ -46,12 +48,10 @@ async fn undisturbed<T>(play: impl AsyncFn(&Stage) -> T) -> Option<T> {
                 break played;
             }
         };
-        if longest < DISTURBED {
-            return Some(played);
+        if longest < DISTURBED || tries == 4 {
+            return (played, longest < DISTURBED);
         }
     }
-    println!("not judged: this machine was too busy each time");
-    None
 }
 
 #[tokio::test]
@@ -62,10 +62,10 @@ async fn one_chat_is_written_to_as_fast_as_it_allows_and_never_faster() {
         }
         (stage.telegram.pace(), stage.chat)
     });
-    let Some((report, chat)) = played.await else { return };
+    let ((report, chat), undisturbed) = played.await;
     assert_eq!((report.accepted, report.refused), (9, 0));
     let share = report.chats[&chat].share(TelegramPace::default());
-    assert!(share >= 0.95, "{share}");
+    assert!(share >= 0.95 || !undisturbed, "{share}");
     println!("one chat: {share:.3} of what is allowed, no 429");
 }
 
@@ -83,10 +83,10 @@ async fn many_chats_together_are_written_to_as_fast_as_they_allow_and_never_fast
         join_all(sends).await;
         stage.telegram.pace()
     });
-    let Some(report) = played.await else { return };
+    let (report, undisturbed) = played.await;
     assert_eq!((report.accepted, report.refused), (180, 0));
     let share = report.share(TelegramPace::default());
-    assert!(share >= 0.95, "{share}");
+    assert!(share >= 0.95 || !undisturbed, "{share}");
     println!("ninety chats: {share:.3} of what is allowed, no 429");
 }
 
@@ -108,8 +108,9 @@ async fn edits_of_a_growing_reply_give_way_to_what_lasts() {
         let (edited, sent, elsewhere) = tokio::try_join!(edit, send, elsewhere)?;
         Ok::<_, SendError>((elsewhere < sent && sent < edited, stage.telegram.pace().refused))
     });
-    let Some(played) = played.await else { return };
-    assert_eq!(played, Ok((true, 0)));
+    let (played, undisturbed) = played.await;
+    let (in_order, refused) = played.unwrap();
+    assert_eq!((in_order || !undisturbed, refused), (true, 0));
 }
 
 #[tokio::test]
