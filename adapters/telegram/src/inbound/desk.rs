@@ -158,14 +158,16 @@ impl Desk {
     }
 }
 
-/// Who sent what can't be read, as far as it tells. In groups that is nobody: whether it was said to us can't be told.
+/// Who sent what can't be read, as far as it tells: whoever shows, as with what can be read. In groups too, although
+/// whether it was said to us can't be told: an update that is new to us would otherwise be lost there for good.
 fn sender(update: &Value) -> Option<Sender> {
-    let sent = update.as_object()?.values().find(|field| field.get("from").is_some())?;
-    let chat = sent.get("chat").or_else(|| sent.pointer("/message/chat"))?;
-    chat.get("id").and_then(Value::as_i64).filter(|id| *id > 0)?;
-    let from = sent.get("from")?;
-    let handle = from.get("username").and_then(Value::as_str).map(str::to_owned);
-    Some(Sender { handle, ..Sender::new(from.get("id")?.as_i64()?.to_string(), "") })
+    let shows = |sent: &Value| ["sender_chat", "from", "user"].into_iter().find_map(|field| sent.get(field)).cloned();
+    let shown = update.as_object()?.values().find_map(shows)?;
+    if shown.get("is_bot").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    let handle = shown.get("username").and_then(Value::as_str).map(str::to_owned);
+    Some(Sender { handle, ..Sender::new(shown.get("id")?.as_i64()?.to_string(), "") })
 }
 
 #[cfg(test)]
@@ -176,15 +178,27 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case::a_message(json!({ "message": { "from": { "id": 7, "username": "ada" }, "chat": { "id": 7 }, "text": 5 } }), Some("7"))]
-    #[case::a_button(json!({ "callback_query": { "from": { "id": 7 }, "message": { "chat": { "id": 7 } } } }), Some("7"))]
-    #[case::in_a_group(json!({ "message": { "from": { "id": 7 }, "chat": { "id": -7 } } }), None)]
-    #[case::a_button_in_a_group(json!({ "callback_query": { "from": { "id": 7 }, "message": { "chat": { "id": -7 } } } }), None)]
-    #[case::nowhere(json!({ "message": { "from": { "id": 7 } } }), None)]
+    #[case::a_message(json!({ "update_id": 1, "message": { "from": { "id": 7, "username": "ada" }, "chat": { "id": 7 }, "text": 5 } }), Some(("7", Some("ada"))))]
+    #[case::a_button(json!({ "callback_query": { "from": { "id": 7 }, "message": { "chat": { "id": 7 } } } }), Some(("7", None)))]
+    #[case::in_a_group(json!({ "message": { "from": { "id": 7, "username": "ada" }, "chat": { "id": -7 } } }), Some(("7", Some("ada"))))]
+    #[case::a_button_in_a_group(json!({ "callback_query": { "from": { "id": 7 }, "message": { "from": { "id": 8 }, "chat": { "id": -7 } } } }), Some(("7", None)))]
+    #[case::of_an_unknown_kind(json!({ "update_id": 1, "hologram": { "from": { "id": 7 } } }), Some(("7", None)))]
+    #[case::of_an_unknown_kind_too(json!({ "hologram": { "user": { "id": 7 }, "chat": { "id": -7 } } }), Some(("7", None)))]
+    #[case::in_the_name_of_a_chat(json!({ "message": { "from": { "id": 1_087_968_824, "is_bot": true }, "sender_chat": { "id": -9, "username": "news" }, "chat": { "id": -7 } } }), Some(("-9", Some("news"))))]
+    #[case::for_a_channel(json!({ "channel_post": { "sender_chat": { "id": -7 }, "chat": { "id": -7 } } }), Some(("-7", None)))]
+    // The attack: a person is named beside the one who shows, or deeper in.
+    #[case::in_the_name_of_no_chat(json!({ "message": { "from": { "id": 7 }, "sender_chat": { "id": "-9" } } }), None)]
+    #[case::of_another(json!({ "message": { "from": { "id": "8" }, "reply_to_message": { "from": { "id": 7 } } } }), None)]
+    #[case::by_another_bot(json!({ "message": { "from": { "id": 7, "is_bot": true }, "chat": { "id": -7 } } }), None)]
     #[case::a_number_that_is_none(json!({ "message": { "from": { "id": "7" }, "chat": { "id": 7 } } }), None)]
-    #[case::for_a_channel(json!({ "channel_post": { "sender_chat": { "id": -7 }, "chat": { "id": -7 } } }), None)]
+    #[case::of_nobody(json!({ "message": { "chat": { "id": 7 } } }), None)]
     #[case::nothing(json!([]), None)]
-    fn the_sender_of_what_cannot_be_read_is_told_in_private_only(#[case] update: Value, #[case] id: Option<&str>) {
-        assert_eq!(sender(&update).map(|sender| sender.id).as_deref(), id);
+    fn the_sender_of_what_cannot_be_read_is_whoever_shows(
+        #[case] update: Value,
+        #[case] shows: Option<(&str, Option<&str>)>,
+    ) {
+        let sender = sender(&update);
+        let shown = sender.as_ref().map(|sender| (sender.id.as_str(), sender.handle.as_deref()));
+        assert_eq!(shown, shows);
     }
 }
