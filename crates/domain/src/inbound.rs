@@ -138,7 +138,7 @@ pub struct UnreadableUpdate {
     pub channel: ChannelName,
     /// What makes it unique within its channel, such as the platform's number of the update.
     pub key: String,
-    /// Who sent it, where that can be told and it was said to nobody else.
+    /// Who sent it, where that can be told.
     pub sender: Option<Sender>,
     /// The update as the platform sent it; `null` where its sender may not talk or can't be told.
     pub raw: serde_json::Value,
