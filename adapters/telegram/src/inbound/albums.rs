@@ -1,9 +1,8 @@
 //! The albums that came lately: their items come one by one, and only one of them says whom they are for.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use satchel_domain::InboundMessage;
-use tokio::time::Instant;
 
 /// How many albums are remembered. An album's items come within a second or so.
 const REMEMBERED: usize = 256;
@@ -11,8 +10,9 @@ const REMEMBERED: usize = 256;
 /// How many items are kept of albums of which nobody knows yet whom they are for.
 const KEPT: usize = 256;
 
-/// How long they are kept. Who names us later than that names us with that one item.
-const KEPT_FOR: Duration = Duration::from_secs(10);
+/// How many seconds after them, by Telegram's clock, the items of other albums may have been sent. Ours says nothing: in
+/// an outage what belongs together comes far apart.
+const KEPT_FOR: i64 = 10;
 
 /// The albums that were meant for us, and the items of others that may turn out to be; newest last.
 ///
@@ -45,7 +45,8 @@ struct Known {
 struct Kept {
     album: Album,
     message: InboundMessage,
-    since: Instant,
+    /// When it was sent, in seconds since 1970.
+    date: i64,
 }
 
 impl Albums {
@@ -60,7 +61,6 @@ impl Albums {
         if let Some(known) = self.known.iter().rev().find(|known| known.album == *album) {
             return known.first == message;
         }
-        self.let_go_of_the_old();
         if self.known.len() == REMEMBERED {
             self.known.pop_front();
         }
@@ -69,9 +69,11 @@ impl Albums {
     }
 
     /// Keeps an item that names nobody, for the case that a later one names us. An edited one takes its own place.
-    pub(crate) fn keep(&mut self, album: Album, message: InboundMessage) {
-        self.let_go_of_the_old();
-        let kept = Kept { album, message, since: Instant::now() };
+    /// `date` is when it was sent.
+    pub(crate) fn keep(&mut self, album: Album, message: InboundMessage, date: i64) {
+        let Self { known, kept } = self;
+        kept.retain(|kept| date - kept.date < KEPT_FOR || known.iter().any(|known| known.album == kept.album));
+        let kept = Kept { album, message, date };
         match self.kept.iter_mut().find(|other| other.is(&kept.album, &kept.message)) {
             Some(other) => *other = kept,
             None => {
@@ -94,11 +96,6 @@ impl Albums {
     /// Keeps no longer what is meant: it is stored, or will be read again.
     pub(crate) fn let_go(&mut self, is_meant: impl Fn(&InboundMessage) -> bool) {
         self.kept.retain(|kept| !is_meant(&kept.message));
-    }
-
-    fn let_go_of_the_old(&mut self) {
-        let Self { known, kept } = self;
-        kept.retain(|kept| kept.since.elapsed() < KEPT_FOR || known.iter().any(|known| known.album == kept.album));
     }
 }
 
@@ -162,7 +159,7 @@ mod tests {
     fn what_named_nobody_comes_with_the_item_that_names_us_until_it_is_stored() {
         let (mut albums, album) = (Albums::default(), of(-1, "ann", "a"));
         for (album, number) in [(&album, 1), (&of(-1, "bob", "a"), 2), (&album, 3), (&of(-1, "ann", "b"), 4)] {
-            albums.keep(album.clone(), item(number));
+            albums.keep(album.clone(), item(number), 0);
         }
         assert_eq!(kept(&mut albums, &album, 5), ["1", "3"]);
         assert_eq!(kept(&mut albums, &album, 5), ["1", "3"], "what could not be stored comes again");
@@ -176,23 +173,24 @@ mod tests {
     fn the_last_version_of_an_item_is_kept_in_its_place() {
         let (mut albums, album) = (Albums::default(), of(-1, "ann", "a"));
         for message in [item(1), item(2), InboundMessage { key: "1, edited".to_owned(), ..item(1) }] {
-            albums.keep(album.clone(), message);
+            albums.keep(album.clone(), message, 0);
         }
         assert_eq!(kept(&mut albums, &album, 3), ["1, edited", "2"]);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn only_so_many_are_kept_and_not_for_long_unless_they_are_ours() {
+    #[test]
+    fn only_so_many_are_kept_and_not_for_long_unless_they_are_ours() {
         let mut albums = Albums::default();
         for number in 0..1000 {
-            albums.keep(of(-1, "ann", "a"), item(number));
+            albums.keep(of(-1, "ann", "a"), item(number), 0);
         }
         assert_eq!(albums.kept.len(), KEPT);
         assert_eq!(kept(&mut albums, &of(-1, "ann", "a"), 1000).len(), KEPT);
         albums.let_go(|message| message.key != "999");
-        albums.keep(of(-1, "ann", "b"), item(1));
-        tokio::time::sleep(KEPT_FOR).await;
+        albums.keep(of(-1, "ann", "b"), item(1), 5);
+        albums.keep(of(-1, "bob", "c"), item(1), 5 + KEPT_FOR);
         assert_eq!(kept(&mut albums, &of(-1, "ann", "b"), 2), [""; 0], "too old");
+        assert_eq!(kept(&mut albums, &of(-1, "bob", "c"), 2), ["1"]);
         assert_eq!(kept(&mut albums, &of(-1, "ann", "a"), 1000), ["999"], "this one waits until it can be stored");
     }
 }

@@ -223,7 +223,7 @@ impl Reader {
         };
         let kept = match written.album {
             Some(album) if !is_for_us => {
-                self.albums.keep(album, message);
+                self.albums.keep(album, message, head.date);
                 return Meaning::Nothing(NOT_FOR_US);
             }
             Some(album) => self.albums.kept_for(&album, &message),

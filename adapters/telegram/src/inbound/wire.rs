@@ -202,6 +202,8 @@ pub(crate) struct Head {
     pub(crate) chat: Chat,
     pub(crate) from: Option<User>,
     pub(crate) sender_chat: Option<Chat>,
+    #[serde(default)]
+    pub(crate) date: i64,
     pub(crate) edit_date: Option<i64>,
     pub(crate) forward_origin: Option<Origin>,
     pub(crate) reply_to_message: Option<Box<Message>>,
