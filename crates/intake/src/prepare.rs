@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, TurnId, Visibility, delivery::SendError,
-    size,
+    Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, Timestamp, TurnId, Visibility,
+    delivery::SendError, size,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, Speech,
@@ -18,14 +18,15 @@ use satchel_ports::{
 /// How many files of one turn are fetched at once.
 const AT_ONCE: usize = 3;
 
-/// How often a file is tried before it is refused. Tries while its platform can't be reached don't count: they say
-/// nothing about the file.
+/// How often a file is tried before it is refused. Tries while its platform can't be reached don't count before a
+/// message's [`OUTAGE`] is over: they say nothing about the file.
 const TRIES: u32 = 5;
 
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long a platform is tried that can't be reached: as long as replies wait for it, unless told otherwise.
+/// How long after a message its platform is tried that can't be reached: as long as replies wait for it, unless told
+/// otherwise.
 const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What may come in.
@@ -76,16 +77,16 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
     for (at, message) in turn.messages.iter().enumerate() {
         for (index, file) in message.files.iter().enumerate() {
             if let InboundFile::Waiting(reference) = file {
-                waiting.push((at, index, nth, message.id, reference.clone()));
+                waiting.push((at, index, nth, message.id, message.received_at.plus(OUTAGE), reference.clone()));
             }
             nth += 1;
         }
     }
     let id = turn.id;
     let mut fetched = stream::iter(waiting)
-        .map(|(at, index, nth, message, reference)| async move {
+        .map(|(at, index, nth, message, given_up, reference)| async move {
             let outcome = if nth < fetching.limits.files_per_turn {
-                fetch(fetching, &reference).await
+                fetch(fetching, &reference, given_up).await
             } else {
                 Err(format!("only {} files are taken at once", fetching.limits.files_per_turn))
             };
@@ -121,9 +122,9 @@ pub async fn refuse_files(
     Ok(turn)
 }
 
-/// Fetches one file, trying again while that may help. The error says in words why it is refused.
-async fn fetch(fetching: Fetching<'_>, reference: &FileReference) -> Result<Attachment, String> {
-    let begun = fetching.ledger.now();
+/// Fetches one file, trying again while that may help; from `given_up` on, a platform that can't be reached is no reason to
+/// wait longer. The error says in words why it is refused.
+async fn fetch(fetching: Fetching<'_>, reference: &FileReference, given_up: Timestamp) -> Result<Attachment, String> {
     let mut pause = Duration::from_secs(1);
     let mut tried = 0;
     loop {
@@ -134,8 +135,8 @@ async fn fetch(fetching: Fetching<'_>, reference: &FileReference) -> Result<Atta
             Ok(Err(Attempt::Failed(reason))) => reason,
             Err(_) => format!("it took longer than {} s", fetching.limits.fetch_time.as_secs()),
         };
-        tried += u32::from(is_reached(fetching.channel).await);
-        if tried == TRIES || fetching.ledger.now().since(begun) >= OUTAGE {
+        tried += u32::from(is_reached(fetching.channel).await || fetching.ledger.now() >= given_up);
+        if tried == TRIES {
             return Err(format!("it could not be fetched ({reason})"));
         }
         tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a file will be fetched again");
