@@ -9,7 +9,7 @@ use satchel_domain::delivery::SendError;
 use satchel_ports::Blobs;
 use serde::de::DeserializeOwned;
 
-pub(crate) use compose::{Composed, NoCall, edit, new_message};
+pub(crate) use compose::{Composed, NoCall, VOICE_NAME, edit, new_message};
 
 use crate::bot::{BotClient, CallError, Progress};
 

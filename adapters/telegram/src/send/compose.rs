@@ -23,6 +23,9 @@ use teloxide::{
 
 use crate::{place::Place, render::render};
 
+/// What a voice is called that goes as a file.
+pub(crate) const VOICE_NAME: &str = "voice.ogg";
+
 /// The longest command that a button carries (Bot API, InlineKeyboardButton: "1-64 bytes").
 const LONGEST_COMMAND: usize = 64;
 
@@ -204,7 +207,7 @@ fn spoken(voice: &PreparedVoice, as_file: bool, caption: &str, to: &Address) -> 
         name,
         sha256: voice.sha256,
         bytes: voice.bytes,
-        filename: Filename::from_untrusted("voice.ogg"),
+        filename: Filename::from_untrusted(VOICE_NAME),
         mime: "audio/ogg".to_owned(),
     };
     let duration = seconds(voice.duration_ms);

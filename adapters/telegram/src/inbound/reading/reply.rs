@@ -6,11 +6,14 @@ use satchel_domain::{
 };
 
 use super::Written;
-use crate::inbound::{
-    described::described,
-    files::files_of_others,
-    wire::{Content, Message},
-    words::{Command, Us, passed_on},
+use crate::{
+    inbound::{
+        described::described,
+        files::files_of_others,
+        wire::{Content, Media, Message},
+        words::{Command, Us, passed_on},
+    },
+    send::VOICE_NAME,
 };
 
 /// The message that is answered, as far as it is known.
@@ -97,9 +100,11 @@ fn names(files: &[FileReference]) -> Vec<String> {
 }
 
 /// What comes along of a message of ours in this conversation, which has its files already and finds them by their names.
-/// Only of a photo Telegram keeps none: without it nobody could tell which one is meant.
+/// Of a photo Telegram keeps none, so that nobody could tell which one is meant; and a voice of ours is none of its files.
 fn of_no_name(files: Vec<FileReference>, content: &Content) -> Vec<FileReference> {
-    if content.photo.is_empty() { Vec::new() } else { files }
+    let is_our_voice = |audio: &Media| audio.file_name.as_deref() == Some(VOICE_NAME);
+    let is_spoken = content.voice.is_some() || content.audio.as_ref().is_some_and(is_our_voice);
+    if content.photo.is_empty() && !is_spoken { Vec::new() } else { files }
 }
 
 /// Whoever wrote the words, who isn't always whoever sent them.

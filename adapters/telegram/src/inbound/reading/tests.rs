@@ -375,7 +375,9 @@ fn of_our_own_message_only_what_cannot_be_named_comes_along() {
             None,
         ),
         (json!({ "video": file("film.mp4", "video/mp4") }), "film.mp4]", None),
-        (json!({ "voice": { "file_id": "v", "mime_type": "audio/ogg" } }), "voice-3.ogg]", None),
+        (json!({ "audio": file("song.mp3", "audio/mpeg") }), "song.mp3]", None),
+        (json!({ "voice": { "file_id": "v", "mime_type": "audio/ogg" } }), "voice-3.ogg]", Some("voice-3.ogg")),
+        (json!({ "audio": file("voice.ogg", "audio/ogg") }), "voice.ogg]", Some("voice.ogg")),
         (json!({ "photo": photo() }), "photo-3.jpg]", Some("photo-3.jpg")),
     ] {
         let mut replied = json!({ "message_id": 3, "date": 1, "chat": private(), "from": satchel() });
