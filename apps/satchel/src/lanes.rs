@@ -111,9 +111,11 @@ impl Lanes {
         let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
         let mut look = interval(look);
         let mut renew = interval(renew);
-        let mut asked = Instant::now();
-        let mut asked_at = ledger.now();
-        let mut trusted_until = asked + trust;
+        let mut asked = (Instant::now(), ledger.now());
+        let mut trusted_until = asked.0 + trust;
+        // When the leases were renewed last, by the clock by which they end for everyone. Where that has leapt since, as
+        // it does when a machine wakes up, our own lanes look free: they are renewed before work is looked for.
+        let mut renewed_at = asked.1;
         let mut all_claimed = false;
         let mut cut_off: Option<Instant> = None;
         loop {
@@ -159,17 +161,15 @@ impl Lanes {
                     taking = None;
                     if let Some(lease) = found {
                         self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
-                        if working.len() < most && cut_off.is_none() {
+                        if working.len() < most && cut_off.is_none() && ledger.now().since(renewed_at) < trust {
                             taking = Some(take(ledger.as_ref(), &channels).boxed());
                         }
                     }
                 }
                 _ = look.tick(), if taking.is_none() && cut_off.is_none() && working.len() < most => {
-                    if ledger.now().since(asked_at) < trust {
+                    if ledger.now().since(renewed_at) < trust {
                         taking = Some(take(ledger.as_ref(), &channels).boxed());
                     } else {
-                        // The clock by which leases end has leapt, as it does when a machine wakes up. Before our own
-                        // lanes look free to us they are renewed, where nobody has taken them.
                         renew.reset_immediately();
                     }
                 }
@@ -177,7 +177,8 @@ impl Lanes {
                     renewing = None;
                     match answer {
                         Ok(lost) => {
-                            trusted_until = asked + trust;
+                            trusted_until = asked.0 + trust;
+                            renewed_at = asked.1;
                             give_up(&held, &lost);
                         }
                         Err(error) => {
@@ -187,8 +188,7 @@ impl Lanes {
                     }
                 }
                 _ = renew.tick(), if renewing.is_none() => {
-                    asked = Instant::now();
-                    asked_at = ledger.now();
+                    asked = (Instant::now(), ledger.now());
                     let leases: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
                     let ledger = Arc::clone(&ledger);
                     renewing = Some(async move { ledger.renew(&leases).await }.boxed());
