@@ -93,6 +93,7 @@ impl Behaviour {
                 tool_time: tools.timeout,
                 confirm: tools.confirm.clone(),
                 confirm_time: tools.confirm_time,
+                on_doubt: config.delivery.rules().on_doubt,
                 privileged_in_groups: tools.privileged_in_groups,
                 ..AgentSettings::default()
             },

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{ChannelName, Sender};
+use satchel_domain::{ChannelName, Sender, delivery::OnDoubt};
 use satchel_ports::{
     Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, Steering},
@@ -64,6 +64,8 @@ pub struct AgentSettings {
     pub confirm: Vec<SafetyTier>,
     /// How long a person may take to allow a call.
     pub confirm_time: Duration,
+    /// What is done with a question of which nobody knows whether it arrived.
+    pub on_doubt: OnDoubt,
     /// Whether privileged tools may be used where others can read along.
     pub privileged_in_groups: bool,
     /// Whether a script that is itself the message needs no more words: whoever writes here has given theirs.
@@ -82,6 +84,7 @@ impl Default for AgentSettings {
             history_messages: 200,
             confirm: vec![SafetyTier::Privileged],
             confirm_time: Duration::from_secs(10 * 60),
+            on_doubt: OnDoubt::Resend,
             privileged_in_groups: false,
             trust_written_scripts: false,
         }

@@ -9,7 +9,10 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
-use satchel_domain::{Button, CallId, MessageRef, PartContent, PartId, ToolCall, delivery::SendError};
+use satchel_domain::{
+    Button, CallId, MessageRef, PartContent, PartId, ToolCall,
+    delivery::{OnDoubt, SendError},
+};
 use satchel_ports::{Event, PartToSend};
 use satchel_routing::label::labelled;
 use tokio::{
@@ -168,8 +171,8 @@ impl Tending {
     }
 
     /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was in
-    /// doubt is repeated as long as the platform takes the repeat for the same message, and then once more with a label,
-    /// as a reply is: two sets of buttons ask for the same word, but of none nobody is asked.
+    /// doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and put once
+    /// more with a label, as a reply is. Two sets of buttons ask for the same word, but of none nobody is asked.
     async fn put(&self) -> Put {
         let Lane { channel, .. } = &self.lane;
         let capabilities = channel.capabilities(&self.part.conversation);
@@ -196,9 +199,15 @@ impl Tending {
                 _ => return self.given_up(&error),
             };
             let next = Instant::now() + wait;
+            let is_first = part.part == self.part.part && self.services.settings.on_doubt == OnDoubt::Resend;
             match doubtful_since {
                 Some(since) if key.recognises(next - since) && next < given_up + ENDING => sleep_until(next).await,
-                Some(_) if part.part == self.part.part && self.is_reached_by(given_up).await => {
+                Some(_) if is_first && self.is_reached_by(given_up).await => {
+                    if capabilities.can_look_up
+                        && let Ok(Some(found)) = channel.find_sent(&part, None).await
+                    {
+                        return found.into_iter().next().map_or(Put::Unknown, Put::Shown);
+                    }
                     let id = PartId(self.services.ledger.new_id());
                     part = PartToSend { part: id, content: labelled(&part.content, capabilities.caption), ..part };
                     doubtful_since = None;

@@ -45,6 +45,8 @@ struct Scripted {
     edits: Mutex<VecDeque<SendError>>,
     /// How many probes find nobody.
     away: Arc<Mutex<usize>>,
+    /// What the history shows of it.
+    found: Arc<Mutex<Option<MessageRef>>>,
 }
 
 #[async_trait]
@@ -78,8 +80,10 @@ impl Channel for Scripted {
         panic!("a question is not deleted")
     }
 
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        panic!("a question is not looked for")
+    async fn find_sent(&self, part: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
+        assert_eq!(Some(&part.part), self.keys.lock().unwrap().first(), "the one in doubt is looked for");
+        self.log.lock().unwrap().push("look".into());
+        Ok(self.found.lock().unwrap().clone().map(|found| vec![found]))
     }
 
     async fn probe(&self) -> Result<(), SendError> {
@@ -101,6 +105,7 @@ struct Scene {
     log: Arc<Mutex<Vec<String>>>,
     keys: Arc<Mutex<Vec<PartId>>>,
     away: Arc<Mutex<usize>>,
+    found: Arc<Mutex<Option<MessageRef>>>,
     services: Services,
     lane: Lane,
     /// Whether the turn is complete.
@@ -112,7 +117,7 @@ impl Scene {
     fn new(idempotency: Idempotency, takes: Duration, sends: &[SendError], edits: &[SendError]) -> Self {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let keys: Arc<Mutex<Vec<PartId>>> = Arc::default();
-        let away = Arc::default();
+        let (away, found) = (Arc::default(), Arc::default());
         let channel = Scripted {
             log: Arc::clone(&log),
             keys: Arc::clone(&keys),
@@ -122,6 +127,7 @@ impl Scene {
             sends: Mutex::new(sends.to_vec().into()),
             edits: Mutex::new(edits.to_vec().into()),
             away: Arc::clone(&away),
+            found: Arc::clone(&found),
         };
         let mut ledger = MockLedger::new();
         let ids = Mutex::new(1..);
@@ -151,7 +157,7 @@ impl Scene {
             stirred: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        Self { log, keys, away, services, lane, completed: watch::Sender::new(false) }
+        Self { log, keys, away, found, services, lane, completed: watch::Sender::new(false) }
     }
 
     /// On Discord.
@@ -198,14 +204,14 @@ async fn a_question_whose_answer_was_lost_is_put_again_under_its_key_and_loses_i
 
 #[tokio::test(start_paused = true)]
 async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
-    let labelled = ["send at 0 s", "send labelled at 0 s"];
+    let labelled = ["send at 0 s", "look", "send labelled at 0 s"];
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
     question.end("Allowed by `ada`", true).await;
     sleep(MINUTE).await;
     let ended = ["told Allowed by `ada`: true", "edit q: Allowed by `ada`: `vault`"];
-    assert_eq!(scene.lines(), [labelled, ended].concat());
+    assert_eq!(scene.lines(), [&labelled[..], &ended[..]].concat());
 
     for second in [lost(), forbidden()] {
         let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost(), second], &[]);
@@ -220,12 +226,33 @@ async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_in_doubt_that_history_shows_is_put_no_more_and_loses_its_buttons() {
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
+    *scene.found.lock().unwrap() = Some(MessageRef("seen".into()));
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    question.end("Allowed by `ada`", true).await;
+    sleep(MINUTE).await;
+    let ended = ["told Allowed by `ada`: true", "edit seen: Allowed by `ada`: `vault`"];
+    assert_eq!(scene.lines(), [["send at 0 s", "look"], ended].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_in_doubt_is_put_no_more_where_an_operator_wants_no_repeats() {
+    let mut scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
+    scene.services.settings.on_doubt = OnDoubt::Hold;
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    assert_eq!(scene.lines(), ["send at 0 s"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_in_doubt_waits_for_a_platform_that_is_away() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     *scene.away.lock().unwrap() = 30;
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
-    assert_eq!(scene.lines(), ["send at 0 s", "send labelled at 30 s"]);
+    assert_eq!(scene.lines(), ["send at 0 s", "look", "send labelled at 30 s"]);
 
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     *scene.away.lock().unwrap() = usize::MAX;
@@ -242,8 +269,8 @@ async fn after_its_keys_time_a_question_in_doubt_is_put_under_another_and_then_n
     sleep(10 * MINUTE).await;
     let lines = scene.lines();
     assert_eq!(
-        lines[179..181],
-        ["send at 179 s", "send labelled at 179 s"],
+        lines[179..182],
+        ["send at 179 s", "look", "send labelled at 179 s"],
         "Discord forgets a key after three minutes"
     );
     assert_eq!(lines.last().unwrap(), "send labelled at 358 s");
