@@ -179,7 +179,7 @@ async fn claim<'c>(
     let mut made =
         made.map_err(|error| failure::because("nothing was attached: the turn's files are unknown", &error))?;
     made.retain(|file| file.source != Source::User);
-    let claimed = claims.claim(context.call.turn, call_bytes, &made, limits.add_turn_bytes);
+    let claimed = claims.claim(context.call, call_bytes, &made, limits.add_turn_bytes);
     claimed.map_err(|others| too_much(call_bytes, others, limits.add_turn_bytes))
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use satchel_domain::{Attachment, AttachmentId, TurnId};
+use satchel_domain::{Attachment, AttachmentId, CallId, TurnId};
 
 /// How many turns are remembered: many more than run at once, so that one which is forgotten has long ended.
 const TURNS: usize = 1_000;
@@ -19,14 +19,14 @@ pub(super) struct Claims(Mutex<BTreeMap<TurnId, Claimed>>);
 struct Claimed {
     /// The bytes of the calls that run.
     running: u64,
-    /// The files of the calls that have ended, which the ledger may know by now or not.
-    added: HashMap<AttachmentId, u64>,
+    /// The files of each call that has ended, which the ledger may know by now or not.
+    added: HashMap<CallId, HashMap<AttachmentId, u64>>,
 }
 
 /// A call's own claim; given up when it is dropped, unless its files were added.
 pub(super) struct Claim<'c> {
     claims: &'c Claims,
-    turn: TurnId,
+    call: CallId,
     /// The turn's files as the ledger knew them.
     recorded: HashMap<AttachmentId, u64>,
     bytes: u64,
@@ -34,29 +34,30 @@ pub(super) struct Claim<'c> {
 }
 
 impl Claims {
-    /// Claims bytes for a call.
+    /// Claims bytes for a call. What it has added before, in a turn that was taken up again, it makes anew.
     ///
     /// # Errors
     /// When the turn's other files leave no room for them: how many bytes these have.
     pub(super) fn claim(
         &self,
-        turn: TurnId,
+        call: CallId,
         bytes: u64,
         recorded: &[Attachment],
         limit: u64,
     ) -> Result<Claim<'_>, u64> {
         let recorded = sizes(recorded);
         let mut turns = self.lock();
-        while turns.len() >= TURNS && !turns.contains_key(&turn) {
+        while turns.len() >= TURNS && !turns.contains_key(&call.turn) {
             turns.pop_first();
         }
-        let claimed = turns.entry(turn).or_default();
+        let claimed = turns.entry(call.turn).or_default();
+        claimed.added.remove(&call);
         let others = claimed.bytes_with(&recorded);
         if others.saturating_add(bytes) > limit {
             return Err(others);
         }
         claimed.running += bytes;
-        Ok(Claim { claims: self, turn, recorded, bytes, limit })
+        Ok(Claim { claims: self, call, recorded, bytes, limit })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<TurnId, Claimed>> {
@@ -72,21 +73,21 @@ impl Claim<'_> {
     /// other files have.
     pub(super) fn keep(mut self, files: &[Attachment]) -> Result<(), u64> {
         let mut turns = self.claims.lock();
-        let claimed = turns.entry(self.turn).or_default();
+        let claimed = turns.entry(self.call.turn).or_default();
         claimed.running = claimed.running.saturating_sub(std::mem::take(&mut self.bytes));
         let files = sizes(files);
         let others = claimed.bytes_with(&self.recorded);
         if others.saturating_add(files.values().sum()) > self.limit {
             return Err(others);
         }
-        claimed.added.extend(files);
+        claimed.added.insert(self.call, files);
         Ok(())
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        if let Some(claimed) = self.claims.lock().get_mut(&self.turn) {
+        if let Some(claimed) = self.claims.lock().get_mut(&self.call.turn) {
             claimed.running = claimed.running.saturating_sub(self.bytes);
         }
     }
@@ -95,8 +96,14 @@ impl Drop for Claim<'_> {
 impl Claimed {
     /// The bytes of all files of the turn, each counted once.
     fn bytes_with(&self, recorded: &HashMap<AttachmentId, u64>) -> u64 {
-        let unknown = recorded.iter().filter(|(id, _)| !self.added.contains_key(id)).map(|(_, bytes)| bytes);
-        unknown.chain(self.added.values()).chain([&self.running]).fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        let added = || self.added.values().flatten();
+        let is_unknown = |id: &AttachmentId| added().all(|(added, _)| added != id);
+        let unknown = recorded.iter().filter(|(id, _)| is_unknown(id));
+        unknown
+            .chain(added())
+            .map(|(_, bytes)| bytes)
+            .chain([&self.running])
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 
@@ -115,37 +122,51 @@ mod tests {
         attachment(id, "a.bin", "application/octet-stream", &vec![0; bytes])
     }
 
+    fn call(ordinal: u32) -> CallId {
+        CallId { ordinal, ..of_turn(1) }
+    }
+
+    fn of_turn(turn: u128) -> CallId {
+        CallId { turn: TurnId(Uuid::from_u128(turn)), ordinal: 0 }
+    }
+
     #[test]
     fn what_runs_counts_until_it_is_given_up() {
         let claims = Claims::default();
-        let turn = TurnId(Uuid::from_u128(1));
-        let first = claims.claim(turn, 6, &[], 10).expect("there is room");
-        assert_eq!(claims.claim(turn, 6, &[], 10).err(), Some(6));
-        assert!(claims.claim(TurnId(Uuid::from_u128(2)), 10, &[], 10).is_ok(), "another turn has its own room");
+        let first = claims.claim(call(0), 6, &[], 10).expect("there is room");
+        assert_eq!(claims.claim(call(1), 6, &[], 10).err(), Some(6));
+        assert!(claims.claim(of_turn(2), 10, &[], 10).is_ok(), "another turn has its own room");
         drop(first);
-        assert!(claims.claim(turn, 10, &[], 10).is_ok());
+        assert!(claims.claim(call(1), 10, &[], 10).is_ok());
     }
 
     #[test]
     fn what_has_ended_counts_once_whether_it_is_recorded_or_not() {
         let claims = Claims::default();
-        let turn = TurnId(Uuid::from_u128(1));
-        claims.claim(turn, 6, &[], 10).expect("there is room").keep(&[file(5, 6)]).unwrap();
+        claims.claim(call(0), 6, &[], 10).expect("there is room").keep(&[file(5, 6)]).unwrap();
         for recorded in [&[][..], &[file(5, 6)]] {
-            assert_eq!(claims.claim(turn, 5, recorded, 10).err(), Some(6));
-            assert!(claims.claim(turn, 4, recorded, 10).is_ok());
+            assert_eq!(claims.claim(call(1), 5, recorded, 10).err(), Some(6));
+            assert!(claims.claim(call(1), 4, recorded, 10).is_ok());
         }
-        assert_eq!(claims.claim(turn, 1, &[file(5, 6), file(6, 4)], 10).err(), Some(10), "of an earlier process");
+        assert_eq!(claims.claim(call(1), 1, &[file(5, 6), file(6, 4)], 10).err(), Some(10), "of an earlier process");
+    }
+
+    #[test]
+    fn a_call_that_runs_again_counts_once() {
+        let claims = Claims::default();
+        claims.claim(call(0), 6, &[], 10).expect("there is room").keep(&[file(5, 6)]).unwrap();
+        let again = claims.claim(call(0), 6, &[], 10).expect("what it had added it makes anew");
+        again.keep(&[file(6, 6)]).unwrap();
+        assert_eq!(claims.claim(call(1), 5, &[], 10).err(), Some(6));
     }
 
     #[test]
     fn what_grows_beyond_the_room_is_not_kept() {
         let claims = Claims::default();
-        let turn = TurnId(Uuid::from_u128(1));
-        let _other = claims.claim(turn, 4, &[], 10).expect("there is room");
-        let growing = claims.claim(turn, 5, &[], 10).expect("there is room");
+        let _other = claims.claim(call(0), 4, &[], 10).expect("there is room");
+        let growing = claims.claim(call(1), 5, &[], 10).expect("there is room");
         assert_eq!(growing.keep(&[file(5, 7)]), Err(4));
-        let growing = claims.claim(turn, 5, &[], 10).expect("nothing of it is left");
+        let growing = claims.claim(call(1), 5, &[], 10).expect("nothing of it is left");
         assert_eq!(growing.keep(&[file(6, 6)]), Ok(()));
     }
 
@@ -153,7 +174,7 @@ mod tests {
     fn turns_that_ended_long_ago_are_forgotten() {
         let claims = Claims::default();
         for turn in 0..3 * TURNS as u128 {
-            assert!(claims.claim(TurnId(Uuid::from_u128(turn)), 1, &[], 1).is_ok());
+            assert!(claims.claim(of_turn(turn), 1, &[], 1).is_ok());
         }
         assert_eq!(claims.lock().len(), TURNS);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_domain::Timestamp;
+use satchel_domain::{CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
 
 use super::*;
@@ -131,16 +131,20 @@ async fn calls_that_run_side_by_side_keep_to_the_turns_total_together() {
     let mut world = world();
     world.limits.add_turn_bytes = 14;
     let tool = world.registry().get("attachment.add").unwrap();
-    let context = world.context();
-    let call = || tool.call(json!({"path": "/tmp/notes"}), &context);
-    let (first, second, third) = tokio::join!(call(), call(), call());
+    let nth = |ordinal: u32| {
+        let context = world.context();
+        ToolContext { call: CallId { ordinal, ..context.call }, ..context }
+    };
+    let contexts = [nth(0), nth(1), nth(2), nth(3)];
+    let call = |ordinal: usize| tool.call(json!({"path": "/tmp/notes"}), &contexts[ordinal]);
+    let (first, second, third) = tokio::join!(call(0), call(1), call(2));
     let made = [first.unwrap(), second.unwrap()];
     let error = third.expect_err("5 + 5 + 5 bytes are too many").0;
     assert!(error.contains("5 bytes") && error.contains("10 bytes") && error.contains("14 bytes"), "{error}");
 
     made.into_iter().flat_map(|outcome| outcome.attachments).for_each(|file| world.know_of_this_turn(file));
     let small = json!({"path": "/shared/b.csv"});
-    assert!(tool.call(small, &context).await.is_ok(), "what is recorded counts once: 10 + 3 bytes");
+    assert!(tool.call(small, &contexts[3]).await.is_ok(), "what is recorded counts once: 10 + 3 bytes");
 }
 
 #[tokio::test]
