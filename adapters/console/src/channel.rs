@@ -137,8 +137,11 @@ impl ConsoleChannel {
         let mut content = progress::watched(content, &self.screen, filename, Some(bytes));
         let directory = self.directory(&part.conversation);
         let saved = save(&mut content, &directory, name, &format!("{}-{index}", part.part)).await;
+        let is_late = matches!(saved, Err(SendError::NotSent { .. }));
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_late = if is_late { !late.insert(part.part) } else { late.remove(&part.part) };
         if let Err(SendError::NotSent { reason, .. }) = &saved
-            && self.late.lock().unwrap_or_else(PoisonError::into_inner).insert(part.part)
+            && !was_late
         {
             self.screen.complain(&format!("{filename} is kept and written as soon as that works: {reason}"));
         }

@@ -15,18 +15,18 @@ const MOST: u32 = 1_000_000;
 /// The most files of one message.
 const MOST_TOGETHER: u32 = 100;
 
-/// The shortest text: less holds neither a label nor a notice.
-const SHORTEST_TEXT: u32 = 100;
+/// The shortest text or caption: less holds neither a label nor a notice.
+const SHORTEST: u32 = 100;
 
 /// Reads what differs from a platform's table; a limit that the table doesn't have is no key.
 pub(super) fn read(reader: &mut Reader<'_>, platform: &str, table: ChannelCapabilities) -> ChannelCapabilities {
     let key = |name: &str| format!("{platform}.limits.{name}");
     let mut limits = table;
     if let Some(max) = &mut limits.text.max {
-        *max = length(reader, &key("text"), *max, SHORTEST_TEXT);
+        *max = length(reader, &key("text"), *max);
     }
     if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = &mut limits.caption {
-        *max = length(reader, &key("caption"), *max, 1);
+        *max = length(reader, &key("caption"), *max);
     }
     limits.file_bytes = reader.size(&key("file_bytes"), limits.file_bytes);
     if let Some(request) = &mut limits.request_bytes {
@@ -51,8 +51,8 @@ pub(super) fn read(reader: &mut Reader<'_>, platform: &str, table: ChannelCapabi
     limits
 }
 
-fn length(reader: &mut Reader<'_>, key: &str, max: usize, least: u32) -> usize {
-    usize::try_from(reader.count(key, count(max), least..=MOST)).unwrap_or(max)
+fn length(reader: &mut Reader<'_>, key: &str, max: usize) -> usize {
+    usize::try_from(reader.count(key, count(max), SHORTEST..=MOST)).unwrap_or(max)
 }
 
 fn count(number: usize) -> u32 {
