@@ -35,7 +35,7 @@ async fn goes_well(play: impl AsyncFn(&Stage) -> Result<(), String>) {
     const TICK: Duration = Duration::from_millis(10);
     // Less than half of what the platform overlooks, and little enough to be caught up with.
     const HELD_UP: Duration = Duration::from_millis(40);
-    for _ in 0..3 {
+    for tries in 1.. {
         let stage = paced().await;
         let (mut playing, mut longest) = (pin!(play(&stage)), Duration::ZERO);
         let played = loop {
@@ -47,9 +47,8 @@ async fn goes_well(play: impl AsyncFn(&Stage) -> Result<(), String>) {
             }
         };
         let Err(wrong) = played else { return };
-        assert!(longest >= HELD_UP, "{wrong}");
+        assert!(longest >= HELD_UP && tries < 4, "{wrong}, though played {tries} times");
     }
-    println!("not judged: this machine was too busy each time");
 }
 
 /// Whether everything was let through, and that no slower than is allowed.
