@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
+
 /// The value below which `percent` of the samples lie.
 pub(crate) fn percentile(samples: &[Duration], percent: usize) -> Duration {
     let mut sorted = samples.to_vec();
@@ -13,6 +15,13 @@ pub(crate) fn percentile(samples: &[Duration], percent: usize) -> Duration {
 /// The middle value.
 pub(crate) fn median(samples: &[Duration]) -> Duration {
     percentile(samples, 50)
+}
+
+/// The middle one of three measurements: a machine that is held up during one of them doesn't spoil it.
+pub(crate) fn middle_of_three(mut measure: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let mut figures = [measure()?, measure()?, measure()?];
+    figures.sort_by(f64::total_cmp);
+    Ok(figures[1])
 }
 
 /// Milliseconds.
