@@ -214,10 +214,6 @@ impl Channel for ConsoleChannel {
         Ok(())
     }
 
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        Ok(None)
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         if self.screen.is_gone() {
             return Err(SendError::NotSent { retry_after_ms: None, reason: "nobody reads the terminal".to_owned() });

@@ -11,7 +11,9 @@ use satchel_domain::{
     capabilities::VoiceRule,
     delivery::{Refusal, SendError},
 };
-use satchel_ports::{Activity, Blobs, Channel, FetchError, Fetcher, IncomingFile, PartToSend};
+use satchel_ports::{
+    Activity, Blobs, Channel, FetchError, Fetcher, IncomingFile, LookupOutcome, LookupRange, LookupRequest, PartToSend,
+};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 
@@ -266,16 +268,21 @@ impl Channel for DiscordChannel {
         }
     }
 
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        let LookupRange::After(after) = request.range.clone() else {
+            return Ok(LookupOutcome::uncertain("history has no duplicates of what was sent under a key"));
+        };
+        let part = &request.part;
         let channel = self.channel(&part.conversation).await?;
-        let Ok(composed) = send::new_message(part, channel, self.text_limit()) else { return Ok(None) };
+        let Ok(composed) = send::new_message(part, channel, self.text_limit()) else {
+            return Ok(LookupOutcome::uncertain("the part has no form in which it can have been sent"));
+        };
         let us = self.us().await.map_err(|error| judge(error, Tried::Harmless))?;
         let found = find::find(&self.client, us, channel, part, after, &composed).await;
-        Ok(found.map_err(|error| judge(error, Tried::Harmless))?.map(|message| vec![message]))
+        Ok(match found.map_err(|error| judge(error, Tried::Harmless))? {
+            Some(message) => LookupOutcome::Found { messages: vec![message], twins: Vec::new() },
+            None => LookupOutcome::uncertain("not exactly one message in the history is like it"),
+        })
     }
 
     async fn probe(&self) -> Result<(), SendError> {

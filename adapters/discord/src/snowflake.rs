@@ -21,6 +21,11 @@ pub(crate) fn of_second(time: &str) -> Option<u64> {
     Some(at(seconds * 1_000))
 }
 
+/// When an id was made, in milliseconds since 1970.
+pub(crate) fn unix_ms(id: u64) -> u64 {
+    EPOCH_MS + (id >> TIME)
+}
+
 /// By how much ids grow in so many milliseconds.
 pub(crate) fn span(milliseconds: u64) -> u64 {
     milliseconds << TIME
@@ -41,6 +46,7 @@ mod tests {
     fn ids_tell_the_time() {
         // The example of Discord's own reference: 175928847299117063 was made on 2016-04-30 11:18:25.796 UTC.
         assert_eq!(at(1_462_015_105_796), 175_928_847_299_117_063 >> TIME << TIME);
+        assert_eq!(unix_ms(175_928_847_299_117_063), 1_462_015_105_796);
         assert_eq!((at(0), at(EPOCH_MS), at(EPOCH_MS + 1)), (0, 0, span(1)));
         assert_eq!(of_second("2016-04-30T11:18:25.796000+00:00"), Some(at(1_462_015_105_000)));
         assert_eq!((of_second("yesterday"), of_second("1969-12-31T23:59:59+00:00")), (None, None));

@@ -180,7 +180,10 @@ fn write_parts(
             content: planned.content,
             attempts: 0,
             first_attempt_at: None,
+            streamed: false,
+            searched: false,
             labelled: false,
+            labelled_sends: 0,
             target: None,
             reply_to: completed.reply_to.clone(),
             created_at: now,
@@ -205,12 +208,12 @@ fn write_parts(
 /// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is gone.
 fn continue_stream(part: Part, stream: &Part, now: Timestamp) -> Part {
     let (attempts, first_attempt_at) = (stream.attempts, stream.first_attempt_at);
-    let tried = Part { id: stream.id, attempts, first_attempt_at, ..part.clone() };
+    let tried = Part { id: stream.id, attempts, first_attempt_at, streamed: true, ..part.clone() };
     match (&stream.target, &stream.state) {
         (Some(target), _) => Part { target: Some(target.clone()), ..tried },
         (None, PartState::Sending | PartState::InDoubt { .. }) => {
             let doubtful = delivery::advance(stream, Event::Interrupted, now, &DeliveryRules::default());
-            Part { state: doubtful.state, labelled: stream.labelled, ..tried }
+            Part { state: doubtful.state, ..tried }
         }
         (None, _) => part,
     }

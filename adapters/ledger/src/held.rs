@@ -364,7 +364,9 @@ impl History {
 fn size(message: &Message) -> usize {
     MESSAGE
         + match message {
-            Message::Person { text, attachments, refused } => text.len() + RECORD * (attachments.len() + refused.len()),
+            Message::Person { text, attachments, refused, .. } => {
+                text.len() + RECORD * (attachments.len() + refused.len())
+            }
             Message::Model { text, calls } => {
                 text.len() + calls.iter().map(|call| MESSAGE + call.arguments.to_string().len()).sum::<usize>()
             }

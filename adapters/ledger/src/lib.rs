@@ -11,6 +11,7 @@ mod held;
 mod inbox;
 mod inspect;
 mod journal;
+mod known_messages;
 mod lanes;
 mod open;
 mod owners;
@@ -18,6 +19,7 @@ mod parts;
 mod people;
 mod process;
 mod queries;
+mod questions;
 mod readers;
 mod receive;
 mod records;
@@ -41,9 +43,9 @@ use satchel_domain::{
     Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement,
-    TurnRecord, TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, KnownMessages,
+    Lease, Ledger, LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
+    Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use serde_json::Value;
@@ -466,6 +468,29 @@ impl Ledger for SqliteLedger {
 
     async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
         read!(self, "reading the message before a part", queries::sent_before, part)
+    }
+
+    async fn known_messages(
+        &self,
+        conversation: &ConversationId,
+        part: PartId,
+        since: Timestamp,
+    ) -> Result<KnownMessages, LedgerError> {
+        let doing = "reading the messages around a part";
+        read!(self, doing, known_messages::known_messages, conversation, part, since)
+    }
+
+    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {
+        let (process, lease) = (Arc::clone(&self.process), lease.clone());
+        self.writer
+            .write("beginning a question", move |s| {
+                Box::pin(async move { questions::begin(s, &process, &lease, question, turn).await })
+            })
+            .await
+    }
+
+    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError> {
+        self.writer.write("settling a question", move |s| Box::pin(questions::settle(s, question, message))).await
     }
 
     async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {

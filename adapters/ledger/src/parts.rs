@@ -17,9 +17,10 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part) {
     batch
         .add(
             "INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, \
-                 settled, attempts, first_attempt_at, labelled, target, reply_to, last_message, voice_sha256, created_at) \
+                 settled, attempts, first_attempt_at, labelled, target, reply_to, last_message, voice_sha256, created_at, \
+                 streamed, searched, labelled_sends) \
              VALUES ($1, $2, $3, (SELECT sequence FROM turns WHERE turns.id = $3), \
-                 $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                 $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
         )
         .bind(part.id.0)
         .bind(part.conversation.to_string())
@@ -37,14 +38,18 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part) {
         .bind(part.reply_to.as_ref().map(|message| message.0.as_str()))
         .bind(last_message(part))
         .bind(prepared_voice(part))
-        .bind(part.created_at.0);
+        .bind(part.created_at.0)
+        .bind(part.streamed)
+        .bind(part.searched)
+        .bind(i64::from(part.labelled_sends));
 }
 
 /// What may change of an unsettled part of the lane; its place and what it answers may not.
 macro_rules! update {
     () => {
         "UPDATE parts SET kind = $3, content = $4, state = $5, state_detail = $6, settled = $7, attempts = $8, \
-             first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13 \
+             first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13, \
+             searched = $14, labelled_sends = $15 \
          WHERE id = $1 AND conversation = $2 AND settled = 0"
     };
 }
@@ -53,7 +58,7 @@ macro_rules! update_held {
     () => {
         concat!(
             update!(),
-            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $14 AND token = $15)"
+            " AND EXISTS (SELECT 1 FROM lanes WHERE lanes.conversation = $2 AND owner = $16 AND token = $17)"
         )
     };
 }
@@ -73,6 +78,8 @@ fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Add
         .bind(part.target.as_ref().map(|target| target.0.as_str()))
         .bind(last_message(part))
         .bind(prepared_voice(part))
+        .bind(part.searched)
+        .bind(i64::from(part.labelled_sends))
 }
 
 /// Stores an unsettled part as it is now, in a transaction that has looked at who may.

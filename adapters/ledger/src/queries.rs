@@ -62,6 +62,9 @@ pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQue
     if let Some(turn) = query.turn {
         statement.push(" AND turn = ").push_bind(turn.0);
     }
+    if let Some(number) = query.before {
+        statement.push(" AND number < ").push_bind(i64::try_from(number).unwrap_or(i64::MAX));
+    }
     // The number orders the files of one conversation as the sequence does, and has an index.
     statement.push(if query.conversation.is_some() { " ORDER BY number DESC" } else { " ORDER BY sequence DESC" });
     if let Some(limit) = query.limit {

@@ -49,8 +49,8 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
         .bind(&names.0);
 }
 
-/// What is still to be sent neither answers nor edits a message of the old name: under the new one its number is another
-/// message's, if any. A message into which a reply was streamed shows a piece of it; the whole is sent as if there were none.
+/// No message of the old name is known any more: under the new one its number is another message's, if any. What is
+/// still to be sent neither answers nor edits one, and a look-up doesn't begin at one. A message into which a reply was streamed shows a piece of it; the whole is sent as if there were none.
 fn forget_messages(batch: &mut Batch, from: &ConversationId) {
     let unsent = PartState::Pending;
     batch
@@ -65,7 +65,11 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
         .add("UPDATE parts SET target = NULL, reply_to = NULL WHERE conversation = $1 AND settled = 0")
         .bind(from.to_string());
     batch
-        .add("UPDATE inbox SET message = json_remove(message, $2) WHERE conversation = $1 AND consumed_by IS NULL")
+        .add("UPDATE parts SET target = NULL, last_message = NULL WHERE conversation = $1 AND settled = 1")
+        .bind(from.to_string());
+    batch.add("DELETE FROM questions WHERE conversation = $1").bind(from.to_string());
+    batch
+        .add("UPDATE inbox SET message = json_remove(message, $2) WHERE conversation = $1")
         .bind(from.to_string())
         .bind("$.message");
 }

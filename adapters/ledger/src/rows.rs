@@ -17,7 +17,8 @@ macro_rules! select_part {
     ($($rest:expr),+) => {
         concat!(
             "SELECT id, conversation, turn, turn_sequence, position, content, state_detail, settled, open_stream, ",
-            "attempts, first_attempt_at, labelled, target, reply_to, created_at FROM parts ",
+            "attempts, first_attempt_at, streamed, searched, labelled, labelled_sends, target, reply_to, created_at ",
+            "FROM parts ",
             $($rest),+
         )
     };
@@ -37,7 +38,10 @@ pub(crate) struct PartRow {
     pub(crate) open_stream: bool,
     pub(crate) attempts: i64,
     pub(crate) first_attempt_at: Option<i64>,
+    pub(crate) streamed: bool,
+    pub(crate) searched: bool,
     pub(crate) labelled: bool,
+    pub(crate) labelled_sends: i64,
     pub(crate) target: Option<String>,
     pub(crate) reply_to: Option<String>,
     pub(crate) created_at: i64,
@@ -56,7 +60,10 @@ impl TryFrom<PartRow> for Part {
             state: row.state_detail.0,
             attempts: number(row.attempts, "number of attempts")?,
             first_attempt_at: row.first_attempt_at.map(Timestamp),
+            streamed: row.streamed,
+            searched: row.searched,
             labelled: row.labelled,
+            labelled_sends: number(row.labelled_sends, "number of labelled sends")?,
             target: row.target.map(MessageRef),
             reply_to: row.reply_to.map(MessageRef),
             created_at: Timestamp(row.created_at),

@@ -90,6 +90,8 @@ async fn insert_children(
             state: planned.refused.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             attempts: 0,
             first_attempt_at: None,
+            streamed: false,
+            searched: false,
             target: parent.target.clone().filter(|_| takes_target),
             ..parent.clone()
         };
@@ -140,7 +142,10 @@ async fn write_notice(
                 state: PartState::Pending,
                 attempts: 0,
                 first_attempt_at: None,
+                streamed: false,
+                searched: false,
                 labelled: false,
+                labelled_sends: 0,
                 target: None,
                 created_at: now,
                 ..failed.clone()

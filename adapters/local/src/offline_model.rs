@@ -25,7 +25,7 @@ use satchel_ports::{
 use tokio::time::sleep;
 
 use self::{
-    files::{KnownFile, mentioned_last},
+    files::{KnownFile, mentioned_last, without_references},
     step::{Answered, Ask, Situation, Step},
 };
 
@@ -146,7 +146,7 @@ fn next(request: &ModelRequest) -> Next {
 fn rounds(since: &[ModelMessage]) -> Vec<Vec<Answered<'_>>> {
     let answer_to = |id: &str| {
         since.iter().find_map(|message| match message {
-            ModelMessage::Tool { call, text, .. } if call == id => Some(text.as_str()),
+            ModelMessage::Tool { call, text, .. } if call == id => Some(without_references(text)),
             _ => None,
         })
     };

@@ -1,10 +1,14 @@
 //! What a model can be shown, as data: which types, how large, how many. Pure.
 //!
-//! What the table doesn't allow is not sent but named to the model in words, with the reason.
+//! What isn't allowed is not sent but named to the model in words, with the reason. What is allowed says the table, or
+//! the operator instead of it.
 
 use satchel_domain::{Attachment, size};
 
-use crate::settings::{Provider, Target};
+use crate::{
+    media_kind::MediaKind,
+    settings::{Provider, Target},
+};
 
 const MB: u64 = 1_000_000;
 
@@ -12,8 +16,11 @@ const USUAL_IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/
 const PLAIN_IMAGES: &[&str] = &["image/png", "image/jpeg"];
 const GEMINI_IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 const PDF: &[&str] = &["application/pdf"];
-const GEMINI_DOCUMENTS: &[&str] =
-    &["application/pdf", "audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/flac", "audio/aac", "audio/aiff"];
+const GEMINI_AUDIO: &[&str] =
+    &["audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/flac", "audio/aac", "audio/aiff"];
+/// The two formats that OpenAI names.
+const USUAL_AUDIO: &[&str] = &["audio/wav", "audio/mpeg", "audio/mp3"];
+const USUAL_VIDEO: &[&str] = &["video/mp4", "video/webm", "video/quicktime"];
 
 /// What a model can be shown. Sizes are those of the files; on the wire they are a third larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +35,13 @@ pub(crate) struct Abilities {
     pub(crate) longest_side: Option<u32>,
     /// Whether a moving image is taken.
     pub(crate) moving: bool,
-    /// Types of other files.
-    pub(crate) documents: &'static [&'static str],
-    /// The largest of these.
+    /// Types of documents.
+    pub(crate) pdf: &'static [&'static str],
+    /// Types of recordings.
+    pub(crate) audio: &'static [&'static str],
+    /// Types of films.
+    pub(crate) video: &'static [&'static str],
+    /// The largest file that is no image.
     pub(crate) document_bytes: u64,
     /// The most bytes of files in one request.
     pub(crate) request_bytes: u64,
@@ -43,7 +54,9 @@ const BLIND: Abilities = Abilities {
     most_images: 0,
     longest_side: None,
     moving: false,
-    documents: &[],
+    pdf: &[],
+    audio: &[],
+    video: &[],
     document_bytes: 0,
     request_bytes: 0,
 };
@@ -57,7 +70,9 @@ const OPENAI: Abilities = Abilities {
     most_images: 500,
     longest_side: None,
     moving: false,
-    documents: PDF,
+    pdf: PDF,
+    audio: &[],
+    video: &[],
     document_bytes: 32 * MB,
     request_bytes: 36 * MB,
 };
@@ -70,7 +85,9 @@ const ANTHROPIC: Abilities = Abilities {
     most_images: 20,
     longest_side: Some(8000),
     moving: true,
-    documents: PDF,
+    pdf: PDF,
+    audio: &[],
+    video: &[],
     document_bytes: 22 * MB,
     request_bytes: 22 * MB,
 };
@@ -83,7 +100,9 @@ const GEMINI: Abilities = Abilities {
     most_images: 3000,
     longest_side: None,
     moving: false,
-    documents: GEMINI_DOCUMENTS,
+    pdf: PDF,
+    audio: GEMINI_AUDIO,
+    video: &[],
     document_bytes: 14 * MB,
     request_bytes: 14 * MB,
 };
@@ -95,7 +114,9 @@ const OWN_EYES: Abilities = Abilities {
     most_images: 16,
     longest_side: None,
     moving: false,
-    documents: &[],
+    pdf: &[],
+    audio: &[],
+    video: &[],
     document_bytes: 0,
     request_bytes: 40 * MB,
 };
@@ -118,7 +139,7 @@ struct Row {
 
 const EVERY: &[&str] = &[""];
 const BOTH_OPENAI: &[Provider] = &[Provider::OpenAi, Provider::OpenAiResponses];
-const PDF_LESS: Abilities = Abilities { documents: &[], document_bytes: 0, ..OPENAI };
+const PDF_LESS: Abilities = Abilities { pdf: &[], document_bytes: 0, ..OPENAI };
 
 /// The families of open models that see, by the names under which Ollama and other servers list them.
 const OPEN_EYES: &[&str] = &[
@@ -172,20 +193,60 @@ const TABLE: &[Row] = &[
         providers: &[Provider::Anthropic],
         server: Server::Any,
         names: &["claude-3-haiku", "claude-3-opus", "claude-3-sonnet"],
-        abilities: Abilities { documents: &[], document_bytes: 0, ..ANTHROPIC },
+        abilities: Abilities { pdf: &[], document_bytes: 0, ..ANTHROPIC },
     },
     Row { providers: &[Provider::Anthropic], server: Server::Any, names: EVERY, abilities: ANTHROPIC },
     Row {
         providers: &[Provider::Gemini],
         server: Server::Any,
         names: &["gemma"],
-        abilities: Abilities { documents: &[], document_bytes: 0, ..GEMINI },
+        abilities: Abilities { pdf: &[], audio: &[], document_bytes: 0, ..GEMINI },
     },
     Row { providers: &[Provider::Gemini], server: Server::Any, names: EVERY, abilities: GEMINI },
 ];
 
+/// What the operator can say that a model takes: all that a request to it can hold.
+fn wire_abilities(target: &Target) -> Abilities {
+    match (target.provider, target.is_elsewhere) {
+        (Provider::OpenAi, false) => Abilities { audio: USUAL_AUDIO, video: USUAL_VIDEO, ..OPENAI },
+        (Provider::OpenAiResponses, false) => OPENAI,
+        (Provider::OpenAi, true) => Abilities {
+            pdf: PDF,
+            audio: USUAL_AUDIO,
+            video: USUAL_VIDEO,
+            document_bytes: OPENAI.document_bytes,
+            ..OWN_EYES
+        },
+        (Provider::OpenAiResponses, true) => Abilities { pdf: PDF, document_bytes: OPENAI.document_bytes, ..OWN_EYES },
+        (Provider::Anthropic, _) => ANTHROPIC,
+        (Provider::Gemini, _) => Abilities { video: USUAL_VIDEO, ..GEMINI },
+        (Provider::Ollama, _) => OWN_EYES,
+    }
+}
+
 /// What a model can be shown.
 pub(crate) fn of(target: &Target) -> Abilities {
+    let listed = table_abilities(target);
+    let Some(accepts) = &target.accepts else { return listed };
+    let widest = wire_abilities(target);
+    // The types and limits of the table count as far as it knows the model to take such files at all.
+    let types = |kind: MediaKind, listed: &'static [&'static str], widest: &'static [&'static str]| match kind {
+        kind if !accepts.contains(&kind) => &[],
+        _ if listed.is_empty() => widest,
+        _ => listed,
+    };
+    Abilities {
+        images: types(MediaKind::Image, listed.images, widest.images),
+        pdf: types(MediaKind::Pdf, listed.pdf, widest.pdf),
+        audio: types(MediaKind::Audio, listed.audio, widest.audio),
+        video: types(MediaKind::Video, listed.video, widest.video),
+        document_bytes: listed.document_bytes.max(widest.document_bytes),
+        ..if listed.images.is_empty() { widest } else { listed }
+    }
+}
+
+/// What the table says of a model.
+fn table_abilities(target: &Target) -> Abilities {
     let model = target.model.to_lowercase();
     let fits = |row: &&Row| {
         let server = match row.server {
@@ -209,49 +270,88 @@ pub(crate) struct Taken {
     bytes: u64,
 }
 
-/// Takes a file into a request, or says why it can't be.
-pub(crate) fn take(abilities: &Abilities, taken: &mut Taken, file: &Attachment) -> Result<(), String> {
-    let is_image = abilities.images.contains(&file.mime.as_str());
-    let limit = match (is_image, abilities.documents.contains(&file.mime.as_str())) {
-        (true, _) => abilities.image_bytes,
-        (false, true) => abilities.document_bytes,
-        (false, false) => return Err(format!("this model takes {}", accepted(abilities))),
-    };
-    if file.bytes == 0 {
-        return Err("it is empty".to_owned());
-    }
-    if file.bytes > limit {
-        return Err(format!("it is {}, this model takes up to {}", size::human(file.bytes), size::human(limit)));
-    }
-    let side = file.media.width.max(file.media.height).unwrap_or(0);
-    if let Some(longest) = abilities.longest_side.filter(|longest| is_image && side > *longest) {
-        return Err(format!("it is {side} pixels long, this model takes up to {longest}"));
-    }
-    if is_image && file.media.animated && !abilities.moving {
-        return Err("this model takes no moving images".to_owned());
-    }
-    if is_image && taken.images >= abilities.most_images {
-        return Err(format!("this model takes up to {} images at once", abilities.most_images));
-    }
-    if taken.bytes + file.bytes > abilities.request_bytes {
-        return Err(format!("this model takes up to {} of files at once", size::human(abilities.request_bytes)));
-    }
-    taken.images += usize::from(is_image);
-    taken.bytes += file.bytes;
-    Ok(())
+/// What one model can be shown, and how the operator can change it.
+#[derive(Debug, Clone)]
+pub(crate) struct FileRules {
+    model: String,
+    provider: Provider,
+    abilities: Abilities,
 }
 
-/// The accepted types in words.
-fn accepted(abilities: &Abilities) -> String {
-    let types: Vec<String> = abilities
-        .images
-        .iter()
-        .chain(abilities.documents)
-        .map(|mime| mime.rsplit('/').next().unwrap_or_default().to_uppercase())
-        .collect();
-    match types.as_slice() {
-        [] => "no files, only text".to_owned(),
-        types => format!("only {}", types.join(", ")),
+impl FileRules {
+    pub(crate) fn new(target: &Target) -> Self {
+        Self { model: target.name.clone(), provider: target.provider, abilities: of(target) }
+    }
+
+    /// Takes a file into a request, or says why it can't be.
+    pub(crate) fn take(&self, taken: &mut Taken, file: &Attachment) -> Result<(), String> {
+        let abilities = &self.abilities;
+        let kind = MediaKind::from_mime(&file.mime).filter(|kind| abilities.types(*kind).contains(&file.mime.as_str()));
+        let Some(kind) = kind else { return Err(self.refusal(file)) };
+        let is_image = kind == MediaKind::Image;
+        let limit = if is_image { abilities.image_bytes } else { abilities.document_bytes };
+        if file.bytes == 0 {
+            return Err("it is empty".to_owned());
+        }
+        if file.bytes > limit {
+            return Err(format!("it is {}, this model takes up to {}", size::human(file.bytes), size::human(limit)));
+        }
+        let side = file.media.width.max(file.media.height).unwrap_or(0);
+        if let Some(longest) = abilities.longest_side.filter(|longest| is_image && side > *longest) {
+            return Err(format!("it is {side} pixels long, this model takes up to {longest}"));
+        }
+        if is_image && file.media.animated && !abilities.moving {
+            return Err("this model takes no moving images".to_owned());
+        }
+        if is_image && taken.images >= abilities.most_images {
+            return Err(format!("this model takes up to {} images at once", abilities.most_images));
+        }
+        if taken.bytes + file.bytes > abilities.request_bytes {
+            return Err(format!("this model takes up to {} of files at once", size::human(abilities.request_bytes)));
+        }
+        taken.images += usize::from(is_image);
+        taken.bytes += file.bytes;
+        Ok(())
+    }
+
+    /// Says which types are taken, and which setting adds the kind that was refused where one does.
+    fn refusal(&self, file: &Attachment) -> String {
+        let takes = format!("this model takes {}", self.abilities.accepted());
+        let is_addable =
+            |kind: &MediaKind| self.provider.file_kinds().contains(kind) && self.abilities.types(*kind).is_empty();
+        match MediaKind::from_mime(&file.mime).filter(is_addable) {
+            Some(kind) => format!(
+                "{takes}; if it does take {}, the person who runs this bot can set `models.{}.accepts`",
+                kind.plural(),
+                self.model
+            ),
+            None => takes,
+        }
+    }
+}
+
+impl Abilities {
+    /// The types of a kind that are taken.
+    fn types(&self, kind: MediaKind) -> &'static [&'static str] {
+        match kind {
+            MediaKind::Image => self.images,
+            MediaKind::Pdf => self.pdf,
+            MediaKind::Audio => self.audio,
+            MediaKind::Video => self.video,
+        }
+    }
+
+    /// The accepted types in words.
+    fn accepted(&self) -> String {
+        let types: Vec<String> = MediaKind::ALL
+            .iter()
+            .flat_map(|kind| self.types(*kind))
+            .map(|mime| mime.rsplit('/').next().unwrap_or_default().to_uppercase())
+            .collect();
+        match types.as_slice() {
+            [] => "no files, only text".to_owned(),
+            types => format!("only {}", types.join(", ")),
+        }
     }
 }
 

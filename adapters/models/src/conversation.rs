@@ -10,7 +10,7 @@ use satchel_ports::{ModelMessage, language_model::ModelCall};
 use serde_json::{Value, json};
 
 use crate::{
-    abilities::{self, Abilities, Taken},
+    abilities::{FileRules, Taken},
     names::ToolNames,
 };
 
@@ -68,12 +68,12 @@ pub(crate) enum ResultFiles {
 /// Arranges the conversation.
 pub(crate) fn arrange(
     messages: &[ModelMessage],
-    abilities: &Abilities,
+    rules: &FileRules,
     names: &ToolNames,
     place: ResultFiles,
 ) -> Vec<Turn> {
     let mut arranged = Arranged { turns: Vec::new(), names, place, calls: 0, open: None };
-    for (message, verdicts) in messages.iter().zip(verdicts(messages, abilities)) {
+    for (message, verdicts) in messages.iter().zip(verdicts(messages, rules)) {
         match message {
             ModelMessage::User { text, .. } => {
                 arranged.close();
@@ -100,7 +100,7 @@ pub(crate) fn arrange(
 type Verdicts<'a> = Vec<(&'a Attachment, Result<(), String>)>;
 
 /// Which files are sent. The newest messages choose first, because they are what the turn is about.
-fn verdicts<'a>(messages: &'a [ModelMessage], abilities: &Abilities) -> Vec<Verdicts<'a>> {
+fn verdicts<'a>(messages: &'a [ModelMessage], rules: &FileRules) -> Vec<Verdicts<'a>> {
     let mut taken = Taken::default();
     let mut verdicts: Vec<Verdicts<'a>> = messages
         .iter()
@@ -110,7 +110,7 @@ fn verdicts<'a>(messages: &'a [ModelMessage], abilities: &Abilities) -> Vec<Verd
                 ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => attachments,
                 ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => &[],
             };
-            files.iter().map(|file| (file, abilities::take(abilities, &mut taken, file))).collect()
+            files.iter().map(|file| (file, rules.take(&mut taken, file))).collect()
         })
         .collect();
     verdicts.reverse();
@@ -220,7 +220,7 @@ impl Arranged<'_> {
         }
         if !after.is_empty() {
             add(&mut answer.text, "Its files are shown in the next message.");
-            open.after.push(Piece::Words(note(&format!("The files that `{}` made.", answer.name))));
+            open.after.push(Piece::Words(note(&format!("The files that `{}` returned.", answer.name))));
             open.after.append(&mut after);
         }
         if answer.text.trim().is_empty() {

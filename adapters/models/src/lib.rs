@@ -11,6 +11,7 @@ mod conversation;
 mod failure;
 mod fallback;
 mod files;
+mod media_kind;
 mod names;
 mod ollama;
 mod patience;
@@ -20,6 +21,7 @@ mod settings;
 mod thoughts;
 
 pub use fallback::Fallback;
+pub use media_kind::{MediaKind, unsupported_kind};
 pub use ollama::find_ollama;
 pub use patience::Patience;
 pub use remote::RemoteModel;

@@ -32,6 +32,7 @@ async fn find_at(address: &str) -> Option<ModelSettings> {
         base_url,
         api_key: None,
         model: Some(model),
+        accepts: None,
     })
 }
 

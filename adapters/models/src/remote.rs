@@ -19,7 +19,7 @@ use secrecy::ExposeSecret;
 use tracing::{Dispatch, instrument::WithSubscriber};
 
 use crate::{
-    abilities::{self, Abilities},
+    abilities::FileRules,
     answer::{Answering, LastFrame, Step},
     check,
     conversation::{self, ResultFiles, Turn},
@@ -34,7 +34,7 @@ use crate::{
 /// A model that a server answers for.
 pub struct RemoteModel {
     target: Target,
-    abilities: Abilities,
+    rules: FileRules,
     patience: Patience,
     http: reqwest::Client,
     client: Client,
@@ -80,9 +80,9 @@ impl RemoteModel {
             .with_reqwest(http.clone())
             .build()
             .map_err(|_| target.error("provider", "no client can be made for it"))?;
-        let abilities = abilities::of(&target);
+        let rules = FileRules::new(&target);
         let teller = Teller::new(&target);
-        Ok(Self { target, abilities, patience, http, client, blobs, teller, thoughts: Arc::default() })
+        Ok(Self { target, rules, patience, http, client, blobs, teller, thoughts: Arc::default() })
     }
 
     /// Asks the server, with one cheap call, whether it is there, the key is good and the model is known.
@@ -159,7 +159,7 @@ impl LanguageModel for RemoteModel {
             Provider::Anthropic => ResultFiles::Inside,
             _ => ResultFiles::After,
         };
-        let turns = conversation::arrange(&request.messages, &self.abilities, &names, place);
+        let turns = conversation::arrange(&request.messages, &self.rules, &names, place);
         let tools = request::offered(self.target.provider, &request.tools, &names);
         let asking = Asking { system: request.system.clone(), turns, tools, names };
         let longest = self.patience.longest_wait;

@@ -13,9 +13,6 @@ use crate::{
     thoughts::{Calls, Thought},
 };
 
-/// The longest description of a tool that OpenAI takes, in characters.
-const LONGEST_DESCRIPTION: usize = 1024;
-
 /// Makes the request. It is made anew for every attempt, so that no file is kept in memory while a server thinks.
 pub(crate) async fn build(
     provider: Provider,
@@ -68,12 +65,9 @@ pub(crate) async fn build(
 pub(crate) fn offered(provider: Provider, tools: &[ToolSpec], names: &ToolNames) -> Vec<Tool> {
     let is_openai = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses);
     let offered = tools.iter().map(|tool| {
-        let description = match is_openai && tool.description.chars().count() > LONGEST_DESCRIPTION {
-            true => tool.description.chars().take(LONGEST_DESCRIPTION - 1).chain(['…']).collect(),
-            false => tool.description.clone(),
-        };
-        let offered =
-            Tool::new(names.outward(&tool.name)).with_description(description).with_schema(tool.parameters.clone());
+        let offered = Tool::new(names.outward(&tool.name))
+            .with_description(tool.description.clone())
+            .with_schema(tool.parameters.clone());
         // Unset, OpenAI makes every argument required; the others don't know the word.
         if is_openai { offered.with_strict(false) } else { offered }
     });

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::media_kind::{MediaKind, unsupported_kind};
+
 /// Who serves a model, or whose language a compatible server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
@@ -67,6 +69,8 @@ pub struct ModelSettings {
     pub api_key: Option<SecretString>,
     /// The server's name of the model; `None` for the provider's default.
     pub model: Option<String>,
+    /// The kinds of files that it takes, of those in [`Provider::file_kinds`]; `None` for what is known of the model.
+    pub accepts: Option<Vec<MediaKind>>,
 }
 
 /// Why a model can't be asked as it is described. It never holds a key or an address.
@@ -87,6 +91,8 @@ pub(crate) struct Target {
     /// Where the server is, ending in a slash.
     pub(crate) address: SecretString,
     pub(crate) key: Option<SecretString>,
+    /// The kinds of files that the operator says it takes.
+    pub(crate) accepts: Option<Vec<MediaKind>>,
     /// Whether the server is another than the provider's own.
     pub(crate) is_elsewhere: bool,
     /// Whether the way there is encrypted.
@@ -98,7 +104,7 @@ pub(crate) struct Target {
 impl Target {
     /// Checks the settings.
     pub(crate) fn new(settings: ModelSettings) -> Result<Self, SettingsError> {
-        let ModelSettings { name, provider, base_url, api_key, model } = settings;
+        let ModelSettings { name, provider, base_url, api_key, model, accepts } = settings;
         let wrong = |key, reason: &str| SettingsError { name: name.clone(), key, reason: reason.to_owned() };
         let is_elsewhere = base_url.is_some();
         let key = checked_key(api_key).map_err(|reason| wrong("api_key", reason))?;
@@ -118,10 +124,14 @@ impl Target {
             }
             None => provider.default_model().to_owned(),
         };
+        let has_no_place = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
+        if let Some(kind) = accepts.iter().flatten().find(has_no_place) {
+            return Err(wrong("accepts", &unsupported_kind(provider, *kind)));
+        }
         let is_encrypted = url.scheme() == "https";
         let is_local = is_local(&url);
         let address = SecretString::from(String::from(url));
-        Ok(Self { name, provider, model, address, key, is_elsewhere, is_encrypted, is_local })
+        Ok(Self { name, provider, model, address, key, accepts, is_elsewhere, is_encrypted, is_local })
     }
 
     /// Who is asked, as a person is told: the provider, or the server that speaks its language.
@@ -208,6 +218,7 @@ mod tests {
             base_url: base_url.map(SecretString::from),
             api_key: key.map(SecretString::from),
             model: model.map(str::to_owned),
+            accepts: None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "host")]
 mod host;
+pub mod names;
 pub mod protocol;
 
 #[cfg(feature = "host")]

@@ -11,10 +11,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The version of these words; a worker of another one is not used.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
-/// The longest line in bytes, without its end.
+/// The longest line of a worker in bytes, and of the host's [`ToWorker::Run`], without its end.
 pub const LONGEST_LINE: usize = 8 << 20;
+
+/// The most bytes that a value may have which a script is given: of a text its own, of anything else its JSON's.
+pub const MAX_CALL_RESULT_BYTES: usize = 8 << 20;
+
+/// The longest line of the host in bytes, without its end. JSON writes quotes and line ends as two bytes, and a text of
+/// nothing else is still given whole.
+pub const MAX_HOST_LINE_BYTES: usize = 2 * MAX_CALL_RESULT_BYTES + (1 << 10);
 
 /// The most bytes of a file that one [`Chunk`] carries.
 pub const CHUNK: usize = 48 << 10;

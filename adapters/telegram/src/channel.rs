@@ -5,10 +5,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId,
-    capabilities::{StreamRule, TextLimit, VoiceRule},
+    capabilities::{LookupRule, StreamRule, TextLimit, VoiceRule},
     delivery::{Refusal, SendError},
 };
-use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, LookupOutcome, LookupRequest, PartToSend};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -24,14 +24,19 @@ use crate::{
     classify::{Tried, Verdict, judge},
     fetch,
     known::Known,
+    lookup::Lookup,
+    message_ids::MessageIds,
     pace::{Call, Pacer},
     place::{Place, channel_name},
     send::{self, Composed, NoCall},
-    settings::TelegramSettings,
+    settings::{LookupSettings, TelegramSettings},
 };
 
 /// The least time between two edits of a growing reply in a group, where a minute has room for twenty calls.
 const GROUP_EDIT_INTERVAL_MS: u64 = 3_200;
+
+/// The wait before something is sent to a chat in which a message is looked for.
+const SEARCH_DELAY: Duration = Duration::from_secs(1);
 
 /// The way out to Telegram, and the way to the files that people sent.
 pub struct TelegramChannel {
@@ -42,6 +47,8 @@ pub struct TelegramChannel {
     pacer: Pacer,
     activities: Activities,
     known: Known,
+    message_ids: Arc<MessageIds>,
+    look_up: LookupSettings,
 }
 
 /// A message as an answer shows it. Nothing else is read, so that nothing else can make an answer unreadable.
@@ -77,6 +84,8 @@ impl TelegramChannel {
             blobs,
             pacer: Pacer::new(settings.capabilities.pace),
             known: Known::default(),
+            message_ids: Arc::default(),
+            look_up: settings.look_up,
         })
     }
 
@@ -88,6 +97,11 @@ impl TelegramChannel {
     /// What answers have taught, for the way in.
     pub(crate) fn known(&self) -> &Known {
         &self.known
+    }
+
+    /// The ids of messages that are known, for the way in.
+    pub(crate) fn message_ids(&self) -> &Arc<MessageIds> {
+        &self.message_ids
     }
 
     /// Makes a call in a place, once more where the chat has become another one. `Ok(None)` is that what was asked for
@@ -184,12 +198,25 @@ impl Channel for TelegramChannel {
             content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => Tried::Text,
             _ => Tried::Files,
         };
-        if matches!(&part.content, PartContent::Album { items } if items.len() > 1) {
-            let sent: Option<Vec<Sent>> = self.call(place, part.part, tried, compose).await?;
-            return Ok(sent.unwrap_or_default().iter().map(reference).collect());
+        // A look-up takes what it finds for what it looks for, so that nothing may come between.
+        let Some(sending) = self.message_ids.begin_send(self.known.now_at(place).chat, part.part) else {
+            return Err(not_yet(SEARCH_DELAY));
+        };
+        let is_album = matches!(&part.content, PartContent::Album { items } if items.len() > 1);
+        let sent: Result<Vec<Sent>, SendError> = match is_album {
+            true => self.call(place, part.part, tried, compose).await.map(Option::unwrap_or_default),
+            false => self.call(place, part.part, tried, compose).await.map(Vec::from_iter),
+        };
+        match &sent {
+            Ok(sent) => {
+                let ids: Vec<i64> = sent.iter().map(|sent| sent.message_id).collect();
+                sending.arrived(self.known.now_at(place).chat, &ids);
+            }
+            // Dropped without an end, it is in doubt.
+            Err(SendError::InDoubt { .. }) => drop(sending),
+            Err(_) => sending.failed(),
         }
-        let sent: Option<Sent> = self.call(place, part.part, tried, compose).await?;
-        Ok(sent.iter().map(reference).collect())
+        Ok(sent?.iter().map(reference).collect())
     }
 
     async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
@@ -223,9 +250,16 @@ impl Channel for TelegramChannel {
         }
     }
 
-    /// A bot can't read what it has written.
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        Ok(None)
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        let place = place(&request.part.conversation)?;
+        if self.capabilities.look_up != LookupRule::MessageIds {
+            return Ok(LookupOutcome::uncertain("look-up is off"));
+        }
+        if self.known.now_at(place) != place {
+            return Ok(LookupOutcome::uncertain("the chat has become another one, which counts its messages anew"));
+        }
+        let (client, ids, settings) = (&self.client, &*self.message_ids, &self.look_up);
+        Lookup { client, ids, settings, chat: place.chat, request }.run().await
     }
 
     async fn probe(&self) -> Result<(), SendError> {

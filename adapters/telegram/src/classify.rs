@@ -67,10 +67,8 @@ fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
             retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)),
             reason: plain(&description),
         },
-        500..=599 => SendError::NotSent {
-            retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)),
-            reason: plain(&description),
-        },
+        // `restart` and `Request aborted` answer requests that go on by themselves as well as those that don't.
+        500..=599 => SendError::InDoubt { reason: plain(&description) },
         413 => too_large(plain(&description)),
         _ if has(&["message is not modified", "message_not_modified"]) => return Verdict::AlreadySo,
         _ if tried == Tried::Delete && has(&["message to delete not found", "message_id_invalid"]) => {
@@ -90,6 +88,39 @@ fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
         _ => refused(Refusal::Other),
     };
     Verdict::Failed(failed)
+}
+
+/// What an id is, as `stopMessageLiveLocation` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IdAnswer {
+    /// A message of the bot.
+    Ours,
+    /// Somebody else's, or one of the chat itself.
+    Others,
+    /// None, a deleted one, one of another chat, or one that is hidden from the bot.
+    Nobodys,
+    /// Anything else was answered.
+    Unclear,
+}
+
+/// Judges the answer of `stopMessageLiveLocation` for a message that holds no live location. Success would mean that one
+/// of ours did.
+pub(crate) fn judge_id(error: Option<CallError>) -> Result<IdAnswer, SendError> {
+    let Some(error) = error else { return Ok(IdAnswer::Unclear) };
+    if let CallError::Refused(Refused { code: 400, description, migrated_to: None, .. }) = &error {
+        let words = description.to_lowercase();
+        let answers = [
+            ("there is no live location in the message to edit", IdAnswer::Ours),
+            ("message can't be edited", IdAnswer::Others),
+            ("message to edit not found", IdAnswer::Nobodys),
+        ];
+        let known = answers.into_iter().find(|(answer, _)| words.contains(answer));
+        return Ok(known.map_or(IdAnswer::Unclear, |(_, answer)| answer));
+    }
+    match judge(error, Tried::Probe) {
+        Verdict::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
+        Verdict::Failed(_) | Verdict::AlreadySo | Verdict::Moved { .. } => Ok(IdAnswer::Unclear),
+    }
 }
 
 /// The message to edit can't be made to show anything. One of a photo, which has no text to edit, is as good as gone.

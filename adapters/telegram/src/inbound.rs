@@ -49,7 +49,7 @@ impl TelegramListener {
         tracing::info!(bot = us.username, "this bot listens on Telegram");
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
         let reader = Reader::new(us, settings.answers_in.clone(), commands);
-        let (desk, pressed) = Desk::new(inbound, reader);
+        let (desk, pressed) = Desk::new(inbound, reader, Arc::clone(channel.message_ids()));
         let over = stop.child_token();
         let listening = async {
             // Owned here, so that the queue of presses ends with the listening.

@@ -1,6 +1,6 @@
 //! What an operator says about the bot.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use satchel_domain::ChannelCapabilities;
 use secrecy::SecretString;
@@ -22,6 +22,36 @@ pub struct TelegramSettings {
     pub webhook: Option<Webhook>,
     /// The commands that Telegram offers while a person types.
     pub commands: Vec<BotCommand>,
+    /// The waits of a look-up.
+    pub look_up: LookupSettings,
+}
+
+/// The waits of a look-up for a message whose send was left in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LookupSettings {
+    /// How long a request may go on by itself once nobody waits for its answer.
+    pub delay: Duration,
+    /// How much longer for each megabyte of an upload.
+    pub delay_per_megabyte: Duration,
+    /// The wait before it is looked once more for what was not found.
+    pub second_pass_delay: Duration,
+    /// The time between two ids that are asked for.
+    pub interval: Duration,
+    /// The longest wait that Telegram may ask for without ending the look-up.
+    pub max_flood_wait: Duration,
+}
+
+impl Default for LookupSettings {
+    fn default() -> Self {
+        Self {
+            delay: Duration::from_secs(3),
+            delay_per_megabyte: Duration::from_secs(1),
+            // The server waits by itself where Telegram asks for up to 8 s.
+            second_pass_delay: Duration::from_secs(12),
+            interval: Duration::from_millis(200),
+            max_flood_wait: Duration::from_secs(8),
+        }
+    }
 }
 
 /// Where Telegram delivers updates.

@@ -107,10 +107,6 @@ impl Channel for WebChannel {
         Ok(())
     }
 
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        Ok(None)
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }

@@ -192,6 +192,7 @@ mod tests {
     use std::future::pending;
 
     use axum::routing::get;
+    use satchel_requirements::required;
 
     use super::*;
 
@@ -293,10 +294,8 @@ mod tests {
             socket.connect("192.0.2.1:9")?;
             socket.local_addr()
         });
-        let Some(own) = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback()) else {
-            eprintln!("left out: this machine has no address but the loopback's");
-            return;
-        };
+        let own = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback());
+        let Some(own) = required(own.ok_or("an address of this machine besides the loopback's")) else { return };
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let router = Router::new().route("/", get(async || "here"));

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use satchel_starlark::protocol::{Failure, FailureKind, FromWorker, LONGEST_LINE, Run, ToWorker, VERSION};
+use satchel_starlark::protocol::{Failure, FailureKind, FromWorker, MAX_HOST_LINE_BYTES, Run, ToWorker, VERSION};
 use serde_json::{Map, Value as Json};
 use starlark::environment::Globals;
 
@@ -152,13 +152,13 @@ fn listen(mut input: impl BufRead, tell: &Sender<ToWorker>) -> ExitCode {
 /// The next line without its end; `None` when there are no more.
 fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
-    let most = u64::try_from(LONGEST_LINE + 1).expect("the longest line's length is a small number");
+    let most = u64::try_from(MAX_HOST_LINE_BYTES + 1).expect("the longest line's length is a small number");
     input.take(most).read_until(b'\n', &mut line).map_err(|error| format!("the host can't be heard: {error}"))?;
     match line.pop() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
-        Some(_) if line.len() >= LONGEST_LINE => {
-            Err(format!("a line from the host is longer than {LONGEST_LINE} bytes"))
+        Some(_) if line.len() >= MAX_HOST_LINE_BYTES => {
+            Err(format!("a line from the host is longer than {MAX_HOST_LINE_BYTES} bytes"))
         }
         Some(_) => Err("the host stopped in the middle of a line".to_owned()),
     }
@@ -201,10 +201,10 @@ mod tests {
 
     #[test]
     fn a_line_may_be_as_long_as_the_longest() {
-        let mut text = vec![b'x'; LONGEST_LINE];
+        let mut text = vec![b'x'; MAX_HOST_LINE_BYTES];
         text.push(b'\n');
         let line = next_line(&mut Cursor::new(&text));
-        assert_eq!(line.map(|line| line.map(|line| line.len())), Ok(Some(LONGEST_LINE)));
+        assert_eq!(line.map(|line| line.map(|line| line.len())), Ok(Some(MAX_HOST_LINE_BYTES)));
         text.insert(0, b'x');
         assert!(next_line(&mut Cursor::new(&text)).is_err());
     }

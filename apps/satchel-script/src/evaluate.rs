@@ -6,7 +6,10 @@ use std::{
     rc::Rc,
 };
 
-use satchel_starlark::protocol::{Failure, FromWorker, LARGEST_VALUE, MOST_PRINTED, Run};
+use satchel_starlark::{
+    names::is_name,
+    protocol::{Failure, FromWorker, LARGEST_VALUE, MOST_PRINTED, Run},
+};
 use serde_json::Value as Json;
 use starlark::{
     PrintHandler,
@@ -19,7 +22,6 @@ use crate::{
     builtins::host_function,
     conversation::Conversation,
     errors::{Failing, failed},
-    names::is_name,
     prepare::{Prepared, prepare},
     values::{from_json, to_json},
 };
@@ -97,7 +99,8 @@ pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<Conversati
                 module.set(name, host_function(name, globals, &mut evaluator)?);
             }
         }
-        for (name, value) in run.globals.iter().filter(|(name, _)| is_name(name)) {
+        // The host hands over none whose name a script can't say.
+        for (name, value) in &run.globals {
             let value = from_json(value, module.heap()).map_err(|why| failed(format!("the variable {name}: {why}")))?;
             module.set(name, value);
         }

@@ -17,7 +17,6 @@ mod conversation;
 mod errors;
 mod evaluate;
 mod format;
-mod names;
 mod prepare;
 mod values;
 

@@ -66,10 +66,6 @@ impl Channel for Board {
         Ok(())
     }
 
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        Ok(None)
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }

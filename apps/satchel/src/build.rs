@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{AgentSettings, IsOwner, Services, SteeringMode, Toolbox};
+use satchel_agent::{
+    AgentSettings, IsOwner, Services, SteeringMode, Toolbox,
+    prompt::{INSTRUCTIONS, add_instructions},
+};
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
 use satchel_ports::{
@@ -17,6 +20,7 @@ use crate::{
     config::{Config, turn::Steering},
     fetch,
     lanes::{Hosting, Lanes},
+    time_zone::machine_zone,
 };
 
 /// How many lanes this process works on at once; further ones wait in the ledger.
@@ -84,6 +88,8 @@ impl Behaviour {
         let tools = &config.tools;
         Self {
             agent: AgentSettings {
+                instructions: config.instructions.as_deref().map_or_else(|| INSTRUCTIONS.to_owned(), add_instructions),
+                time_zone: machine_zone(),
                 model_calls: config.turn.model_calls,
                 tool_calls: config.turn.tool_calls,
                 steering: match config.turn.steering {
@@ -105,6 +111,7 @@ impl Behaviour {
             },
             tools: ToolLimits {
                 save_bytes: tools.save_max_file_bytes,
+                inbound_file_bytes: config.attachments.max_inbound_file_bytes,
                 add_files: usize::try_from(tools.add.max_files).unwrap_or(usize::MAX),
                 add_file_bytes: tools.add.max_file_bytes,
                 add_call_bytes: tools.add.max_call_bytes,

@@ -61,7 +61,9 @@ pub enum Command {
     Chat(ChatOptions),
     /// Show how a response would be sent on a channel, without sending it
     #[command(after_help = "Examples:\n  satchel plan response.json --channel telegram\n  echo \
-                            '{\"text\":\"Hello\"}' | satchel plan - --channel discord --json")]
+                            '{\"text\":\"Hello\"}' | satchel plan - --channel discord --json\n\nThe limits are those of \
+                            the configuration: telegram.limits and discord.limits. With telegram.local_files, telegram \
+                            is your own Bot API server; telegram-local is one without it.")]
     Plan(PlanOptions),
     /// Look at the files that Satchel keeps
     #[command(subcommand)]
@@ -215,8 +217,10 @@ pub struct PlanOptions {
 /// A channel whose rules are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlanChannel {
-    /// Telegram.
+    /// Telegram, by the server that is configured: its own, or one with `telegram.local_files`.
     Telegram,
+    /// Telegram, by a Bot API server of your own that runs with --local.
+    TelegramLocal,
     /// Discord.
     Discord,
     /// The web page.
@@ -405,6 +409,7 @@ mod tests {
             "chat",
             "chat --once hello --attach a.jpg --attach b.pdf --json --conversation holiday",
             "plan - --channel web --json",
+            "plan a.json --channel telegram-local --set telegram.limits.text=500",
             "attachments list --conversation telegram:-100123/42 --json",
             "attachments show #17",
             "attachments export 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e --to out",

@@ -20,6 +20,7 @@ pub mod schedules;
 pub mod schema;
 pub mod speech;
 pub mod storage;
+mod text_file;
 pub mod tools;
 mod tree;
 pub mod turn;
@@ -49,6 +50,9 @@ use crate::schedules::Schedule;
 /// The variable that names the configuration file; every other `SATCHEL_` variable is a setting.
 pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
 
+/// The longest instructions; they are a part of every request.
+const MAX_INSTRUCTIONS_BYTES: u64 = 100_000;
+
 /// The longest configuration file that is read.
 const LONGEST_FILE: u64 = 4_000_000;
 
@@ -57,6 +61,8 @@ const LONGEST_FILE: u64 = 4_000_000;
 pub struct Config {
     /// What is logged: a filter such as `info` or `satchel=debug`.
     pub log: Option<String>,
+    /// Who the assistant is; `None` for Satchel alone.
+    pub instructions: Option<String>,
     /// Which model answers.
     pub models: models::Models,
     /// Where the ledger and the files are kept.
@@ -136,9 +142,18 @@ impl Loaded {
     /// # Errors
     /// When it switches on something that isn't built yet.
     pub fn ready(self) -> Result<Config, Problems> {
+        self.check_built()?;
+        Ok(self.config)
+    }
+
+    /// Checks that everything that it switches on is built.
+    ///
+    /// # Errors
+    /// When something isn't.
+    pub fn check_built(&self) -> Result<(), Problems> {
         match self.not_built.is_empty() {
-            true => Ok(self.config),
-            false => Err(Problems(self.not_built)),
+            true => Ok(()),
+            false => Err(Problems(self.not_built.clone())),
         }
     }
 
@@ -195,6 +210,7 @@ fn read(reader: &mut Reader<'_>, sources: &Sources<'_>) -> Config {
     let default_data_dir = locate::data_dir(sources.environment, sources.cwd);
     let mut config = Config {
         log: reader.text("log"),
+        instructions: reader.text_or_file("instructions", MAX_INSTRUCTIONS_BYTES),
         models: models::read(reader, sources.environment),
         storage: storage::read(reader, &default_data_dir),
         workspace: storage::read_workspace(reader),

@@ -19,6 +19,7 @@ pub mod schedules;
 pub mod scripts;
 pub mod speech;
 pub mod stores;
+pub mod time_zone;
 pub mod upkeep;
 
 use std::{
@@ -88,7 +89,7 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
                 commands::chat::run(options, &config, stores, &decision, Surroundings::of(environment, cwd)).await
             })
         }
-        Command::Plan(options) => plan(options, cwd),
+        Command::Plan(options) => plan(options, &load(&cli.global, environment, cwd)?, cwd),
         Command::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
         Command::Attachments(asked) => in_runtime(about_files(asked, &ready(&command)?, cwd)),
         Command::Outbox(asked) => in_runtime(about_parts(asked, &ready(&command)?)),
@@ -190,14 +191,15 @@ fn serving(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<
     ended
 }
 
-fn plan(options: &PlanOptions, cwd: &Path) -> anyhow::Result<()> {
+fn plan(options: &PlanOptions, loaded: &Loaded, cwd: &Path) -> anyhow::Result<()> {
+    loaded.check_built()?;
     let out = &mut std::io::stdout().lock();
     if options.file == Path::new("-") {
-        return commands::plan::run(&mut std::io::stdin().lock(), "-", options.channel, options.json, out);
+        return commands::plan::run(&mut std::io::stdin().lock(), "-", options, loaded, out);
     }
     let name = options.file.display().to_string();
     let mut file = std::fs::File::open(cwd.join(&options.file)).with_context(|| format!("failed to open `{name}`"))?;
-    commands::plan::run(&mut file, &name, options.channel, options.json, out)
+    commands::plan::run(&mut file, &name, options, loaded, out)
 }
 
 fn load(global: &GlobalOptions, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<Loaded> {

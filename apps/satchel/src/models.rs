@@ -66,14 +66,8 @@ impl Candidate {
     /// Who serves it, as the adapter knows them; `None` for the one that is built in.
     fn provider(&self) -> Option<satchel_models::Provider> {
         match self {
-            Self::Offline { .. } | Self::Remote(Model { provider: Provider::Offline, .. }) => None,
-            Self::Remote(Model { provider: Provider::OpenAi, .. }) => Some(satchel_models::Provider::OpenAi),
-            Self::Remote(Model { provider: Provider::OpenAiResponses, .. }) => {
-                Some(satchel_models::Provider::OpenAiResponses)
-            }
-            Self::Remote(Model { provider: Provider::Anthropic, .. }) => Some(satchel_models::Provider::Anthropic),
-            Self::Remote(Model { provider: Provider::Gemini, .. }) => Some(satchel_models::Provider::Gemini),
-            Self::Remote(Model { provider: Provider::Ollama, .. }) => Some(satchel_models::Provider::Ollama),
+            Self::Offline { .. } => None,
+            Self::Remote(model) => model.provider.adapter(),
         }
     }
 
@@ -89,8 +83,8 @@ impl Candidate {
                 "the model {name:?} has no key: set `models.{name}.api_key`, or {variable} in the environment"
             )));
         }
-        let Model { name, base_url, api_key, model, .. } = model.clone();
-        Ok(Some(ModelSettings { name, provider, base_url, api_key, model }))
+        let Model { name, base_url, api_key, model, accepts, .. } = model.clone();
+        Ok(Some(ModelSettings { name, provider, base_url, api_key, model, accepts }))
     }
 }
 
@@ -140,6 +134,7 @@ pub async fn decide(models: &Models) -> Decision {
                     base_url: found.base_url,
                     api_key: found.api_key,
                     model: found.model,
+                    accepts: found.accepts,
                 })],
                 why: "the configuration names none, no key is set, and an Ollama server runs here".to_owned(),
             },
@@ -241,6 +236,7 @@ mod tests {
                 base_url: base_url.map(SecretString::from),
                 api_key: None,
                 model: Some("m".to_owned()),
+                accepts: None,
             };
             assert_eq!(Candidate::Remote(model).title(), title);
         }

@@ -1,10 +1,17 @@
 //! `cargo xtask test`: the whole gate. Whoever passes it may commit.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::Result;
 
-use crate::{cargo, perform, worker};
+use crate::{
+    cargo, cargo_command,
+    not_run::{NotRun, is_ci},
+    perform, suites, worker,
+};
 
 /// Checks form, lints and documentation, then runs every test.
 pub(crate) fn run() -> Result<()> {
@@ -16,42 +23,84 @@ pub(crate) fn run() -> Result<()> {
     let lints = ["clippy", "--all-targets", "--quiet"];
     worker::cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])?;
     step("documentation");
-    let mut rustdoc = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut rustdoc = cargo_command();
     rustdoc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
     perform("cargo doc", &mut rustdoc)?;
-    if there_is("deny") {
-        step("licences and sources");
-        let check = ["--offline", "check", "--config", ".deny.toml", "bans", "licenses", "sources"];
-        cargo("cargo deny", ["deny"].into_iter().chain(check))?;
-        let manifest = worker::manifest(&worker::root()?).display().to_string();
-        let worker = ["deny", "--manifest-path", manifest.as_str()];
-        cargo("cargo deny of the script worker", worker.into_iter().chain(check))?;
-    } else {
-        step("licences and sources: not run, `cargo install cargo-deny` adds them");
-    }
+    let unchecked = check_dependencies()?;
     step("what some tests need");
     // The tests of the architecture look at the whole graph, other systems' crates too, and ask nobody for it.
     cargo("cargo fetch", ["fetch", "--locked", "--quiet"])?;
     worker::cargo("cargo fetch for the script worker", ["fetch", "--locked", "--quiet"], &[])?;
     provide();
+    build_binaries()?;
+    step("whether every file with tests brings some");
+    let list = ["test", "--no-run", "--quiet", "--message-format", "json"];
+    suites::check(cargo_command().args(list).arg("--workspace"))?;
+    suites::check(&mut worker::command(list)?)?;
     step("tests");
-    // The system tests run the real binaries, which cargo builds for no other package's tests.
-    worker::build(false)?;
-    cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])?;
-    if there_is("nextest") {
-        let tests = ["nextest", "run", "--no-fail-fast", "--no-tests", "fail"];
-        worker::cargo("the script worker's tests", tests, &[])?;
-        cargo("the tests", tests.into_iter().chain(["--workspace"]))?;
-        cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"])
-    } else {
-        worker::cargo("the script worker's tests", ["test"], &[])?;
-        cargo("the tests", ["test", "--workspace"])
-    }
+    let records = NotRun::new_directory(&worker::target_directory()?)?;
+    let tested = run_tests(&records);
+    step("what was not run and not checked");
+    let not_run = NotRun::read(&records)?;
+    println!("{not_run}");
+    println!("Not checked: the tests of the feature `otel` (`cargo test --package satchel --features otel`).");
+    unchecked.iter().for_each(|what| println!("Not checked: {what}."));
+    tested?;
+    not_run.check(is_ci())
 }
 
-/// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that misses one
-/// says so and counts as not run.
-const PROGRAMS: [(&str, &str); 8] = [
+/// Runs every test, those that follow a failure too.
+fn run_tests(records: &Path) -> Result<()> {
+    let has_nextest = there_is("nextest");
+    let run: &[&str] = match has_nextest {
+        true => &["nextest", "run", "--no-fail-fast", "--no-tests", "fail"],
+        false => &["test", "--no-fail-fast"],
+    };
+    let run_recorded = |what: &str, mut command: Command| perform(what, command.env(NotRun::VARIABLE, records));
+    let mut of_project = cargo_command();
+    of_project.args(run).arg("--workspace");
+    let mut outcomes = vec![
+        run_recorded("the script worker's tests", worker::command(run.iter().copied())?),
+        run_recorded("the tests", of_project),
+    ];
+    if has_nextest {
+        outcomes.push(cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"]));
+    }
+    outcomes.into_iter().collect()
+}
+
+/// Checks what is linked: licences, sources, and known weaknesses. Returns what could not be checked, and why.
+fn check_dependencies() -> Result<Vec<&'static str>> {
+    if !there_is("deny") {
+        return Ok(vec!["licences, sources and advisories (`cargo install cargo-deny` adds what checks them)"]);
+    }
+    let manifest = worker::manifest(&worker::root()?).display().to_string();
+    let of_worker = ["deny", "--manifest-path", manifest.as_str()];
+    let check = |checks: &[&str]| {
+        let check = ["--offline", "check", "--config", ".deny.toml"].iter().chain(checks).copied();
+        cargo("cargo deny", ["deny"].into_iter().chain(check.clone()))?;
+        cargo("cargo deny of the script worker", of_worker.into_iter().chain(check))
+    };
+    step("licences and sources");
+    check(&["bans", "licenses", "sources"])?;
+    step("advisories");
+    // Their database is asked of a server of others: where it can't be had, that says nothing about what is linked.
+    if cargo("cargo deny", ["deny", "fetch", "db"]).is_err() {
+        return Ok(vec!["advisories (their database can't be had)"]);
+    }
+    check(&["advisories"])?;
+    Ok(Vec::new())
+}
+
+/// Builds the programs that the system tests run: cargo builds them for no other package's tests.
+pub(crate) fn build_binaries() -> Result<()> {
+    worker::build(false)?;
+    cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])
+}
+
+/// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that lacks one is
+/// counted as not run.
+const PROGRAMS: [(&str, &str); 9] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
@@ -60,6 +109,7 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("pip3", "python3-pip"),
     ("espeak-ng", "espeak-ng"),
     ("ffmpeg", "ffmpeg"),
+    ("npm", "npm"),
 ];
 
 /// Installs what is missing where that may be done, otherwise says what to install.
@@ -94,13 +144,13 @@ fn is_root() -> bool {
     asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }
 
-fn step(what: &str) {
+pub(crate) fn step(what: &str) {
     println!("\n── {what}");
 }
 
 /// Whether cargo knows a subcommand on this machine.
-fn there_is(subcommand: &str) -> bool {
-    let mut asked = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+pub(crate) fn there_is(subcommand: &str) -> bool {
+    let mut asked = cargo_command();
     asked.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
     asked.status().is_ok_and(|status| status.success())
 }

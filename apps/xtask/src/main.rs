@@ -1,6 +1,9 @@
-//! The project's own chores: `cargo xtask run`, `test`, `bench`, `worker`.
+//! The project's own chores: `cargo xtask run`, `test`, `nightly`, `bench`, `worker`.
 
 mod gate;
+mod nightly;
+mod not_run;
+mod suites;
 mod worker;
 
 use std::process::Command;
@@ -32,6 +35,8 @@ enum Chore {
     },
     /// Runs every check and every test
     Test,
+    /// Runs what takes hours: every point of the crash matrices, the other matrices, and properties with many cases
+    Nightly,
     /// Measures a release build and prints one table; figures as JSON go to target/bench.json
     Bench {
         /// Only the groups of rows whose name contains this
@@ -48,6 +53,7 @@ fn main() -> Result<()> {
         }
         Chore::Worker { release } => worker::build(release),
         Chore::Test => gate::run(),
+        Chore::Nightly => nightly::run(),
         Chore::Bench { only } => {
             worker::build(true)?;
             cargo(
@@ -62,9 +68,12 @@ fn main() -> Result<()> {
 
 /// Runs cargo from the workspace's root and fails when it does.
 fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments);
-    perform(what, &mut command)
+    perform(what, cargo_command().args(arguments))
+}
+
+/// The cargo that runs this.
+fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 fn perform(what: &str, command: &mut Command) -> Result<()> {

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::perform;
+use crate::{cargo_command, perform};
 
 /// Builds the worker into the folder in which `satchel` lies, so that it is found there.
 pub(crate) fn build(release: bool) -> Result<()> {
@@ -16,17 +16,26 @@ pub(crate) fn build(release: bool) -> Result<()> {
     cargo("the script worker's build", arguments, &[])
 }
 
-/// Runs cargo on the worker's workspace; what it builds goes where that of the whole project goes. `behind` stands at the
-/// end, after `--`.
+/// Runs cargo on the worker's workspace. `behind` stands at the end, after `--`.
 pub(crate) fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>, behind: &[&str]) -> Result<()> {
-    let root = root()?;
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).arg("--manifest-path").arg(manifest(&root));
-    command.env("CARGO_TARGET_DIR", std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from));
+    let mut command = command(arguments)?;
     if !behind.is_empty() {
         command.arg("--").args(behind);
     }
     perform(what, &mut command)
+}
+
+/// A cargo that works on the worker's workspace.
+pub(crate) fn command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+    let mut command = cargo_command();
+    command.args(arguments).arg("--manifest-path").arg(manifest(&root()?));
+    command.env("CARGO_TARGET_DIR", target_directory()?);
+    Ok(command)
+}
+
+/// Where cargo builds: what is built of the worker goes where that of the whole project goes.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
 
 /// The worker's manifest.

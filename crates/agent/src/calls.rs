@@ -1,10 +1,12 @@
 //! Runs the tools that the model asked for, at once, and records what each yields.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{Attachment, CallId, Sender, Source, ToolCall, ToolOutcome};
-use satchel_ports::{Event, LedgerError, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec, ledger::AttachmentQuery};
+use satchel_domain::{Attachment, CallId, Sender, Source, ToolCall, ToolOutcome, TurnId};
+use satchel_ports::{
+    Event, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec, ledger::AttachmentQuery,
+};
 use satchel_routing::insist::insist;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -14,11 +16,14 @@ use crate::{
     Lane, Services,
     confirm::{Needed, Verdict, Words, confirm},
     nested::Caller,
-    prompt::reference,
+    prompt::describe_file,
     rounds::Rounds,
     run::publish,
     written_script,
 };
+
+/// How long calls have to hand over what they had made, once their turn is stopped.
+const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Whether this process asked for a call itself or found it in the journal of one that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +61,7 @@ pub struct CallScope {
     pub inbound: Arc<[Attachment]>,
     /// The call that a person wrote and no model asked for: the script that their message is.
     pub written: Option<CallId>,
-    /// Cancelled when the turn ends.
+    /// Cancelled when the turn ends or is stopped.
     pub cancel: CancellationToken,
     /// Whether the turn is complete; closed before it is where the turn is taken up again, by whoever has the lane then.
     pub completed: watch::Receiver<bool>,
@@ -64,6 +69,9 @@ pub struct CallScope {
 
 /// Runs all calls at once. Each outcome is recorded when it is there, in `rounds` too, so that what is gathered is not
 /// lost when this is dropped.
+///
+/// Once the turn is stopped no call begins, and one that runs has a moment to yield what it had made: only then it is
+/// given up, without an outcome.
 ///
 /// # Errors
 /// When an outcome can't be recorded. A tool that fails, panics or takes too long is no error: the model is told.
@@ -75,6 +83,9 @@ pub async fn run_calls(
     origin: Origin,
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
+    if scope.cancel.is_cancelled() {
+        return Ok(());
+    }
     let started = |call: ToolCall| {
         let ordinal = call.id.ordinal;
         let word = match rounds.decided.get(&ordinal) {
@@ -87,8 +98,9 @@ pub async fn run_calls(
     };
     let mut running: FuturesUnordered<_> = calls.into_iter().map(started).collect();
     while let Some(finished) = running.next().await {
-        let (ordinal, outcome) = finished?;
-        rounds.outcomes.insert(ordinal, outcome);
+        if let Some((ordinal, outcome)) = finished? {
+            rounds.outcomes.insert(ordinal, outcome);
+        }
     }
     Ok(())
 }
@@ -99,12 +111,22 @@ async fn run_and_record(
     scope: &CallScope,
     call: ToolCall,
     origin: Origin,
-) -> Result<(u32, ToolOutcome), LedgerError> {
+) -> Result<Option<(u32, ToolOutcome)>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let tool = call.name.clone();
     publish(services, Event::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
         .await;
-    let outcome = outcome_of(services, lane, scope, &call, origin).await?;
+    let grace_over = async {
+        scope.cancel.cancelled().await;
+        tokio::time::sleep(STOP_GRACE).await;
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = outcome_of(services, lane, scope, &call, origin) => outcome?,
+        () = grace_over => None,
+    };
+    let Some(outcome) = outcome else { return Ok(None) };
+    // It has happened, so that it is recorded whether the turn goes on or not.
     let outcome = match record(services, lane, &call, &outcome).await {
         // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
         Err(LedgerError::Unknown { what }) => {
@@ -116,7 +138,7 @@ async fn run_and_record(
     };
     let failed = outcome.failed;
     publish(services, Event::ToolFinished { conversation, call: call.id, tool, failed }).await;
-    Ok((call.id.ordinal, outcome))
+    Ok(Some((call.id.ordinal, outcome)))
 }
 
 /// Records what a call has yielded. It has happened already, so the ledger is asked until it takes it.
@@ -129,34 +151,39 @@ async fn record(
     insist(&lane.stop, || services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome)).await
 }
 
+/// What a call yields; `None` where it did not begin, since the turn was stopped.
 async fn outcome_of(
     services: &Services,
     lane: &Lane,
     scope: &CallScope,
     call: &ToolCall,
     origin: Origin,
-) -> Result<ToolOutcome, LedgerError> {
+) -> Result<Option<ToolOutcome>, LedgerError> {
     let (spec, tool) = match admitted(services, scope, call) {
         Ok(admitted) => admitted,
-        Err(words) => return Ok(ToolOutcome::of_failure(words)),
+        Err(words) => return Ok(Some(ToolOutcome::of_failure(words))),
     };
     match first(spec.tier, asks(services, scope, call.id, spec), origin) {
         First::Run => {}
         First::Ask => match confirm(services, lane, scope, call, spec, Needed::AsLongAsItTakes).await? {
             Verdict::Allowed => {}
-            Verdict::Refused(words) => return Ok(ToolOutcome::of_failure(words)),
+            Verdict::Refused(words) => return Ok(Some(ToolOutcome::of_failure(words))),
         },
-        First::Refuse => return Ok(ToolOutcome::of_failure("the person refused this call")),
+        First::Refuse => return Ok(Some(ToolOutcome::of_failure("the person refused this call"))),
         First::Doubt => {
-            let made = made_so_far(services, call).await?;
-            return Ok(ToolOutcome::of_failure(match scope.written == Some(call.id) {
+            let made = made_so_far(services, call.id.turn).await?;
+            return Ok(Some(ToolOutcome::of_failure(match scope.written == Some(call.id) {
                 true => written_script::interrupted(&made),
                 false => interrupted(&spec.name, &made),
-            }));
+            })));
         }
     }
+    // A stop may have come together with the person's word.
+    if scope.cancel.is_cancelled() {
+        return Ok(None);
+    }
     let others: Arc<dyn ToolCaller> = Arc::new(Caller::new(services, lane, scope, call.id));
-    Ok(performed(services, lane, scope, call, spec, tool.as_ref(), Some(others)).await)
+    Ok(Some(performed(services, lane, scope, call, spec, tool.as_ref(), Some(others)).await))
 }
 
 /// The tool of a call that may be made here at all, or why it may not, in words for the model.
@@ -178,10 +205,10 @@ pub(crate) fn admitted<'a>(
     Ok((spec, tool))
 }
 
-/// The files that the turn's calls had registered before they were interrupted, the oldest first: nobody else tells of
-/// them.
-async fn made_so_far(services: &Services, call: &ToolCall) -> Result<Vec<Attachment>, LedgerError> {
-    let query = AttachmentQuery { turn: Some(call.id.turn), ..AttachmentQuery::default() };
+/// The files that the turn's calls have registered, the oldest first. Of those that a call had made before it was
+/// interrupted, nobody else tells.
+pub(crate) async fn made_so_far(services: &Services, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
+    let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
     let files = services.ledger.attachments(&query).await?;
     Ok(files.into_iter().rev().filter(|file| file.source != Source::User).collect())
 }
@@ -190,7 +217,9 @@ async fn made_so_far(services: &Services, call: &ToolCall) -> Result<Vec<Attachm
 fn interrupted(tool: &str, made: &[Attachment]) -> String {
     let made = match made {
         [] => String::new(),
-        files => format!(". Files of this turn so far: {}", files.iter().map(reference).collect::<Vec<_>>().join(" ")),
+        files => {
+            format!(". Files of this turn so far: {}", files.iter().map(describe_file).collect::<Vec<_>>().join("; "))
+        }
     };
     format!(
         "outcome unknown: Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated by \
@@ -228,7 +257,7 @@ fn first(tier: SafetyTier, asks: bool, origin: Origin) -> First {
     }
 }
 
-/// Makes a call that may be made. `others` is its way to the other tools.
+/// Makes a call that may be made. `others` is its way to the other tools; a call that has none was made by a tool.
 pub(crate) async fn performed(
     services: &Services,
     lane: &Lane,
@@ -238,6 +267,11 @@ pub(crate) async fn performed(
     tool: &dyn Tool,
     others: Option<Arc<dyn ToolCaller>>,
 ) -> ToolOutcome {
+    let reader = match &others {
+        None => OutcomeReader::Program,
+        Some(_) if scope.written == Some(call.id) => OutcomeReader::Person,
+        Some(_) => OutcomeReader::Model,
+    };
     let context = ToolContext {
         conversation: lane.lease.conversation.clone(),
         call: call.id,
@@ -245,7 +279,7 @@ pub(crate) async fn performed(
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
         tools: others,
-        for_people: scope.written == Some(call.id),
+        reader,
     };
     // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
     let _cancel = context.cancel.clone().drop_guard();

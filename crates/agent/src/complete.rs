@@ -119,7 +119,7 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use satchel_domain::{
         Attachment, AttachmentId, ConversationId, Filename, Media, Sha256, Source, Timestamp, Visibility,
@@ -169,7 +169,12 @@ mod tests {
         links.expect_link().withf(to_this).returning(|_, _, _| Some("https://a.example/links/x".into()));
         ledger.expect_now().returning(|| Timestamp(5));
         let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
-        bus.expect_publish().returning(|_| Ok(()));
+        let published: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let heard = Arc::clone(&published);
+        bus.expect_publish().returning(move |event| {
+            heard.lock().unwrap().push(event);
+            Ok(())
+        });
         channel.expect_capabilities().returning(|_| tables::telegram());
         let services = Services {
             ledger: Arc::new(ledger),
@@ -200,7 +205,20 @@ mod tests {
             streamed: false,
             buttons: Vec::new(),
         };
+        let response = completion.response.clone();
         assert_eq!(complete(&services, &lane, completion).await.unwrap(), None);
+        let conversation = lane.lease.conversation;
+        let turn = TurnId(Uuid::from_u128(1));
+        let binary = Event::ResponseBinary {
+            conversation: conversation.clone(),
+            turn,
+            filename: Filename::from_untrusted("a.txt"),
+            mime: "text/plain".into(),
+            bytes: 64_000_000,
+            sha256: Sha256([0; 32]),
+        };
+        let end = Event::TurnCompleted { conversation, turn, ending: "done".into(), response };
+        assert_eq!(*published.lock().unwrap(), [binary, end], "each file, and then the end");
     }
 
     #[test]

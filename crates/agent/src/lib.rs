@@ -7,6 +7,7 @@
 pub mod calls;
 pub mod complete;
 pub mod confirm;
+pub mod heading;
 pub mod model;
 mod nested;
 pub mod prompt;
@@ -23,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, Sender, delivery::OnDoubt};
 use satchel_ports::{
     Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
@@ -46,8 +48,10 @@ pub enum SteeringMode {
 /// How the agent behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// What the model is told of itself.
+    /// What the model is told of itself: Satchel's own part, and what [`prompt::add_instructions`] puts behind it.
     pub instructions: String,
+    /// By whose clocks the model is told when a message was sent.
+    pub time_zone: TimeZone,
     /// The most model calls of one turn.
     pub model_calls: u32,
     /// The most tool calls of one turn.
@@ -76,6 +80,7 @@ impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             instructions: prompt::INSTRUCTIONS.to_owned(),
+            time_zone: TimeZone::UTC,
             model_calls: 25,
             tool_calls: 80,
             steering: SteeringMode::default(),

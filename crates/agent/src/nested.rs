@@ -44,6 +44,9 @@ impl Caller {
         {
             return Ok(ToolOutcome::of_failure(words));
         }
+        if scope.cancel.is_cancelled() {
+            return Ok(ToolOutcome::of_failure("the turn was stopped"));
+        }
         Ok(performed(services, lane, scope, call, spec, tool.as_ref(), None).await)
     }
 }
@@ -63,7 +66,9 @@ impl ToolCaller for Caller {
         let id = self.call.within(nth);
         let call = ToolCall { id, name: tool.to_owned(), arguments };
         match self.outcome_of(&call, left).await {
-            Ok(ToolOutcome { failed: true, text, .. }) => Err(ToolError(text.unwrap_or_default())),
+            Ok(outcome) if outcome.failed && !outcome.has_failed_in_part() => {
+                Err(ToolError(outcome.text.unwrap_or_default()))
+            }
             Ok(outcome) => Ok(outcome),
             Err(error) => Err(ToolError(format!("the person's word could not be recorded: {error}"))),
         }

@@ -13,8 +13,11 @@ use satchel_domain::{
     Button, CallId, MessageRef, PartContent, PartId, ToolCall,
     delivery::{OnDoubt, SendError},
 };
-use satchel_ports::{Event, PartToSend};
-use satchel_routing::label::labelled;
+use satchel_ports::{Event, LookupOutcome, LookupRange, PartToSend};
+use satchel_routing::{
+    label::labelled,
+    lookup::{DoubtfulSend, delete_twins, look_up},
+};
 use tokio::{
     sync::{oneshot, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -146,7 +149,10 @@ enum Put {
 
 impl Tending {
     async fn run(mut self, tell: oneshot::Sender<Result<(), String>>) {
-        let put = self.put().await;
+        let put = match self.begin(self.part.part).await {
+            Ok(()) => self.put().await,
+            Err(reason) => Put::Refused(reason),
+        };
         let stands = match &put {
             Put::Shown(_) | Put::Unknown => Ok(()),
             Put::Refused(reason) => Err(reason.clone()),
@@ -170,21 +176,58 @@ impl Tending {
         }
     }
 
-    /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was in
-    /// doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and put once
-    /// more with a label, as a reply is. Two sets of buttons ask for the same word, but of none nobody is asked.
+    /// Records that a question may stand from now on.
+    async fn begin(&self, question: PartId) -> Result<(), String> {
+        let Self { services, lane, call, .. } = self;
+        services.ledger.begin_question(&lane.lease, question, call.turn).await.map_err(|error| {
+            tracing::warn!(call.id = %call, %error, "a question about a call can't be recorded");
+            error.to_string()
+        })
+    }
+
+    /// Records as which message a question stands. Where that fails it stays a doubt, which costs certainty alone.
+    async fn settle(&self, question: PartId, message: Option<MessageRef>) {
+        if let Err(error) = self.services.ledger.settle_question(question, message).await {
+            tracing::debug!(call.id = %self.call, %error, "the id of a question was not recorded");
+        }
+    }
+
+    /// Puts the question and records what became of it.
     async fn put(&self) -> Put {
+        let mut question = self.part.clone();
+        let put = self.try_to_put(&mut question).await;
+        match &put {
+            Put::Shown(message) => self.settle(question.part, Some(message.clone())).await,
+            Put::Refused(_) => self.settle(question.part, None).await,
+            Put::Unknown => {}
+        }
+        put
+    }
+
+    /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was in
+    /// doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and put
+    /// again: as it is where it certainly did not arrive, else once more with a label, as a reply is. Two sets of buttons
+    /// ask for the same word, but of none nobody is asked.
+    async fn try_to_put(&self, part: &mut PartToSend) -> Put {
         let Lane { channel, .. } = &self.lane;
         let capabilities = channel.capabilities(&self.part.conversation);
         let key = capabilities.idempotency;
         let given_up = Instant::now() + self.patience;
-        let mut part = self.part.clone();
+        let since = self.services.ledger.now();
         let (mut may_stand, mut doubtful_since) = (false, None);
+        let (mut attempts, mut is_searched) = (0, false);
         loop {
             let begun = Instant::now();
-            let answer = timeout(SENDING, channel.send(&part)).await.unwrap_or_else(|_| Err(no_answer()));
+            attempts += 1;
+            let answer = timeout(SENDING, channel.send(part)).await.unwrap_or_else(|_| Err(no_answer()));
             let error = match answer {
-                Ok(messages) => return messages.into_iter().next().map_or(Put::Unknown, Put::Shown),
+                Ok(messages) => {
+                    if is_searched {
+                        let earlier = DoubtfulSend { part: part.clone(), since, attempts: attempts - 1 };
+                        self.remove_twins(earlier, &messages).await;
+                    }
+                    return messages.into_iter().next().map_or(Put::Unknown, Put::Shown);
+                }
                 Err(error) => error,
             };
             let wait = match &error {
@@ -199,18 +242,29 @@ impl Tending {
                 _ => return self.given_up(&error),
             };
             let next = Instant::now() + wait;
-            let is_first = part.part == self.part.part && self.services.settings.on_doubt == OnDoubt::Resend;
+            let is_first = part.part == self.part.part;
             match doubtful_since {
                 Some(since) if key.recognises(next - since) && next < given_up + ENDING => sleep_until(next).await,
-                Some(_) if is_first && self.is_reached_by(given_up).await => {
-                    if capabilities.can_look_up
-                        && let Ok(Some(found)) = channel.find_sent(&part, None).await
-                    {
-                        return found.into_iter().next().map_or(Put::Unknown, Put::Shown);
+                Some(_) if is_first => {
+                    match self.look_up(DoubtfulSend { part: part.clone(), since, attempts }, given_up).await {
+                        None => return Put::Unknown,
+                        Some(LookupOutcome::Found { messages, twins }) => {
+                            delete_twins(&**channel, &part.conversation, &twins).await;
+                            return messages.into_iter().next().map_or(Put::Unknown, Put::Shown);
+                        }
+                        Some(LookupOutcome::Absent) => (may_stand, doubtful_since, is_searched) = (false, None, true),
+                        Some(LookupOutcome::Uncertain { .. }) if self.services.settings.on_doubt == OnDoubt::Hold => {
+                            return Put::Unknown;
+                        }
+                        Some(LookupOutcome::Uncertain { .. }) => {
+                            part.part = PartId(self.services.ledger.new_id());
+                            part.content = labelled(&part.content, capabilities.caption);
+                            if self.begin(part.part).await.is_err() {
+                                return Put::Unknown;
+                            }
+                            doubtful_since = None;
+                        }
                     }
-                    let id = PartId(self.services.ledger.new_id());
-                    part = PartToSend { part: id, content: labelled(&part.content, capabilities.caption), ..part };
-                    doubtful_since = None;
                 }
                 Some(_) => return Put::Unknown,
                 None if Instant::now() >= given_up && may_stand => return Put::Unknown,
@@ -226,17 +280,36 @@ impl Tending {
         }
     }
 
-    /// Waits until the platform answers, while the question is needed and not longer than this.
-    async fn is_reached_by(&self, given_up: Instant) -> bool {
-        let answers = async {
-            while self.lane.channel.probe().await.is_err() {
+    /// Looks for a question in doubt once the platform answers, while the question is needed and not longer than this.
+    async fn look_up(&self, doubtful: DoubtfulSend, given_up: Instant) -> Option<LookupOutcome> {
+        let (ledger, channel) = (&*self.services.ledger, &*self.lane.channel);
+        let looked_up = async {
+            loop {
+                if channel.probe().await.is_ok() {
+                    match look_up(ledger, channel, doubtful.clone(), LookupRange::After(None)).await {
+                        Ok(Ok(outcome)) => return outcome,
+                        Ok(Err(SendError::NotSent { .. } | SendError::InDoubt { .. })) => {}
+                        Ok(Err(error)) => return LookupOutcome::Uncertain { reason: error.to_string() },
+                        Err(error) => return LookupOutcome::Uncertain { reason: error.to_string() },
+                    }
+                }
                 sleep(AGAIN).await;
             }
         };
         tokio::select! {
-            _ends = self.ends.clone() => false,
-            () = sleep_until(given_up) => false,
-            () = answers => true,
+            _ends = self.ends.clone() => None,
+            () = sleep_until(given_up) => None,
+            outcome = looked_up => Some(outcome),
+        }
+    }
+
+    /// Deletes earlier attempts that turned up though a look-up had not found them: their buttons would stay for ever.
+    async fn remove_twins(&self, earlier: DoubtfulSend, messages: &[MessageRef]) {
+        let (ledger, channel) = (&*self.services.ledger, &*self.lane.channel);
+        let conversation = earlier.part.conversation.clone();
+        let looked_up = look_up(ledger, channel, earlier, LookupRange::Before(messages.to_vec())).await;
+        if let Ok(Ok(LookupOutcome::Found { messages, twins })) = looked_up {
+            delete_twins(channel, &conversation, &[messages, twins].concat()).await;
         }
     }
 

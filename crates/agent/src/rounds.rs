@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satchel_domain::{
-    Attachment, Ending, InboxId, Message, RefusedFile, ToolCall, ToolOutcome,
+    Attachment, Ending, InboxId, Message, MessageOrigin, RefusedFile, ToolCall, ToolOutcome,
     markdown::{with_paragraph, without_blank_ends},
 };
 use satchel_ports::{
@@ -12,7 +12,10 @@ use satchel_ports::{
     ledger::{InboundFile, JournalEntry, QueuedMessage, QueuedTurn, Steered},
 };
 
-use crate::{prompt, voice_notes};
+use crate::{heading::HeadingContext, prompt, voice_notes};
+
+/// What the model is told of a call that had yielded nothing when the turn ended.
+const INTERRUPTED: &str = "interrupted when the turn ended; it may have taken effect";
 
 /// One message of the model and what was put before it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -76,6 +79,19 @@ impl Rounds {
         calls.filter(|call| !self.outcomes.contains_key(&call.id.ordinal)).cloned().collect()
     }
 
+    /// Takes up files that the unanswered calls of an ended turn had made. Which of several calls made which is not
+    /// known, so that the first stands for all.
+    pub fn take_unanswered(&mut self, mut made: Vec<Attachment>) {
+        let Some(call) = self.unanswered().into_iter().next() else { return };
+        let known: BTreeSet<_> =
+            self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
+        made.retain(|file| !known.contains(&file.id));
+        if !made.is_empty() {
+            let outcome = ToolOutcome { attachments: made, ..ToolOutcome::of_failure(INTERRUPTED) };
+            self.outcomes.insert(call.id.ordinal, outcome);
+        }
+    }
+
     /// How many tools have been asked for.
     #[must_use]
     pub fn calls(&self) -> u32 {
@@ -110,18 +126,18 @@ impl Rounds {
 
     /// What the model is shown of this turn after the person's message.
     #[must_use]
-    pub fn as_request(&self) -> Vec<ModelMessage> {
+    pub fn as_request(&self, context: &HeadingContext) -> Vec<ModelMessage> {
         let mut messages = Vec::new();
         for round in &self.rounds {
-            messages.extend(round.steered.iter().map(prompt::steered));
+            messages.extend(round.steered.iter().flat_map(|steered| prompt::steered(steered, context)));
             let calls = round.calls.iter().map(prompt::model_call).collect::<Vec<ModelCall>>();
             messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
             messages.extend(round.calls.iter().map(|call| {
                 let (text, attachments) = self.answer(call);
-                ModelMessage::Tool { call: prompt::call_id(call.id), text, attachments }
+                prompt::tool_result(call.id, text, attachments, self.shown_files(call))
             }));
         }
-        messages.extend(self.steered.iter().map(prompt::steered));
+        messages.extend(self.steered.iter().flat_map(|steered| prompt::steered(steered, context)));
         messages
     }
 
@@ -133,6 +149,7 @@ impl Rounds {
             text: steered.text.clone(),
             attachments: Vec::new(),
             refused: Vec::new(),
+            origin: steered.origin.clone(),
         };
         let mut messages = vec![asked(turn)];
         for round in &self.rounds {
@@ -152,18 +169,29 @@ impl Rounds {
         messages
     }
 
+    /// The files that a call shows to the model in this turn. History names them in the call's answer alone.
+    fn shown_files(&self, call: &ToolCall) -> &[Attachment] {
+        self.outcomes.get(&call.id.ordinal).map_or(&[], |outcome| &outcome.shown_files)
+    }
+
     /// What a call was answered. Every call gets an answer, because providers refuse a conversation with a gap.
     fn answer(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
-            None => ("error: interrupted when the turn ended; it may have taken effect".to_owned(), Vec::new()),
+            None => (ToolOutcome::of_failure(INTERRUPTED).as_model_text(), Vec::new()),
         }
     }
 }
 
 /// The person's message of a turn; the messages of an album are one.
 fn asked(turn: &QueuedTurn) -> Message {
-    Message::Person { text: words(turn), attachments: attachments(turn), refused: refused(turn) }
+    Message::Person { text: words(turn), attachments: attachments(turn), refused: refused(turn), origin: origin(turn) }
+}
+
+/// When a turn's message was sent and, where others write too, by whom; of an album its first message counts.
+#[must_use]
+pub fn origin(turn: &QueuedTurn) -> Option<MessageOrigin> {
+    turn.messages.first().map(QueuedMessage::origin)
 }
 
 /// The person's words of a turn, written and spoken.

@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Lane, Services, SteeringMode,
-    calls::{CallScope, Origin, asks, run_calls},
+    calls::{CallScope, Origin, asks, made_so_far, run_calls},
     complete::{Completion, complete},
     confirm::Words,
+    heading::HeadingContext,
     model::ask,
     prompt,
     rounds::{self, Round, Rounds},
@@ -90,8 +91,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     } else {
         tokio::select! {
             biased;
-            stop = stopped(services, lane, &turn, &heard) => stop.map(|stop| Some(Ended::stopped(stop))),
-            ended = work(services, lane, &turn, &scope, &mut rounds, &growth) => ended.map(Some),
+            ended = work_until_stopped(services, lane, &turn, &scope, &heard, &mut rounds, &growth) => ended.map(Some),
             never = editing.go_on() => match never {},
             never = show_work(lane, &scope.words) => match never {},
             () = lane.stop.cancelled() => Ok(None),
@@ -104,6 +104,9 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     }
     let streamed = editing.finish().await;
     let Some(ended) = worked? else { return Ok(None) };
+    if !rounds.unanswered().is_empty() {
+        rounds.take_unanswered(insist(&lane.stop, || made_so_far(services, turn.id)).await?);
+    }
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);
     let says_nothing = folded.text.as_deref() == Some(NOTHING_TO_SAY);
@@ -131,7 +134,29 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     Ok(begun)
 }
 
-/// Asks the model and runs its tools until it has nothing more to ask for.
+/// Works on the turn until it is over or the person stops it. The calls that run then hand over what they had made.
+async fn work_until_stopped(
+    services: &Services,
+    lane: &Lane,
+    turn: &QueuedTurn,
+    scope: &CallScope,
+    heard: &watch::Sender<Vec<Decision>>,
+    rounds: &mut Rounds,
+    growth: &Growth,
+) -> Result<Ended, LedgerError> {
+    let working = work(services, lane, turn, scope, rounds, growth);
+    tokio::pin!(working);
+    let stop = tokio::select! {
+        biased;
+        stop = stopped(services, lane, turn, heard) => stop?,
+        ended = &mut working => return ended,
+    };
+    scope.cancel.cancel();
+    working.await?;
+    Ok(Ended::stopped(stop))
+}
+
+/// Asks the model and runs its tools until it has nothing more to ask for, or the turn is cancelled.
 async fn work(
     services: &Services,
     lane: &Lane,
@@ -142,9 +167,17 @@ async fn work(
 ) -> Result<Ended, LedgerError> {
     let settings = &services.settings;
     let unanswered = rounds.unanswered();
-    run_calls(services, lane, scope, unanswered, Origin::Resumed { word: None }, rounds).await?;
+    if !unanswered.is_empty() {
+        // Stopped already, they are no more taken up: what they had made is delivered with the end of the turn.
+        if let Some(stop) = steering(services, lane, turn).await?.stop {
+            return Ok(Ended::stopped(stop));
+        }
+        run_calls(services, lane, scope, unanswered, Origin::Resumed { word: None }, rounds).await?;
+    }
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
-    let opening = prompt::opening(history, turn, prompt::receipt(&turn.untold));
+    let channel = lane.lease.conversation.channel().clone();
+    let context = HeadingContext { channel, time_zone: settings.time_zone.clone() };
+    let opening = prompt::opening(history, turn, prompt::receipt(&turn.untold), &context);
     let opened = opening.len();
     let mut request =
         ModelRequest { system: settings.instructions.clone(), messages: opening, tools: services.tools.specs() };
@@ -152,6 +185,9 @@ async fn work(
     let free = u32::from(scope.written.is_some());
     let mut begins = true;
     loop {
+        if scope.cancel.is_cancelled() {
+            return Ok(Ended::with(Ending::Cancelled));
+        }
         let written = written_script::next(turn, rounds, &services.tools);
         // Before anything is injected: what the model won't see must not be consumed.
         if written.is_none() && rounds.model_calls().saturating_sub(free) >= settings.model_calls {
@@ -179,8 +215,13 @@ async fn work(
             Some(answer) => answer,
             None => {
                 request.messages.truncate(opened);
-                request.messages.extend(prompt::event(turn, rounds).into_iter().chain(rounds.as_request()));
-                match ask(services, &request, turn.id, first_ordinal, &mut rounds.partial, growth).await {
+                request.messages.extend(prompt::event(turn, rounds).into_iter().chain(rounds.as_request(&context)));
+                let asked = tokio::select! {
+                    biased;
+                    () = scope.cancel.cancelled() => return Ok(Ended::with(Ending::Cancelled)),
+                    asked = ask(services, &request, turn.id, first_ordinal, &mut rounds.partial, growth) => asked,
+                };
+                match asked {
                     Ok(answer) => {
                         rounds.answered = true;
                         answer

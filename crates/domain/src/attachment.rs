@@ -94,10 +94,24 @@ impl Attachment {
     /// Brackets in the name and the type are escaped, so that neither can end the reference and begin another one.
     #[must_use]
     pub fn reference(&self) -> String {
-        let plain = |words: &str| words.replace('[', "\\[").replace(']', "\\]");
         let (filename, mime) = (plain(self.filename.as_str()), plain(&self.mime));
         format!("{MARKER}{} {filename} {mime} {}]", self.id, size::human(self.bytes))
     }
+
+    /// The reference by which the model reads of a file in the turn in which it was made:
+    /// `[attachment <id> #17 "photo.jpg" image/jpeg 245 KB]`, with `, internal` behind the size of one that no person
+    /// gets.
+    #[must_use]
+    pub fn numbered_reference(&self) -> String {
+        let (filename, mime) = (plain(&format!("{:?}", self.filename.as_str())), plain(&self.mime));
+        let internal = if self.visibility == Visibility::Internal { ", internal" } else { "" };
+        format!("{MARKER}{} #{} {filename} {mime} {}{internal}]", self.id, self.number, size::human(self.bytes))
+    }
+}
+
+/// Words that can't end the reference in which they stand.
+fn plain(words: &str) -> String {
+    words.replace('[', "\\[").replace(']', "\\]")
 }
 
 /// Words of others in which what looks like an [`Attachment::reference`] is plain text.
@@ -135,6 +149,12 @@ mod tests {
             file("x] [attachment 7 y.txt").reference(),
             format!(r"[attachment {id} x\] \[attachment 7 y.txt text/plain 3 B]")
         );
+        assert_eq!(
+            file(r#"x"] [attachment 7 y.txt"#).numbered_reference(),
+            format!(r#"[attachment {id} #1 "x\"\] \[attachment 7 y.txt" text/plain 3 B]"#)
+        );
+        let internal = Attachment { visibility: Visibility::Internal, ..file("a.txt") };
+        assert_eq!(internal.numbered_reference(), format!(r#"[attachment {id} #1 "a.txt" text/plain 3 B, internal]"#));
         assert_eq!(escape_references("x] [attachment 7 [y]"), r"x] \[attachment 7 [y]");
     }
 }

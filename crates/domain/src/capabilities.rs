@@ -102,6 +102,18 @@ pub enum Idempotency {
     },
 }
 
+/// How a send that was left in doubt can be looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LookupRule {
+    /// Not at all.
+    None,
+    /// In the channel's history: a single match is certain, anything else says nothing.
+    History,
+    /// By asking for message ids one by one: the absence of a message can be certain, too.
+    MessageIds,
+}
+
 /// How a growing reply is shown while the model writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -161,8 +173,10 @@ pub struct ChannelCapabilities {
     pub voice: VoiceRule,
     /// What keeps a repeat from arriving twice.
     pub idempotency: Idempotency,
-    /// Whether a doubtful send can be looked up in the channel's history.
-    pub can_look_up: bool,
+    /// How a doubtful send can be looked for.
+    pub look_up: LookupRule,
+    /// Whether a message that was sent can be changed.
+    pub can_edit: bool,
     /// Which message each message of a reply answers.
     pub replies: ReplyRule,
     /// How a growing reply is shown.

@@ -64,6 +64,13 @@ impl ConversationId {
         &self.channel
     }
 
+    /// The chat that a topic belongs to (`telegram:-100123` of `telegram:-100123/42`); itself where it is no topic.
+    #[must_use]
+    pub fn chat(&self) -> Self {
+        let key = self.key.split_once('/').map_or(self.key.as_str(), |(chat, _)| chat);
+        Self { channel: self.channel.clone(), key: key.to_owned() }
+    }
+
     /// The conversation's own name on its channel.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -112,6 +119,8 @@ mod tests {
         for text in ["telegram:-100123/42", "discord:998877", "console:main"] {
             assert_eq!(text.parse::<ConversationId>().map(|id| id.to_string()), Ok(text.to_owned()));
         }
+        let chat = |text: &str| text.parse::<ConversationId>().unwrap().chat().to_string();
+        assert_eq!((chat("telegram:-100123/42"), chat("discord:7")), ("telegram:-100123".into(), "discord:7".into()));
         for text in ["", "main", ":main", "console:", "Console:main", "console:a b", "console:a\nb", "console:ü"] {
             assert!(text.parse::<ConversationId>().is_err(), "{text}");
         }

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MessageRef, Part, PartContent, PartState, Timestamp, capabilities::Idempotency, part::FailureReason};
+use crate::{
+    MessageRef, Part, PartContent, PartState, Timestamp,
+    capabilities::{Idempotency, LookupRule},
+    part::FailureReason,
+};
 
 /// The form of a refusal, from which follows what is tried instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +43,7 @@ pub enum Refusal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum SendError {
-    /// It certainly did not arrive, and may later: a rate limit, a decoded server error, no connection.
+    /// It certainly did not arrive, and may later: a rate limit, no connection.
     #[error("not sent: {reason}")]
     NotSent {
         /// The platform's own wait in milliseconds, which is a floor.
@@ -67,7 +71,7 @@ pub enum SendError {
         /// Why.
         reason: String,
     },
-    /// The request was written and no readable answer came.
+    /// The request was written, and no answer came that says for certain what was done.
     #[error("in doubt: {reason}")]
     InDoubt {
         /// What happened instead of an answer.
@@ -79,7 +83,7 @@ pub enum SendError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDoubt {
-    /// Send it once more, labelled as a possible duplicate.
+    /// Send it again, labelled as a possible duplicate.
     #[default]
     Resend,
     /// Give it up as "may have arrived" and go on.
@@ -97,6 +101,10 @@ pub struct DeliveryRules {
     pub backoff: Duration,
     /// The longest wait that doubling leads to.
     pub backoff_cap: Duration,
+    /// The waits before a doubtful part is sent with a label: one for each try, after which it is given up.
+    pub resend_delays: [Duration; 3],
+    /// How long after a repeated upload it is looked for one that arrived late.
+    pub late_duplicate_delay: Duration,
 }
 
 impl Default for DeliveryRules {
@@ -106,6 +114,8 @@ impl Default for DeliveryRules {
             on_doubt: OnDoubt::default(),
             backoff: Duration::from_millis(500),
             backoff_cap: Duration::from_secs(60),
+            resend_delays: [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(3 * 60)],
+            late_duplicate_delay: Duration::from_secs(10 * 60),
         }
     }
 }
@@ -115,8 +125,8 @@ impl Default for DeliveryRules {
 pub struct DoubtRules {
     /// What keeps a repeat from arriving twice.
     pub idempotency: Idempotency,
-    /// Whether a doubtful send can be looked up.
-    pub can_look_up: bool,
+    /// How a doubtful send can be looked for.
+    pub look_up: LookupRule,
     /// Whether sending it again, with a label, may help.
     pub may_resend: bool,
 }
@@ -156,10 +166,10 @@ pub enum Step {
 pub enum DoubtStep {
     /// Begin it again as it is: a repeat can't arrive twice.
     Repeat,
-    /// Look for it in the channel's history: one match is [`Event::Found`], for anything else see
-    /// [`without_certainty`].
+    /// Look for it: what is found is [`Event::Found`], what is certainly missing [`Event::Absent`]; without certainty
+    /// see [`without_certainty`].
     LookUp,
-    /// Begin it again with a label ([`Event::Relabelled`]).
+    /// Label it ([`Event::Relabelled`]), and begin it once its wait is over.
     Resend,
     /// Give it up as "may have arrived".
     GiveUp(FailureReason),
@@ -179,6 +189,8 @@ pub enum Event {
     Interrupted,
     /// A look-up found it as these messages.
     Found(Vec<MessageRef>),
+    /// A look-up found that it did not arrive.
+    Absent,
     /// It is to be sent again with a label: a look-up found nothing certain, or there is none.
     Relabelled,
     /// The channel can't be reached, so the doubt lasts.
@@ -225,23 +237,35 @@ pub fn after_doubt(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: 
     if idempotent_by_nature || channel.idempotency.recognises(elapsed) {
         return DoubtStep::Repeat;
     }
-    if channel.can_look_up && !part.labelled {
-        return DoubtStep::LookUp;
+    match channel.look_up {
+        LookupRule::MessageIds => DoubtStep::LookUp,
+        // Of a part that was sent with and without a label there is no single match.
+        LookupRule::History if !part.labelled => DoubtStep::LookUp,
+        LookupRule::History | LookupRule::None => without_certainty(part, rules, channel),
     }
-    without_certainty(part, rules, channel)
 }
 
 /// Says what is done when a look-up found nothing certain, or there is none.
 #[must_use]
 pub fn without_certainty(part: &Part, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
-    let reason = match &part.state {
-        PartState::InDoubt { reason, .. } => reason.clone(),
-        _ => "the answer was lost".to_owned(),
-    };
-    if part.labelled || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
-        return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason });
+    let tries_left = resend_delay(part, rules).is_some();
+    if !tries_left || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
+        return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: doubt_reason(part) });
     }
     DoubtStep::Resend
+}
+
+/// How long the next labelled try waits; `None` once all were made.
+fn resend_delay(part: &Part, rules: &DeliveryRules) -> Option<Duration> {
+    let tried = usize::try_from(part.labelled_sends).unwrap_or(usize::MAX);
+    rules.resend_delays.get(tried).copied()
+}
+
+fn doubt_reason(part: &Part) -> String {
+    match &part.state {
+        PartState::InDoubt { reason, .. } => reason.clone(),
+        _ => "the answer was lost".to_owned(),
+    }
 }
 
 /// The part after an event. Settled parts stay as they are.
@@ -277,9 +301,15 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
             PartState::InDoubt { until: now, reason: "interrupted while it was being sent".to_owned() }
         }
         Event::Interrupted => part.state.clone(),
+        Event::Absent => {
+            next.searched = true;
+            PartState::Pending
+        }
         Event::Relabelled => {
             next.labelled = true;
-            PartState::Pending
+            next.labelled_sends += 1;
+            let delay = resend_delay(part, rules).unwrap_or_default();
+            PartState::Waiting { until: now.plus(delay), reason: doubt_reason(part) }
         }
         Event::Replaced(by) => PartState::Replaced { by },
         Event::GivenUp(reason) => PartState::Failed { reason },

@@ -168,6 +168,26 @@ mod tests {
         assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [] as [u128; 0], "[] withholds all");
     }
 
+    /// A script is one call that makes files and may select among them: what it made after its selection stands in that
+    /// selection already, and what it made before was left out on purpose.
+    #[test]
+    fn rule_3_a_selection_counts_for_its_own_calls_files() {
+        let internal = Attachment { visibility: Visibility::Internal, ..file(2, 2, "b") };
+        let script = |selection: Vec<Attachment>| ToolOutcome {
+            attachments: vec![file(1, 1, "a"), internal.clone(), file(3, 3, "c")],
+            selection: Some(selection),
+            ..ToolOutcome::default()
+        };
+        for (selection, sent) in
+            [(vec![file(3, 3, "c")], vec![3]), (vec![internal.clone(), file(1, 1, "a")], vec![2, 1]), (vec![], vec![])]
+        {
+            let outcomes = [made(vec![file(7, 7, "before")]), script(selection)];
+            assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), sent);
+            let later = [&outcomes[..], &[made(vec![file(9, 9, "later")])]].concat();
+            assert_eq!(ids(&fold(&said(&["x"]), &later, &Ending::Done)), [&sent[..], &[9]].concat());
+        }
+    }
+
     #[test]
     fn rule_4_the_last_request_for_a_voice_wins() {
         let speak = |text: Option<&str>| ToolOutcome {
@@ -219,6 +239,8 @@ mod tests {
             let response = fold(&said(&["so far"]), &outcomes, &ending);
             assert_eq!(ids(&response), [1]);
             assert_eq!(response.text, Some(format!("so far\n\n{sentence}")));
+            let unsaid = fold(&said(&[" "]), &outcomes, &ending);
+            assert_eq!((ids(&unsaid), unsaid.text), (vec![1], Some(sentence)), "files alone don't tell it");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChannelName, ConversationId, Errand, Filename, MessageRef, Sha256, reference_block::Reference};
+use crate::{ChannelName, ConversationId, Errand, Filename, MessageRef, Sha256, Timestamp, reference_block::Reference};
 
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -85,6 +85,9 @@ pub struct InboundMessage {
     /// Whether others can read along and write too: a group, a forum topic, a guild's channel.
     #[serde(default, skip_serializing_if = "is_false")]
     pub group: bool,
+    /// When they sent it, where the platform tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Timestamp>,
     /// Their words.
     #[serde(default)]
     pub text: String,
@@ -119,6 +122,7 @@ impl InboundMessage {
             edit_of: None,
             sender,
             group: false,
+            sent_at: None,
             text: String::new(),
             files: Vec::new(),
             references: Vec::new(),

@@ -34,7 +34,7 @@ pub use ending::Ending;
 pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, PartId, TurnId};
 pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender, UnreadableUpdate};
-pub use message::{Message, ToolCall};
+pub use message::{Message, MessageOrigin, ToolCall};
 pub use outcome::{ToolOutcome, VoiceRequest, Wake};
 pub use pairing::{Errand, PairingCode};
 pub use part::{Button, MessageRef, Part, PartContent, PartState};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attachment, CallId, RefusedFile};
+use crate::{Attachment, CallId, RefusedFile, Sender, Timestamp};
 
 /// A tool call that the model asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,16 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as the model gave them, not yet checked.
     pub arguments: serde_json::Value,
+}
+
+/// When a person's message was sent and, where others can read along and write too, by whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageOrigin {
+    /// When, by the platform's clock where it tells, else by the ledger's.
+    pub sent_at: Timestamp,
+    /// Who; `None` where only one person writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
 }
 
 /// One message of a conversation.
@@ -29,6 +39,9 @@ pub enum Message {
         /// The files that could not be taken, and why.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<RefusedFile>,
+        /// When it was sent and by whom; `None` in what earlier versions recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<MessageOrigin>,
     },
     /// What the model wrote and which tools it asked for.
     Model {
@@ -53,4 +66,33 @@ pub enum Message {
         /// The words.
         text: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_of_an_earlier_version_has_no_origin() {
+        let stored = json!({ "role": "person", "text": "hi" });
+        let message = Message::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin: None };
+        assert_eq!(serde_json::from_value::<Message>(stored.clone()).unwrap(), message);
+        assert_eq!(serde_json::to_value(message).unwrap(), stored);
+    }
+
+    #[test]
+    fn an_origin_is_read_as_it_was_stored() {
+        let origin = |sender| Some(MessageOrigin { sent_at: Timestamp(5), sender });
+        for (origin, stored) in [
+            (origin(None), json!({ "sent_at": 5 })),
+            (origin(Some(Sender::new("7", "Ada"))), json!({ "sent_at": 5, "sender": { "id": "7", "name": "Ada" } })),
+        ] {
+            let message = Message::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin };
+            let value = serde_json::to_value(&message).unwrap();
+            assert_eq!(value["origin"], stored);
+            assert_eq!(serde_json::from_value::<Message>(value).unwrap(), message);
+        }
+    }
 }

@@ -32,6 +32,9 @@ pub struct ToolOutcome {
     /// The files that the call made or brought, in its own order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+    /// The files that the model is to see beside the answer. They exist already and are not delivered for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown_files: Vec<Attachment>,
     /// A wish that the reply be spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceRequest>,
@@ -42,7 +45,7 @@ pub struct ToolOutcome {
     /// What a script wants a model to look at; it is asked then, also where it didn't ask for the call itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<Wake>,
-    /// Whether the text says why the call failed.
+    /// Whether the text says why the call failed. One that failed in part has data or files of what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
@@ -64,6 +67,12 @@ impl ToolOutcome {
     #[must_use]
     pub fn of_failure(why: impl Into<String>) -> Self {
         Self { text: Some(why.into()), failed: true, ..Self::default() }
+    }
+
+    /// Whether the call failed and yielded something all the same.
+    #[must_use]
+    pub fn has_failed_in_part(&self) -> bool {
+        self.failed && (self.data.is_some() || !self.attachments.is_empty())
     }
 
     /// The answer as the model reads it: its words, else its data as JSON, else that it was done.

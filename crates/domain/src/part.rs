@@ -300,8 +300,14 @@ pub struct Part {
     pub attempts: u32,
     /// When it was first begun.
     pub first_attempt_at: Option<Timestamp>,
+    /// Whether its message was shown growing before the turn was complete, so that what arrived may be half of it.
+    pub streamed: bool,
+    /// Whether a look-up has found that an earlier attempt did not arrive. One that arrives late is then a twin.
+    pub searched: bool,
     /// Whether it is sent with the label of a possible duplicate.
     pub labelled: bool,
+    /// How often it was sent with the label, or is to be.
+    pub labelled_sends: u32,
     /// The message that exists already; a part that has one is performed as an edit of it.
     pub target: Option<MessageRef>,
     /// The person's message that it answers.

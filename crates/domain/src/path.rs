@@ -1,4 +1,4 @@
-//! Paths in a conversation's workspace, as tools name them: `/shared/notes/a.txt`.
+//! Paths in a conversation's workspace, as tools name them: `/shared/notes/a.txt`, or `notes/a.txt` for the same.
 //!
 //! The check is lexical: it knows no disk. What the path meets there, links included, is for the
 //! `Workspace` port to resolve beneath a directory handle.
@@ -30,6 +30,11 @@ impl Mount {
             Self::Tmp => "tmp",
             Self::Vault => "vault",
         }
+    }
+
+    /// Returns the mount of that name.
+    fn by_name(name: &str) -> Option<Self> {
+        [Self::Shared, Self::Tmp, Self::Vault].into_iter().find(|mount| mount.name() == name)
     }
 }
 
@@ -92,8 +97,11 @@ impl fmt::Display for WorkspacePath {
 /// Why a text is no path in a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// The path begins with no mount.
-    #[error("`{0}` is outside the workspace: paths begin with /shared (or ~) or /tmp, such as /shared/photo.jpg")]
+    /// The path lies beneath no mount, or it is unclear beneath which.
+    #[error(
+        "`{0}` is outside the workspace: paths begin with /shared (or ~) or /tmp, such as /shared/photo.jpg, for which \
+         photo.jpg is enough"
+    )]
     OutsideMounts(String),
     /// The path climbs with `..`.
     #[error("`{0}` climbs with `..`: give the path from /shared or /tmp down")]
@@ -117,15 +125,21 @@ impl FromStr for WorkspacePath {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("/shared{rest}"),
             _ => given.to_owned(),
         };
-        let Some(below_root) = absolute.strip_prefix('/') else {
-            return Err(PathError::OutsideMounts(shown()));
-        };
-        let mut components = below_root.split('/').filter(|component| !component.is_empty() && *component != ".");
-        let mount = match components.next() {
-            Some("shared") => Mount::Shared,
-            Some("tmp") => Mount::Tmp,
-            Some("vault") => Mount::Vault,
-            _ => return Err(PathError::OutsideMounts(shown())),
+        let below_root = absolute.strip_prefix('/');
+        let plain = |component: &&str| !component.is_empty() && *component != ".";
+        let mut components = below_root.unwrap_or(&absolute).split('/').filter(plain).peekable();
+        let named = components.peek().copied().and_then(Mount::by_name);
+        let mount = match (below_root, named) {
+            (Some(_), Some(mount)) => {
+                components.next();
+                mount
+            }
+            // `tmp/a` would be a file that is kept, and whoever wrote it most likely meant one that isn't.
+            (Some(_), None) | (None, Some(_)) => return Err(PathError::OutsideMounts(shown())),
+            (None, None) if absolute.is_empty() || absolute.starts_with('~') || is_of_another_system(&absolute) => {
+                return Err(PathError::OutsideMounts(shown()));
+            }
+            (None, None) => Mount::Shared,
         };
         let components: Vec<&str> = components.collect();
         if components.contains(&"..") {
@@ -136,6 +150,11 @@ impl FromStr for WorkspacePath {
         }
         Ok(Self { mount, relative: components.join("/") })
     }
+}
+
+/// Whether a path is absolute where directories are separated by backslashes.
+fn is_of_another_system(path: &str) -> bool {
+    path.starts_with('\\') || matches!(path.as_bytes(), [drive, b':', ..] if drive.is_ascii_alphabetic())
 }
 
 /// Names that some system can't store or takes for a device; refused everywhere, so that a workspace can move.
@@ -184,6 +203,10 @@ mod tests {
             ("/shared/می\u{200C}خواهم.pdf", "/shared/می\u{200C}خواهم.pdf"),
             ("/tmp//x/./y", "/tmp/x/y"),
             ("/vault/key", "/vault/key"),
+            ("a.png", "/shared/a.png"),
+            ("./notes//b c.txt", "/shared/notes/b c.txt"),
+            (".", "/shared"),
+            (".hidden", "/shared/.hidden"),
         ] {
             assert_eq!(given.parse::<WorkspacePath>().map(|path| path.to_string()), Ok(path.to_owned()));
         }
@@ -196,6 +219,15 @@ mod tests {
             ("shared/a", "outside the workspace"),
             ("", "outside the workspace"),
             ("~root/a", "outside the workspace"),
+            ("tmp/a", "outside the workspace"),
+            ("./vault/key", "outside the workspace"),
+            ("C:\\a", "outside the workspace"),
+            ("c:/a", "outside the workspace"),
+            ("\\\\host\\a", "outside the workspace"),
+            ("../a", "climbs"),
+            ("..", "climbs"),
+            ("a/../../b", "climbs"),
+            ("file:///a", "colon"),
             ("/shared/../etc", "climbs"),
             ("/shared/a/..", "climbs"),
             ("/shared/a\0b", "invisible"),

@@ -28,6 +28,7 @@ pub fn steering(waiting: &[QueuedMessage]) -> Steering {
             id: message.id,
             sender: message.message.sender.clone(),
             text: message.message.text.clone(),
+            origin: Some(message.origin()),
         })
         .collect();
     Steering { stop, inject, decisions: waiting.iter().filter_map(decision).collect() }
@@ -90,6 +91,12 @@ mod tests {
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, &referring, 0), waiting(3, "c", 0)]), ["a"]);
         let escaped = reference_block::escape(&referring);
         assert_eq!(injected(&[waiting(2, &escaped, 0)]), [escaped], "what a person typed is text");
+    }
+
+    #[test]
+    fn a_script_is_a_turn_of_its_own() {
+        let script = satchel_domain::script::fenced("return 1");
+        assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, &script, 0), waiting(3, "b", 0)]), ["a"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use satchel_domain::{
     delivery::SendError,
 };
 
-use crate::{ByteStream, StoredBlob};
+use crate::{ByteStream, StoredBlob, ledger::KnownMessages};
 
 /// One part on its way to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,59 @@ pub struct PartToSend {
     pub content: PartContent,
     /// The person's message that it answers.
     pub reply_to: Option<MessageRef>,
+}
+
+/// A search for a part whose send was left in doubt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookupRequest {
+    /// The part as it was sent.
+    pub part: PartToSend,
+    /// Which messages may be it.
+    pub range: LookupRange,
+    /// How many attempts may have arrived there; more messages than theirs are not all the part's.
+    pub attempts: u32,
+    /// What the ledger knows of messages; empty where [`ChannelCapabilities::look_up`] is not
+    /// [`satchel_domain::capabilities::LookupRule::MessageIds`].
+    pub known: KnownMessages,
+}
+
+/// Which messages a look-up goes through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LookupRange {
+    /// All that may have been sent after this message, or after the part was made where there is none. The request may
+    /// still be on its way, so the channel waits until it can have arrived.
+    After(Option<MessageRef>),
+    /// A repeat has arrived as these messages: those before them, at once. What is found is a twin.
+    Before(Vec<MessageRef>),
+    /// A repeat has arrived as these messages: those behind them, at once. What is found is a twin.
+    Late(Vec<MessageRef>),
+}
+
+/// What a look-up has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LookupOutcome {
+    /// The part arrived as `messages`.
+    Found {
+        /// The messages, all of one attempt; the newest where several attempts arrived.
+        messages: Vec<MessageRef>,
+        /// The messages of other attempts, which a person sees too.
+        twins: Vec<MessageRef>,
+    },
+    /// It did not arrive: this is certain.
+    Absent,
+    /// Neither is certain.
+    Uncertain {
+        /// Why, for the log.
+        reason: String,
+    },
+}
+
+impl LookupOutcome {
+    /// Neither is certain, for this reason.
+    #[must_use]
+    pub fn uncertain(reason: impl Into<String>) -> Self {
+        Self::Uncertain { reason: reason.into() }
+    }
 }
 
 /// A file on its way in.
@@ -81,12 +134,16 @@ pub enum FetchError {
 /// - `send` answers with the ids of all messages that it made, or an error that tells what is certain: only an error
 ///   other than [`SendError::InDoubt`] means that nothing arrived.
 /// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`.
-/// - A rate limit and a decoded server error are `NotSent` with the platform's own wait.
+/// - A rate limit is `NotSent` with the platform's own wait. A decoded server error is `NotSent` only where the platform
+///   says it of nothing that it performs, else `InDoubt`.
 /// - Where [`ChannelCapabilities::idempotency`] is a key, a second `send` of one part within the window makes no second message.
+/// - Where [`ChannelCapabilities::can_edit`] is false, `edit` is `Refused` and changes nothing.
 /// - `edit` is idempotent: the message ends with the new content however often it is called; "not modified" is success,
 ///   a message that is gone is `Refused` with [`satchel_domain::delivery::Refusal::TargetGone`].
 /// - `delete` of a message that is gone is success.
-/// - `find_sent` answers only when exactly one match exists; several, none or no permission are `Ok(None)`.
+/// - `find_sent` is certain or says that it isn't: `Found` names messages of this part alone, `Absent` is no message that
+///   can't be seen. While it looks, the channel sends nothing else there. Where it can't reach the platform it fails with
+///   `NotSent` or `InDoubt`, and may be asked again.
 /// - `probe` changes nothing that a person can see.
 /// - Files are streamed from the blob store: memory does not grow with their size.
 /// - A call that is dropped stops its request.
@@ -109,12 +166,12 @@ pub trait Channel: Send + Sync {
     /// Deletes a message of ours.
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError>;
 
-    /// Looks for a part whose send was left in doubt, among what stands after `after`.
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError>;
+    /// Looks for a part whose send was left in doubt; it may take a minute. Only a channel whose
+    /// [`ChannelCapabilities::look_up`] is [`satchel_domain::capabilities::LookupRule::None`] needs none of its own.
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        let _ = request;
+        Ok(LookupOutcome::uncertain("the channel can't look anything up"))
+    }
 
     /// Makes a harmless call that tells whether the platform answers.
     async fn probe(&self) -> Result<(), SendError>;

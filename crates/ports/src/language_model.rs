@@ -50,7 +50,7 @@ pub enum ModelMessage {
         call: String,
         /// The answer.
         text: String,
-        /// The files that it made, for models that can see them.
+        /// The files that it made or shows, for models that can see them.
         attachments: Vec<Attachment>,
     },
 }

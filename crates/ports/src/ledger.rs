@@ -16,8 +16,8 @@ use uuid::Uuid;
 use self::people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict};
 pub use self::records::{
     AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Heard, HistoryChange,
-    InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed,
-    Settled, Settlement, Steered, Steering, TurnRecord, TurnsQuery, Unreadable,
+    InboundFile, JournalEntry, KnownMessage, KnownMessages, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn,
+    Received, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord, TurnsQuery, Unreadable,
 };
 
 /// Why the ledger did not do it. Whatever the error, nothing of the verb was committed.
@@ -66,7 +66,7 @@ pub enum LedgerError {
 /// - Somebody who was let in may talk on that channel until they are revoked, and nobody else for having their name.
 /// - `rename_conversation` moves history, files, queue and outbox as one, or nothing; whoever worked on the conversation
 ///   under its old name has lost the lease. What is unsettled or waits forgets the messages that it answers or edits:
-///   their numbers are those of the old name.
+///   their numbers are those of the old name. No message of the old name is among the known ones of the new.
 /// - Messages of one sender's album that arrive before their turn begins are one turn; each pushes its `ready_at` out.
 /// - A lane has one owner at a time; tokens of one lane never repeat and only grow.
 /// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] when a newer one exists. `next_turn` and `history`
@@ -86,6 +86,10 @@ pub enum LedgerError {
 /// - `settle_part` settles a part once, puts its children in its place, writes the one closing notice at the end of its
 ///   response, begins the lane's next part if [`satchel_domain::delivery::next_step`] says so, and releases a lane that
 ///   has nothing left to do.
+/// - `known_messages` has every message of ours in the part's chat among the newest thousands, questions and streamed ones
+///   included, and tells whether another send there is in doubt, or was left in doubt within two days.
+/// - `begin_question` is durable before the question is sent, so that one of which nobody knows whether it arrived is a
+///   doubt like that of a part.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - `new_id` never repeats, and later ids of one process sort after earlier ones.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -239,6 +243,21 @@ pub trait Ledger: Send + Sync {
 
     /// Reads the last message that was sent in the conversation before a part; where a look-up begins.
     async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError>;
+
+    /// Reads what is known of the messages of a channel, where a part of `conversation` is looked for that was first begun
+    /// at `since`.
+    async fn known_messages(
+        &self,
+        conversation: &ConversationId,
+        part: PartId,
+        since: Timestamp,
+    ) -> Result<KnownMessages, LedgerError>;
+
+    /// Records that a running turn is about to put a question.
+    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError>;
+
+    /// Records as which message a question arrived; `None` when it certainly did not.
+    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError>;
 
     /// Of these addresses, those that no row references: no file's record, no prepared voice, no message that waits.
     async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError>;

@@ -26,7 +26,7 @@ use futures::Stream;
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 pub use blobs::{BlobError, BlobHint, Blobs, StoredBlob};
-pub use channel::{Activity, Channel, FetchError, IncomingFile, PartToSend};
+pub use channel::{Activity, Channel, FetchError, IncomingFile, LookupOutcome, LookupRange, LookupRequest, PartToSend};
 pub use event_bus::{BusError, Event, EventBus};
 pub use fetcher::{FetchFailure, FetchRequest, Fetched, Fetcher, Hosts};
 pub use file_links::{FileLinks, LINK_LIFE, LinkError};
@@ -35,7 +35,7 @@ pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, Mo
 pub use ledger::{Lease, Ledger, LedgerError, OwnerId};
 pub use script_host::{Evaluation, Script, ScriptFailure, ScriptHost, ScriptWorld};
 pub use speech::{Recording, Speech, SpeechError, Spoken};
-pub use tool::{SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec};
+pub use tool::{MAX_DESCRIPTION_CHARS, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec};
 pub use workspace::{Workspace, WorkspaceError, WriteMode};
 
 #[cfg(feature = "mocks")]

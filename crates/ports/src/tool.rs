@@ -25,7 +25,7 @@ pub enum SafetyTier {
 pub struct ToolSpec {
     /// Its name; may hold dots.
     pub name: String,
-    /// What it does and when to use it.
+    /// What it does and when to use it, in at most [`MAX_DESCRIPTION_CHARS`].
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
@@ -33,6 +33,26 @@ pub struct ToolSpec {
     pub tier: SafetyTier,
     /// How long a call may take; `None` for the default.
     pub time_limit: Option<Duration>,
+}
+
+/// The longest description that a tool may have, in characters: the strictest provider takes no longer one.
+pub const MAX_DESCRIPTION_CHARS: usize = 1_024;
+
+/// Who reads what a call answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutcomeReader {
+    /// A model. What is long comes in pages or as a beginning, with words on how to read on.
+    Model,
+    /// People, as it stands, and a model only where the outcome wakes one.
+    Person,
+    /// Another tool, such as a script: it gets the answer whole and nothing besides, or an error above
+    /// [`Self::MAX_PROGRAM_BYTES`].
+    Program,
+}
+
+impl OutcomeReader {
+    /// The longest text that a program is answered with, in bytes.
+    pub const MAX_PROGRAM_BYTES: u64 = 8 << 20;
 }
 
 /// What a call knows of the turn around it. Cheap to clone, however large the files.
@@ -50,8 +70,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// The way to the other tools, for one that runs what a model wrote; `None` where another tool makes this call.
     pub tools: Option<Arc<dyn ToolCaller>>,
-    /// Whether people read the answer as it stands, and a model only where the outcome wakes one.
-    pub for_people: bool,
+    /// Who reads the answer.
+    pub reader: OutcomeReader,
 }
 
 impl fmt::Debug for ToolContext {
@@ -68,14 +88,16 @@ impl fmt::Debug for ToolContext {
 ///
 /// # Contract
 /// - A call passes every check that the model's own calls pass: tiers, groups, a person's word, time limits.
-/// - A tool that is called so has no [`ToolContext::tools`], and answers whole: nothing is shortened for a model.
+/// - A tool that is called so has no [`ToolContext::tools`], and answers whole: its reader is
+///   [`OutcomeReader::Program`].
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait ToolCaller: Send + Sync {
     /// What is known of the tools that can be called.
     fn specs(&self) -> Arc<[ToolSpec]>;
 
-    /// Calls a tool by its name; a tool that fails is an error in its own words. A person who is asked about it is asked no
+    /// Calls a tool by its name; a tool that fails is an error in its own words, unless it
+    /// [failed in part](ToolOutcome::has_failed_in_part). A person who is asked about it is asked no
     /// longer than `left`, the time for which whoever calls can still wait.
     async fn call(&self, tool: &str, arguments: Value, left: Duration) -> Result<ToolOutcome, ToolError>;
 }

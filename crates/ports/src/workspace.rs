@@ -81,6 +81,14 @@ pub enum WorkspaceError {
         /// The room in bytes.
         quota: u64,
     },
+    /// The new file is in its place with all its bytes, but whether it survives a power cut is unknown.
+    #[error("`{path}` was written, but the disk did not confirm that it will stay: {reason}")]
+    Unconfirmed {
+        /// The path.
+        path: WorkspacePath,
+        /// What went wrong.
+        reason: String,
+    },
     /// The disk failed, or the bytes to write broke off; the file is as it was.
     #[error("`{path}` failed: {reason}")]
     Failed {

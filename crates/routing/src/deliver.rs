@@ -4,6 +4,7 @@
 //! the next one begins, so that a death between any two lines leaves a part that is known to be unsent, known to be
 //! sent, or in doubt.
 
+mod doubt;
 mod repeat;
 mod said;
 mod voice;
@@ -12,10 +13,7 @@ use std::sync::Arc;
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
-    delivery::{
-        DeliveryRules, DoubtStep, Event as PartEvent, Refusal, SendError, Step, advance, after_doubt, next_step,
-        without_certainty,
-    },
+    delivery::{DeliveryRules, Event as PartEvent, Refusal, SendError, Step, advance, next_step},
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
@@ -25,6 +23,7 @@ use satchel_ports::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    doubt::Resolution,
     repeat::{Key, Repeat},
     said::Said,
     voice::prepared_in_sight,
@@ -157,8 +156,7 @@ async fn perform(
             let changed = key.changed(&part, repeats);
             let sent = send(delivery, changed.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
             match (sent, repeats.take()) {
-                // The message that the key found may show less than the part: what had been streamed by then.
-                (Ok(messages), Some(_)) if matches!(part.content, PartContent::Text { .. }) => {
+                (Ok(messages), Some(repeat)) if repeat == Repeat::Words || shows_half(&part) => {
                     part.target = messages.into_iter().next();
                     must_send = part.target.is_some();
                     continue;
@@ -204,6 +202,10 @@ async fn perform(
                 (answer, None) => part = advance(&part, PartEvent::Answered(answer), ledger.now(), rules),
             }
             if part.state.is_settled() {
+                if let (true, PartState::Sent { messages }) = (part.searched, &part.state) {
+                    let request = to_send(delivery, &part, reply_to.as_ref());
+                    doubt::remove_twins(delivery, &part, request, messages).await;
+                }
                 said.note(&part);
                 return settle(delivery, lease, part, Vec::new(), None).await;
             }
@@ -234,54 +236,53 @@ async fn perform(
                 must_send = true;
             }
             Step::Probe => {
-                if let Err(error) = delivery.channel.probe().await {
-                    // Nothing new to write down: in doubt it is already, and a restart would probe again.
-                    probes += 1;
-                    let unreachable = PartEvent::StillUnreachable { reason: error.to_string(), probes };
-                    part = advance(&part, unreachable, ledger.now(), rules);
-                    continue;
-                }
-                let mut step = after_doubt(&part, ledger.now(), rules, key.doubt);
-                if step == DoubtStep::LookUp {
-                    let after = ledger.sent_before(part.id).await?;
-                    match delivery.channel.find_sent(&to_send(delivery, &part, reply_to.as_ref()), after).await {
-                        Ok(Some(messages)) => {
-                            part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
-                            said.note(&part);
-                            return settle(delivery, lease, part, Vec::new(), None).await;
-                        }
-                        Ok(None) => step = without_certainty(&part, rules, key.doubt),
-                        Err(SendError::Forbidden { .. } | SendError::Refused { .. }) => {
-                            step = without_certainty(&part, rules, key.doubt);
-                        }
-                        Err(error) => {
-                            probes += 1;
-                            let unreachable = PartEvent::StillUnreachable { reason: error.to_string(), probes };
-                            part = advance(&part, unreachable, ledger.now(), rules);
-                            continue;
-                        }
+                let request = to_send(delivery, &part, reply_to.as_ref());
+                let resolution = tokio::select! {
+                    () = delivery.stop.cancelled() => return Ok(None),
+                    resolution = doubt::resolve(delivery, &part, request, &key) => resolution?,
+                };
+                match resolution {
+                    Resolution::Unreachable(error) => {
+                        // Nothing new to write down: in doubt it is already, and a restart would probe again.
+                        probes += 1;
+                        let unreachable = PartEvent::StillUnreachable { reason: error.to_string(), probes };
+                        part = advance(&part, unreachable, ledger.now(), rules);
+                        continue;
                     }
-                }
-                match step {
-                    // Looking for it has found nothing; what the key would find by the words is edited to the rest.
-                    DoubtStep::Resend | DoubtStep::GiveUp(_) if key.takes_words(&part, ledger.now()) => {
-                        repeats = Some(Repeat::Words);
+                    Resolution::Found(messages) if shows_half(&part) => {
+                        part.target = messages.into_iter().next();
                         part = begin(delivery, lease, &part).await?;
                     }
-                    DoubtStep::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
-                    DoubtStep::Resend => {
+                    Resolution::Found(messages) => {
+                        part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
+                        said.note(&part);
+                        return settle(delivery, lease, part, Vec::new(), None).await;
+                    }
+                    Resolution::Absent => {
+                        part = advance(&part, PartEvent::Absent, ledger.now(), rules);
+                        part = begin(delivery, lease, &part).await?;
+                    }
+                    Resolution::Repeat(repeat) => {
+                        repeats = repeat;
+                        part = begin(delivery, lease, &part).await?;
+                    }
+                    Resolution::Resend => {
                         part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
-                        part = begin(delivery, lease, &part).await?;
+                        ledger.save_part(lease, &part).await?;
+                        publish(delivery, &part).await;
+                        continue;
                     }
-                    DoubtStep::Repeat | DoubtStep::LookUp => {
-                        repeats = part.target.is_none().then_some(Repeat::Whole);
-                        part = begin(delivery, lease, &part).await?;
-                    }
+                    Resolution::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
                 }
                 must_send = true;
             }
         }
     }
+}
+
+/// Whether the message that a key or a look-up finds may show less than the part: what had been streamed by then.
+fn shows_half(part: &Part) -> bool {
+    part.streamed && matches!(part.content, PartContent::Text { .. })
 }
 
 /// Commits a part as begun. From here on it may have arrived.

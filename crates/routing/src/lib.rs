@@ -6,6 +6,7 @@
 pub mod deliver;
 pub mod insist;
 pub mod label;
+pub mod lookup;
 pub mod notice;
 pub mod plan;
 pub mod replan;

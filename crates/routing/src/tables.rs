@@ -1,8 +1,8 @@
 //! The capabilities of each channel: the platforms' rules as rows of numbers.
 
 use satchel_domain::capabilities::{
-    CaptionRule, ChannelCapabilities, Idempotency, Pace, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit,
-    Together, VoiceRule,
+    CaptionRule, ChannelCapabilities, Idempotency, LookupRule, Pace, PhotoRule, ReplyRule, StreamRule, TextLimit,
+    TextUnit, Together, VoiceRule,
 };
 
 /// One megabyte as Telegram counts it.
@@ -32,7 +32,9 @@ pub fn telegram() -> ChannelCapabilities {
         // sendVoice: an OGG file encoded with Opus.
         voice: VoiceRule::Message,
         idempotency: Idempotency::None,
-        can_look_up: false,
+        // stopMessageLiveLocation tells ids of ours, of others and of nobody apart (tdlib/telegram-bot-api, Client.cpp).
+        look_up: LookupRule::MessageIds,
+        can_edit: true,
         replies: ReplyRule::Question,
         // Our own interval for a growing message, kind to the one message a second of a chat.
         stream: StreamRule::Edits { interval_ms: 1_100 },
@@ -72,7 +74,8 @@ pub fn discord() -> ChannelCapabilities {
         voice: VoiceRule::Message,
         // Create Message, enforce_nonce: unique "in the past few minutes"; three are on the safe side.
         idempotency: Idempotency::Key { window_ms: Some(3 * 60 * 1_000) },
-        can_look_up: true,
+        look_up: LookupRule::History,
+        can_edit: true,
         replies: ReplyRule::Chain,
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Global Rate Limit: 50 requests a second; the buckets of each route come from the headers.
@@ -96,7 +99,8 @@ pub fn web() -> ChannelCapabilities {
         voice: VoiceRule::Message,
         // The page knows a part by its id for ever.
         idempotency: Idempotency::Key { window_ms: None },
-        can_look_up: false,
+        look_up: LookupRule::None,
+        can_edit: true,
         replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
         pace: None,
@@ -111,6 +115,7 @@ pub fn console() -> ChannelCapabilities {
         voice: VoiceRule::AudioFile,
         // What is printed can't be taken back, so a repeat is seen twice.
         idempotency: Idempotency::None,
+        can_edit: false,
         ..web()
     }
 }

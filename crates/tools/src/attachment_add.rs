@@ -30,7 +30,7 @@ impl AttachmentAdd {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Arguments {
-    /// The files, beneath /shared or /tmp, in the order in which the person gets them.
+    /// The files, beneath /shared or /tmp (a.txt is /shared/a.txt), in the order in which the person gets them.
     #[schemars(with = "Option<Vec<String>>")]
     paths: Option<Vec<FilePath>>,
     /// One file; ignored when paths is given.
@@ -173,7 +173,7 @@ async fn claim<'c>(
     let query = AttachmentQuery {
         conversation: Some(context.conversation.clone()),
         turn: Some(context.call.turn),
-        limit: None,
+        ..AttachmentQuery::default()
     };
     let made = services.ledger.attachments(&query).await;
     let mut made =

@@ -36,7 +36,7 @@ pub(crate) struct AttachmentDownload(pub(crate) ToolServices);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Arguments {
-    /// The directory to write to, beneath /shared (kept) or /tmp. It is created if it is missing.
+    /// The directory to write to, beneath /shared (kept) or /tmp; docs is /shared/docs. It is created if it is missing.
     #[serde(default = "downloads")]
     #[schemars(with = "String")]
     download_dir: WorkspacePath,
@@ -88,11 +88,16 @@ impl Tool for AttachmentDownload {
         if failures.is_empty() {
             return Ok(ToolOutcome::of_data(json!({ "ok": true, "downloadDir": download_dir, "files": files })));
         }
+        let saved: Vec<String> = files.iter().map(|file| format!("{} as {}", file.filename, file.path)).collect();
+        let saved = match saved.as_slice() {
+            [] => String::new(),
+            saved => format!("; downloaded: {}", saved.join(", ")),
+        };
         let told = failures.iter().map(|(name, reason)| format!("{name}: {}", reason.0)).collect::<Vec<_>>().join("; ");
         let failed: Vec<Value> =
             failures.iter().map(|(name, reason)| json!({ "filename": name, "error": reason.0 })).collect();
         let data = json!({ "ok": false, "downloadDir": download_dir, "files": files, "failed": failed });
-        let words = format!("{} of {count} files could not be downloaded: {told}\n{data}", failed.len());
+        let words = format!("{} of {count} files could not be downloaded: {told}{saved}\n{data}", failed.len());
         Ok(ToolOutcome { data: Some(data), ..ToolOutcome::of_failure(words) })
     }
 }
@@ -124,11 +129,10 @@ impl AttachmentDownload {
             }
             None => {}
         }
-        if bytes > self.most(*left) {
-            return Err(self.too_large(Some(bytes), *left));
+        let max_file = self.0.limits.download_file_bytes;
+        if bytes > max_file.min(*left) {
+            return Err(self.too_large(Some(bytes), max_file, *left));
         }
-        taken.insert(sha10.clone(), sha256);
-        *left = left.saturating_sub(bytes);
         let extension = extension::of(served_as.as_deref(), &filename, &source_url, &mime);
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
         let content = self.0.blobs.open(&sha256, None).await;
@@ -141,8 +145,10 @@ impl AttachmentDownload {
             Err(WorkspaceError::Exists(_)) => {
                 return Err(failure::error(format!("another file has this name: {path}; nothing was written over it")));
             }
-            Err(error) => return Err(failure::because("it could not be written", &error)),
+            Err(error) => return Err(failure::because_of_write("it could not be written", &error)),
         }
+        taken.insert(sha10.clone(), sha256);
+        *left = left.saturating_sub(bytes);
         Ok(Some(Downloaded { path, sha10, bytes, source_url, mime_type: mime, filename }))
     }
 
@@ -168,25 +174,21 @@ impl AttachmentDownload {
         Ok(Sha256(hash.finalize().into()) == *sha256)
     }
 
-    /// How large the next file may be.
-    fn most(&self, left: u64) -> u64 {
-        self.0.limits.download_file_bytes.min(left)
-    }
-
-    fn too_large(&self, bytes: Option<u64>, left: u64) -> ToolError {
-        let limits = &self.0.limits;
+    fn too_large(&self, bytes: Option<u64>, max_file: u64, left: u64) -> ToolError {
         let bytes = bytes.map_or_else(|| "it is too large".to_owned(), |bytes| format!("it has {}", human(bytes)));
         failure::error(format!(
             "{bytes}; at most {} are downloaded a file and {} a call, of which {} are left",
-            human(limits.download_file_bytes),
-            human(limits.download_call_bytes),
+            human(max_file),
+            human(self.0.limits.download_call_bytes),
             human(left)
         ))
     }
 
     /// The bytes of a file that isn't stored yet.
     async fn fetched(&self, url: String, filename: &Filename, left: u64) -> Result<Had, ToolError> {
-        let most = self.most(left);
+        // What is refused when a person sends it doesn't come in by another way.
+        let max_file = self.0.limits.download_file_bytes.min(self.0.limits.inbound_file_bytes);
+        let most = max_file.min(left);
         let hosts = HOSTS.map(str::to_owned).into_iter().chain(self.0.download_hosts.iter().cloned()).collect();
         let request = FetchRequest { url, hosts: Hosts::Only(hosts), max_bytes: most };
         let fetched = self.0.fetcher.fetch(&request).await.map_err(|failure| match failure {
@@ -198,8 +200,10 @@ impl AttachmentDownload {
         })?;
         let hint = BlobHint { filename: Some(filename.clone()), mime: fetched.mime.clone() };
         let stored = self.0.blobs.put(fetched.content, &hint, most).await.map_err(|error| match error {
-            BlobError::TooLarge { .. } => self.too_large(None, left),
-            BlobError::Source(error) if error.kind() == std::io::ErrorKind::FileTooLarge => self.too_large(None, left),
+            BlobError::TooLarge { .. } => self.too_large(None, max_file, left),
+            BlobError::Source(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                self.too_large(None, max_file, left)
+            }
             error => failure::because("it could not be fetched", &error),
         })?;
         Ok(Had { sha256: stored.sha256, bytes: stored.bytes, mime: stored.mime, served_as: fetched.mime })

@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use crate::{
     ToolServices,
     arguments::{parse, spec_of},
-    failure, lookup,
+    failure,
+    listing::ListPage,
+    lookup,
 };
 
-/// How many of the newest records a filter looks through.
-const MOST_SCANNED: u32 = 5_000;
+/// How many records are read at once while they are counted.
+const RECORDS_AT_ONCE: u32 = 1_000;
 
 pub(crate) struct AttachmentList(pub(crate) ToolServices);
 
@@ -28,7 +30,10 @@ struct Arguments {
     /// Only files that a person sent, or that a tool or script made, or that the configuration declares.
     #[schemars(with = "Option<String>", extend("enum" = ["user", "tool", "script", "config"]))]
     source: Option<Source>,
-    /// How many to list at most.
+    /// How many to pass over.
+    #[serde(default)]
+    offset: u64,
+    /// How many to list at most; 100 if it is not given.
     limit: Option<u64>,
 }
 
@@ -38,42 +43,51 @@ impl Tool for AttachmentList {
         spec_of::<Arguments>(
             "attachment.list",
             SafetyTier::ReadOnly,
-            "Lists the files of this conversation, those of earlier turns too, newest first, with their ids. `more` \
-             tells whether older ones were left out.",
+            "Lists the files of this conversation, those of earlier turns too, newest first, with their ids. A long list \
+             comes in pages: `total` is its length, `next` the call that reads on.",
         )
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let again = arguments.as_object().cloned().unwrap_or_default();
         let arguments: Arguments = parse(arguments)?;
-        let most = self.0.limits.list_entries;
-        let limit = match arguments.limit.map(usize::try_from) {
-            None => most,
-            Some(Ok(limit)) if (1..=most).contains(&limit) => limit,
-            _ => {
-                let given = arguments.limit.unwrap_or_default();
-                return Err(failure::error(format!(
-                    "argument `limit`: {given} is not allowed; allowed are 1 to {most}"
-                )));
+        let page = ListPage::checked(arguments.offset, arguments.limit, self.0.limits.list_entries, context)?;
+        let mut shown: Vec<lookup::Metadata> = Vec::new();
+        let (mut total, mut before) = (0, None);
+        loop {
+            let query = AttachmentQuery {
+                conversation: Some(context.conversation.clone()),
+                before,
+                limit: Some(RECORDS_AT_ONCE),
+                ..AttachmentQuery::default()
+            };
+            let records = self.0.ledger.attachments(&query).await;
+            let records = records.map_err(|error| failure::because("the attachments could not be listed", &error))?;
+            let is_last = records.len() < RECORDS_AT_ONCE as usize;
+            before = records.last().map(|oldest| oldest.number);
+            for record in records.into_iter().filter(|record| matches(&arguments, record)) {
+                if page.has(total) {
+                    shown.push(record.into());
+                }
+                total += 1;
             }
-        };
-        let filtered = arguments.mime.is_some() || arguments.filename.is_some() || arguments.source.is_some();
-        // One more than is shown tells whether there are more.
-        let scanned = if filtered { MOST_SCANNED } else { u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1) };
-        let query =
-            AttachmentQuery { conversation: Some(context.conversation.clone()), turn: None, limit: Some(scanned) };
-        let known = self.0.ledger.attachments(&query).await;
-        let known = known.map_err(|error| failure::because("the attachments could not be listed", &error))?;
-        let all_scanned = known.len() < scanned as usize;
-        let mut found: Vec<Attachment> = known.into_iter().filter(|file| matches(&arguments, file)).collect();
-        let more = found.len() > limit || !all_scanned;
-        found.truncate(limit);
-        let found: Vec<lookup::Metadata> = found.into_iter().map(lookup::Metadata::from).collect();
-        Ok(ToolOutcome::of_data(json!({ "attachments": found, "more": more })))
+            if is_last {
+                break;
+            }
+        }
+        let more = page.entries_after(total)? > 0;
+        // How to read on stands first: it outlives a preview.
+        let mut answer = json!({ "total": total, "more": more });
+        if more {
+            answer["next"] = page.next_call("attachment.list", again);
+        }
+        answer["attachments"] = json!(shown);
+        Ok(ToolOutcome::of_data(answer))
     }
 }
 
 fn matches(arguments: &Arguments, attachment: &Attachment) -> bool {
-    let Arguments { mime, filename, source, limit: _ } = arguments;
+    let Arguments { mime, filename, source, .. } = arguments;
     mime.as_ref().is_none_or(|mime| attachment.mime.starts_with(&mime.to_lowercase()))
         && filename
             .as_ref()
@@ -119,7 +133,31 @@ mod tests {
             let answer = world.data("attachment.list", arguments.clone()).await;
             assert_eq!((names(&answer), &answer["more"]), (expected, &json!(more)), "{arguments}");
         }
-        assert_eq!(World::new().data("attachment.list", json!({})).await, json!({"attachments": [], "more": false}));
+        let empty = World::new().data("attachment.list", json!({})).await;
+        assert_eq!(empty, json!({"total": 0, "more": false, "attachments": []}));
+    }
+
+    #[tokio::test]
+    async fn many_files_are_listed_in_pages() {
+        let world = World::new();
+        // More than are looked through at once.
+        for number in 1..=1_250 {
+            let mime = if number % 5 == 0 { "image/png" } else { "text/plain" };
+            world.know(attachment(number, &format!("{number}.txt"), mime, b"1"));
+        }
+        let first = world.data("attachment.list", json!({})).await;
+        assert_eq!((&first["total"], &first["more"]), (&json!(1_250), &json!(true)));
+        assert_eq!((&names(&first)[0], names(&first).len()), (&"1250.txt", 100));
+        assert_eq!(first["next"], json!("attachment.list {\"offset\":100}"));
+        let all = world.listed("attachment.list", json!({"limit": 200}), "attachments").await;
+        assert_eq!(all, [200, 200, 200, 200, 200, 200, 50]);
+        let images = world.data("attachment.list", json!({"mime": "image", "limit": 60})).await;
+        assert_eq!((&images["total"], names(&images)[1]), (&json!(250), "1245.txt"));
+        assert_eq!(images["next"], json!("attachment.list {\"mime\":\"image\",\"limit\":60,\"offset\":60}"));
+        let images = world.listed("attachment.list", json!({"mime": "image"}), "attachments").await;
+        assert_eq!(images, [100, 100, 50]);
+        let last = world.data("attachment.list", json!({"offset": 1_249})).await;
+        assert_eq!((names(&last), &last["more"], last.get("next")), (vec!["1.txt"], &json!(false), None));
     }
 
     #[tokio::test]
@@ -129,6 +167,8 @@ mod tests {
             (json!({"limit": 201}), "argument `limit`: 201 is not allowed; allowed are 1 to 200"),
             (json!({"source": "me"}), "argument `source`: unknown variant `me`, expected one of `user`, `tool`"),
             (json!({"kind": "image"}), "unknown field `kind`"),
+            (json!({"offset": 3}), "argument `offset`: 3 is behind the end; there are 3 entries"),
+            (json!({"offset": 1, "source": "tool"}), "argument `offset`: 1 is behind the end; there is 1 entry"),
         ] {
             let error = world().error("attachment.list", arguments.clone()).await;
             assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");

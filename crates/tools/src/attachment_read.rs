@@ -41,23 +41,25 @@ impl Tool for AttachmentRead {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { id, offset, limit } = parse(arguments)?;
-        let limit = paging::checked_limit(limit, self.0.limits.page_bytes)?;
+        let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
+        let page_bytes = paging::checked_limit(limit, most)?;
         let attachment = lookup::find(&self.0, context, &id).await?;
         if is_surely_binary(&attachment) {
             return Err(binary(&attachment));
         }
         paging::checked_offset(offset, attachment.bytes)?;
+        paging::check_whole(context.reader, attachment.filename.as_str(), limit, attachment.bytes - offset)?;
         let unreadable = format!("the bytes of {} could not be read", attachment.filename);
         // One byte more than the page, as `paging::read` asks for.
-        let range = offset..offset.saturating_add(limit).saturating_add(1);
+        let range = offset..offset.saturating_add(page_bytes).saturating_add(1);
         let content = self.0.blobs.open(&attachment.sha256, Some(range)).await;
         let content = content.map_err(|error| failure::because(&unreadable, &error))?;
-        let page = paging::read(content, offset, offset, limit).await.map_err(|error| match error {
+        let page = paging::read(content, offset, offset, page_bytes).await.map_err(|error| match error {
             PageError::Binary { .. } => binary(&attachment),
             PageError::Broken(why) => failure::error(format!("{unreadable}: {why}")),
         })?;
         let next = |offset: u64| format!("attachment.read {}", json!({ "id": attachment.id, "offset": offset }));
-        Ok(ToolOutcome::of_text(paging::shown(&page, attachment.bytes, next)))
+        Ok(ToolOutcome::of_text(paging::shown(&page, attachment.bytes, context.reader, next)))
     }
 }
 
@@ -119,6 +121,21 @@ mod tests {
         );
         let (world, id) = world_with("empty.txt", "text/plain", b"");
         assert_eq!(text(&world, json!({"id": id})).await, "[the file is empty]");
+    }
+
+    #[tokio::test]
+    async fn program_gets_whole_text_without_notes() {
+        let long = "привет\n".repeat(20_000);
+        let (world, id) = world_with("a.txt", "text/plain", long.as_bytes());
+        let read = world.call_for_program("attachment.read", json!({"id": id})).await.unwrap();
+        assert_eq!(read.text, Some(long));
+        let (world, id) = world_with("empty.txt", "text/plain", b"");
+        let read = world.call_for_program("attachment.read", json!({"id": id})).await.unwrap();
+        assert_eq!(read.text.as_deref(), Some(""));
+        let huge = Attachment { bytes: (8 << 20) + 1, ..attachment(7, "huge.log", "text/plain", b"") };
+        world.know(huge.clone());
+        let refused = world.call_for_program("attachment.read", json!({"id": huge.id})).await.unwrap_err().0;
+        assert!(refused.contains("huge.log has 8388609 bytes (8.3 MB); a script is given at most 8 MiB"), "{refused}");
     }
 
     #[tokio::test]

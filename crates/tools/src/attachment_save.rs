@@ -22,8 +22,8 @@ struct Arguments {
     index: Option<u64>,
     /// The id of any file of this conversation, also from earlier turns. Give either this or index.
     attachment_id: Option<String>,
-    /// Where to write it, filename included, beneath /shared (kept) or /tmp. Nothing is added to it, no extension
-    /// either. Missing directories are created.
+    /// Where to write it, filename included, beneath /shared (kept) or /tmp; a.jpg is /shared/a.jpg. Nothing is added to
+    /// it, no extension either. Missing directories are created.
     #[schemars(with = "String")]
     path: FilePath,
     /// Whether to replace a file that is there already.
@@ -35,7 +35,7 @@ struct Arguments {
 #[derive(Debug, Serialize)]
 pub(crate) struct Saved {
     saved: bool,
-    path: String,
+    pub(crate) path: String,
     mime_type: String,
     bytes_written: u64,
     source_index: Option<usize>,
@@ -46,6 +46,8 @@ pub(crate) struct Saved {
 pub(crate) enum SaveError {
     /// Something is there.
     Exists,
+    /// The write failed.
+    Write(WorkspaceError),
     /// Anything else, in words.
     Other(ToolError),
 }
@@ -86,6 +88,7 @@ impl Tool for AttachmentSave {
                 SaveError::Exists => failure::error(format!(
                     "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
                 )),
+                SaveError::Write(error) => failure::because_of_write("the write failed and nothing was saved", &error),
                 SaveError::Other(error) => error,
             })?;
         Ok(ToolOutcome::of_data(serde_json::json!(saved)))
@@ -135,7 +138,7 @@ pub(crate) async fn save(
     let written = services.workspace.write(&context.conversation, path, content, mode, limit).await;
     let bytes_written = written.map_err(|error| match error {
         WorkspaceError::Exists(_) => SaveError::Exists,
-        error => SaveError::Other(failure::because("the write failed and nothing was saved", &error)),
+        error => SaveError::Write(error),
     })?;
     Ok(Saved {
         saved: true,
@@ -259,6 +262,15 @@ mod tests {
         let tool = AttachmentSave(ToolServices { workspace: Arc::new(workspace), ..world.services() });
         let error = tool.call(json!({"index": 0, "path": "/shared/a"}), &world.context()).await.unwrap_err().0;
         assert_eq!(error, "the write failed and nothing was saved: `/shared/a` failed: the disk is on fire");
+
+        let mut workspace = MockWorkspace::new();
+        workspace.expect_write().returning(|_, path, _, _, _| {
+            Err(WorkspaceError::Unconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
+        });
+        let tool = AttachmentSave(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let error = tool.call(json!({"index": 0, "path": "/shared/a"}), &world.context()).await.unwrap_err().0;
+        let unconfirmed = "`/shared/a` was written, but the disk did not confirm that it will stay: input/output error";
+        assert_eq!(error, unconfirmed);
 
         let mut blobs = MockBlobs::new();
         blobs.expect_open().returning(|sha256, _| Err(BlobError::Damaged(*sha256)));

@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// How many numbers are tried for a name that others keep taking.
-const MOST_NUMBERS: u32 = 10_000;
+const MAX_NUMBERS: u32 = 10_000;
 
 pub(crate) struct AttachmentSaveAll(pub(crate) ToolServices);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The directory to write to, beneath /shared (kept) or /tmp. It is created if it is missing.
+    /// The directory to write to, beneath /shared (kept) or /tmp; docs is /shared/docs. It is created if it is missing.
     #[schemars(with = "String")]
     dir: WorkspacePath,
     /// Whether to replace files of the same names. If not, a number is added: photo-2.jpg.
@@ -57,14 +57,28 @@ impl Tool for AttachmentSaveAll {
         };
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
         let mut answers = Vec::new();
-        let mut failures = Vec::new();
+        let (mut saved, mut failures) = (Vec::new(), Vec::new());
+        let mut is_nothing_saved = true;
         for (index, attachment) in context.inbound.iter().enumerate() {
+            let filename = &attachment.filename;
             match save_numbered(&self.0, context, (index, attachment), &dir, mode, &mut taken).await {
-                Ok(saved) => answers.push(json!(saved)),
+                Ok(answer) => {
+                    is_nothing_saved = false;
+                    saved.push(format!("[{index}] {filename} as {}", answer.path));
+                    answers.push(json!(answer));
+                }
                 Err(error) => {
-                    failures.push(format!("[{index}] {}: {error}", attachment.filename));
+                    is_nothing_saved &= !matches!(error, SaveError::Write(WorkspaceError::Unconfirmed { .. }));
+                    let reason = match error {
+                        SaveError::Exists => failure::error(format!(
+                            "{MAX_NUMBERS} files of this name are in `{dir}` already: choose another directory"
+                        )),
+                        SaveError::Write(error) => failure::because_of_write("the write failed", &error),
+                        SaveError::Other(error) => error,
+                    };
+                    failures.push(format!("[{index}] {filename}: {reason}"));
                     answers.push(json!({
-                        "saved": false, "source_index": index, "filename": attachment.filename, "error": error.0,
+                        "saved": false, "source_index": index, "filename": filename, "error": reason.0,
                     }));
                 }
             }
@@ -73,8 +87,13 @@ impl Tool for AttachmentSaveAll {
         if failures.is_empty() {
             return Ok(ToolOutcome::of_data(answers));
         }
+        let saved = match saved.as_slice() {
+            [] if is_nothing_saved => "; nothing was saved".to_owned(),
+            [] => String::new(),
+            saved => format!("; saved: {}", saved.join(", ")),
+        };
         let words = format!(
-            "{} of {} files could not be saved: {}\n{answers}",
+            "{} of {} files could not be saved: {}{saved}\n{answers}",
             failures.len(),
             context.inbound.len(),
             failures.join("; ")
@@ -101,7 +120,7 @@ fn folded(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// Saves a file under its own name or the first numbered one that is free.
+/// Saves a file under its own name or the first numbered one that is free; [`SaveError::Exists`] when none is.
 async fn save_numbered(
     services: &ToolServices,
     context: &ToolContext,
@@ -109,20 +128,19 @@ async fn save_numbered(
     dir: &WorkspacePath,
     mode: WriteMode,
     taken: &mut HashSet<String>,
-) -> Result<Saved, ToolError> {
-    for number in 1..=MOST_NUMBERS {
-        let (name, path) = numbered(dir, &attachment.filename, number)?;
+) -> Result<Saved, SaveError> {
+    for number in 1..=MAX_NUMBERS {
+        let (name, path) = numbered(dir, &attachment.filename, number).map_err(SaveError::Other)?;
         if !taken.insert(folded(name.as_str())) {
             continue;
         }
         match save(services, context, attachment, Some(index), &path, mode).await {
-            Ok(saved) => return Ok(saved),
             // Somebody made it since the directory was listed.
             Err(SaveError::Exists) => {}
-            Err(SaveError::Other(error)) => return Err(error),
+            ended => return ended,
         }
     }
-    Err(failure::error(format!("{MOST_NUMBERS} files of this name are in `{dir}` already: choose another directory")))
+    Err(SaveError::Exists)
 }
 
 fn numbered(dir: &WorkspacePath, filename: &Filename, number: u32) -> Result<(Filename, WorkspacePath), ToolError> {
@@ -190,10 +208,49 @@ mod tests {
         let text = outcome.text.unwrap();
         assert!(outcome.failed && text.starts_with("1 of 3 files could not be saved: [1] big.txt:"), "{text}");
         assert!(text.contains("5 bytes") && text.contains("4 bytes"), "{text}");
+        assert!(text.contains("; saved: [0] a.txt as /shared/a.txt, [2] c.txt as /shared/c.txt\n["), "{text}");
+        assert!(!text.contains("nothing was saved"), "{text}");
         let answer = outcome.data.unwrap();
         assert_eq!(paths(&answer), ["/shared/a.txt", "/shared/c.txt"]);
         assert_eq!((&answer[1]["saved"], &answer[1]["source_index"]), (&json!(false), &json!(1)));
         assert!(world.file("/shared/c.txt").is_some() && world.file("/shared/big.txt").is_none());
+    }
+
+    /// Saves two files to a workspace whose writes end like this, by the file's name.
+    async fn outcome_of_writes(answer: fn(&WorkspacePath) -> Result<u64, WorkspaceError>) -> ToolOutcome {
+        let world = world_with(&[("a.txt", b"1"), ("b.txt", b"2")]);
+        let mut workspace = MockWorkspace::new();
+        workspace.expect_list().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
+        workspace.expect_write().times(2).returning(move |_, path, _, _, _| answer(path));
+        let tool = AttachmentSaveAll(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        tool.call(json!({"dir": "/shared"}), &world.context()).await.unwrap()
+    }
+
+    fn broken(path: &WorkspacePath) -> WorkspaceError {
+        WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn nothing_was_saved_only_if_no_write_succeeded() {
+        let all = outcome_of_writes(|path| Err(broken(path))).await.text.unwrap();
+        assert!(all.starts_with("2 of 2 files could not be saved: [0] a.txt: the write failed: `/shared/a"), "{all}");
+        assert!(all.contains("the disk is on fire; nothing was saved\n["), "{all}");
+        let one = outcome_of_writes(|path| match path.file_name() {
+            Some("a.txt") => Ok(1),
+            _ => Err(broken(path)),
+        });
+        let one = one.await;
+        let text = one.text.unwrap();
+        assert!(text.starts_with("1 of 2 files could not be saved: [1] b.txt: the write failed: "), "{text}");
+        assert!(text.contains("; saved: [0] a.txt as /shared/a.txt\n[") && !text.contains("nothing was"), "{text}");
+        let data = one.data.unwrap();
+        assert_eq!((&data[0]["path"], &data[1]["filename"]), (&json!("/shared/a.txt"), &json!("b.txt")));
+        let unsure = outcome_of_writes(|path| match path.file_name() {
+            Some("a.txt") => Err(WorkspaceError::Unconfirmed { path: path.clone(), reason: "EIO".to_owned() }),
+            _ => Err(broken(path)),
+        });
+        let unsure = unsure.await.text.unwrap();
+        assert!(unsure.contains("[0] a.txt: `/shared/a.txt` was written, but") && !unsure.contains("nothing was"));
     }
 
     #[tokio::test]

@@ -84,17 +84,17 @@ struct Arguments {
 }
 
 const DESCRIPTION: &str = "\
-Runs a Starlark script (Python-like: def, for, if, f-strings, comprehensions, top-level return; no while, import, try or \
-class). In scope: every other tool as a function by its name with _ for dots and arguments by name, such as \
-file_read(path=\"/shared/a.txt\"); tools_list(), tools_get(name), tools_execute(name, **arguments); \
-attachment_create(content, filename, description=\"\", mime_type=\"application/octet-stream\", visibility=\"deliver\", \
-encoding=\"utf-8\" or \"base64\") gives the new file's id; attachment_get(id), attachment_read(id); json_encode, \
-json_decode; time_now() and time_parse, time_format, time_add; wake_llm(context); print. No disk, no network, nothing \
-else. A tool gives its text, or the id of the one file that it made, or {text, data, attachment_ids}. \
-Every file that the script makes, or that a tool makes for it, goes with the answer by itself; return an id, or a dict \
-with attachment_id or attachment_ids, to add files that were there before. Example: \
-report = attachment_create(content=\"# Report\\n\" + time_now(), filename=\"report.md\", mime_type=\"text/markdown\")\
-\\nreturn \"Report made\"";
+Runs a Starlark script (like Python: def, for, if, f-strings, comprehensions, top-level return; no while, import, try or \
+class). Example:
+made = attachment_create(content=\"# Report\\n\" + time_now(), filename=\"report.md\")
+return \"Report made\"
+In scope: every other tool as a function, with _ for dots and arguments by name, such as file_read(path=\"/shared/a.txt\"); \
+tools_list(), tools_get(name), tools_execute(name, **arguments); attachment_create(content, filename, description, \
+mime_type, visibility=\"deliver\" or \"internal\", encoding=\"utf-8\" or \"base64\") gives the new file's id; \
+attachment_get(id), attachment_read(id); json_encode, json_decode; time_now, time_parse, time_format, time_add; \
+wake_llm(context); print. No disk, no network, nothing else. A tool gives its whole text, or the id of the one file that \
+it made, or {text, data, attachment_ids}. Every file that the script or one of its tools makes goes with the answer by \
+itself; return {\"attachment_ids\": [...]} to add files that were there before.";
 
 #[async_trait]
 impl Tool for ExecuteScript {

@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use satchel_ports::ToolError;
+use satchel_domain::size::human;
+use satchel_ports::{OutcomeReader, ToolError, WorkspaceError};
 
 /// The longest error in bytes: what was given may be a whole file, and an error is no place to repeat it.
 const LONGEST: usize = 1000;
@@ -22,6 +23,20 @@ pub(crate) fn because(doing: &str, cause: &(dyn Error + 'static)) -> ToolError {
     let causes: Vec<String> =
         std::iter::successors(Some(cause), |&cause| cause.source()).map(ToString::to_string).collect();
     error(format!("{doing}: {}", causes.join(": ")))
+}
+
+/// Words that an answer is larger than what a program is given.
+pub(crate) fn too_large_for_program(what: &str, bytes: u64) -> ToolError {
+    let most = OutcomeReader::MAX_PROGRAM_BYTES >> 20;
+    error(format!("{what} has {bytes} bytes ({}); a script is given at most {most} MiB at once", human(bytes)))
+}
+
+/// Words a write that failed, `doing` being true of every such failure but one: that of a file which is there.
+pub(crate) fn because_of_write(doing: &str, cause: &WorkspaceError) -> ToolError {
+    match cause {
+        WorkspaceError::Unconfirmed { .. } => error(cause.to_string()),
+        cause => because(doing, cause),
+    }
 }
 
 #[cfg(test)]

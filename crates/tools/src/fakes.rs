@@ -18,8 +18,8 @@ use satchel_domain::{
     TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, StoredBlob, ToolContext, ToolError,
-    Workspace, WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob, ToolContext,
+    ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
     workspace::{Entry, EntryKind, WorkspaceFile},
 };
@@ -300,6 +300,7 @@ impl World {
             let known = known.lock().unwrap();
             let asked = |(file, of): &&Known| {
                 query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
+                    && query.before.is_none_or(|number| file.number < number)
                     && query.turn.is_none_or(|turn| *of == Some(turn))
             };
             let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
@@ -351,7 +352,7 @@ impl World {
             inbound: self.inbound.lock().unwrap().clone().into(),
             cancel: tokio_util::sync::CancellationToken::new(),
             tools: Some(Arc::new(satchel_ports::MockToolCaller::new())),
-            for_people: false,
+            reader: OutcomeReader::Model,
         }
     }
 
@@ -360,11 +361,45 @@ impl World {
         self.registry().get(tool).unwrap().call(arguments, &self.context()).await
     }
 
+    /// Calls a tool as a script does: as the model's tools are, and for a program to read.
+    pub(crate) async fn call_for_program(&self, tool: &str, arguments: Value) -> Result<ToolOutcome, ToolError> {
+        let tools = self.registry().for_model(&self.services());
+        let found = tools.into_iter().find(|known| known.spec().name == tool).unwrap();
+        let context = ToolContext { tools: None, reader: OutcomeReader::Program, ..self.context() };
+        found.call(arguments, &context).await
+    }
+
     /// Calls a tool that must answer with data alone.
     pub(crate) async fn data(&self, tool: &str, arguments: Value) -> Value {
         let outcome = self.call(tool, arguments).await.unwrap();
         assert_eq!((outcome.text, outcome.failed), (None, false));
         outcome.data.unwrap()
+    }
+
+    /// Calls a tool that lists, then what it says to read on with until there is no more; the length of each page.
+    pub(crate) async fn listed(&self, tool: &str, arguments: Value, entries: &str) -> Vec<usize> {
+        let (mut pages, mut seen) = (Vec::new(), Vec::new());
+        let mut next = Some(arguments);
+        while let Some(arguments) = next {
+            let answer = self.data(tool, arguments).await;
+            let page = answer[entries].as_array().unwrap();
+            pages.push(page.len());
+            seen.extend(page.iter().map(Value::to_string));
+            assert_eq!(
+                answer["more"].as_u64().map(|more| more > 0).or(answer["more"].as_bool()),
+                Some(answer.get("next").is_some())
+            );
+            next = answer.get("next").map(|next| {
+                let (named, arguments) = next.as_str().unwrap().split_once(' ').unwrap();
+                assert_eq!(named, tool);
+                serde_json::from_str(arguments).unwrap()
+            });
+        }
+        let count = seen.len();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), count, "no entry comes twice");
+        pages
     }
 
     /// Calls a tool that must fail, and returns its words.

@@ -5,12 +5,13 @@ use satchel_domain::{ToolOutcome, WorkspacePath, path::Mount};
 use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, WorkspaceError};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     ToolServices,
     arguments::{parse, spec_of},
     failure,
+    listing::ListPage,
 };
 
 pub(crate) struct FileList(pub(crate) ToolServices);
@@ -18,9 +19,14 @@ pub(crate) struct FileList(pub(crate) ToolServices);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The directory, beneath /shared or /tmp; /shared if it is not given.
+    /// The directory, beneath /shared or /tmp (docs is /shared/docs); /shared if it is not given.
     #[schemars(with = "Option<String>")]
     path: Option<WorkspacePath>,
+    /// How many entries to pass over.
+    #[serde(default)]
+    offset: u64,
+    /// How many to list at most; 100 if it is not given.
+    limit: Option<u64>,
 }
 
 #[async_trait]
@@ -29,13 +35,14 @@ impl Tool for FileList {
         spec_of::<Arguments>(
             "file_list",
             SafetyTier::ReadOnly,
-            "Lists the files and directories in one directory of the workspace, sorted by path, with their sizes. `more` \
-             tells how many were left out.",
+            "Lists the files and directories in one directory of the workspace, sorted by path, with their sizes. A long \
+             list comes in pages: `total` is its length, `next` the call that reads on.",
         )
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path } = parse(arguments)?;
+        let Arguments { path, offset, limit } = parse(arguments)?;
+        let page = ListPage::checked(offset, limit, self.0.limits.list_entries, context)?;
         let path = path.unwrap_or_else(|| WorkspacePath::root(Mount::Shared));
         let entries = match self.0.workspace.list(&context.conversation, &path).await {
             Ok(entries) => entries,
@@ -43,23 +50,29 @@ impl Tool for FileList {
             Err(WorkspaceError::NotFound(_)) if path.file_name().is_none() => vec![],
             Err(error) => return Err(failure::because("nothing was listed", &error)),
         };
-        let shown: Vec<Value> = entries
-            .iter()
-            .take(self.0.limits.list_entries)
-            .map(|entry| {
-                json!({
-                    "path": entry.path, "kind": entry.kind, "bytes": entry.bytes,
-                    "modified_at_ms": entry.modified_at.0,
-                })
+        let total = entries.len();
+        let more = page.entries_after(total)?;
+        let shown = entries.iter().enumerate().filter(|(place, _)| page.has(*place)).map(|(_, entry)| {
+            json!({
+                "path": entry.path, "kind": entry.kind, "bytes": entry.bytes,
+                "modified_at_ms": entry.modified_at.0,
             })
-            .collect();
-        let more = entries.len() - shown.len();
-        Ok(ToolOutcome::of_data(json!({ "path": path, "entries": shown, "more": more })))
+        });
+        // How to read on stands first: it outlives a preview.
+        let mut answer = json!({ "path": path, "total": total, "more": more });
+        if more > 0 {
+            let again = Map::from_iter([("path".to_owned(), json!(path)), ("limit".to_owned(), json!(limit))]);
+            answer["next"] = page.next_call("file_list", again);
+        }
+        answer["entries"] = shown.collect();
+        Ok(ToolOutcome::of_data(answer))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use satchel_ports::OutcomeReader;
+
     use super::*;
     use crate::fakes::World;
 
@@ -73,7 +86,7 @@ mod tests {
         assert_eq!(
             world.data("file_list", json!({})).await,
             json!({
-                "path": "/shared", "more": 0,
+                "path": "/shared", "total": 2, "more": 0,
                 "entries": [entry("/shared/a", "directory", 0), entry("/shared/b.txt", "file", 2)],
             })
         );
@@ -84,7 +97,42 @@ mod tests {
         world.limits.list_entries = 1;
         assert_eq!(world.data("file_list", json!({})).await["more"], json!(1));
         let empty = World::new().data("file_list", json!({"path": "/tmp"})).await;
-        assert_eq!(empty, json!({"path": "/tmp", "entries": [], "more": 0}));
+        assert_eq!(empty, json!({"path": "/tmp", "total": 0, "more": 0, "entries": []}));
+    }
+
+    fn world_with_files(count: usize) -> World {
+        let world = World::new();
+        (0..count).for_each(|at| world.put_file(&format!("/tmp/many/{at:04}"), b"1"));
+        world
+    }
+
+    #[tokio::test]
+    async fn a_long_directory_is_listed_in_pages() {
+        let world = world_with_files(250);
+        let first = world.data("file_list", json!({"path": "/tmp/many"})).await;
+        assert_eq!((&first["total"], &first["more"]), (&json!(250), &json!(150)));
+        assert_eq!(first["next"], json!("file_list {\"path\":\"/tmp/many\",\"offset\":100}"));
+        assert_eq!(world.listed("file_list", json!({"path": "/tmp/many"}), "entries").await, [100, 100, 50]);
+        assert_eq!(
+            world.listed("file_list", json!({"path": "/tmp/many", "limit": 120}), "entries").await,
+            [120, 120, 10]
+        );
+        let page = world.data("file_list", json!({"path": "/tmp/many", "offset": 248, "limit": 1})).await;
+        assert_eq!(page["entries"][0]["path"], "/tmp/many/0248");
+        let last = world.data("file_list", json!({"path": "/tmp/many", "offset": 249})).await;
+        assert_eq!((&last["more"], last.get("next")), (&json!(0), None));
+    }
+
+    #[tokio::test]
+    async fn a_nested_call_lists_a_directory_whole() {
+        let world = world_with_files(250);
+        let mut context = world.context();
+        context.reader = OutcomeReader::Program;
+        let tool = FileList(world.services());
+        let whole = tool.call(json!({"path": "/tmp/many"}), &context).await.unwrap().data.unwrap();
+        assert_eq!((whole["entries"].as_array().map(Vec::len), whole.get("next")), (Some(250), None));
+        let limited = tool.call(json!({"path": "/tmp/many", "limit": 240}), &context).await.unwrap().data.unwrap();
+        assert_eq!(limited["more"], 10);
     }
 
     #[tokio::test]
@@ -97,6 +145,10 @@ mod tests {
             (json!({"path": "/shared/none"}), "nothing was listed: `/shared/none` does not exist"),
             (json!({"path": "/shared/a.txt"}), "nothing was listed: `/shared/a.txt` is not a directory"),
             (json!({"dir": "/shared"}), "unknown field `dir`"),
+            (json!({"limit": 0}), "argument `limit`: 0 is not allowed; allowed are 1 to 200"),
+            (json!({"limit": 201}), "argument `limit`: 201 is not allowed; allowed are 1 to 200"),
+            (json!({"offset": 1}), "argument `offset`: 1 is behind the end; there is 1 entry"),
+            (json!({"offset": -1}), "argument `offset`"),
         ] {
             let error = world.error("file_list", arguments.clone()).await;
             assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");

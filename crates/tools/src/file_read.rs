@@ -19,7 +19,7 @@ pub(crate) struct FileRead(pub(crate) ToolServices);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The file, beneath /shared or /tmp.
+    /// The file, beneath /shared or /tmp; a.txt is /shared/a.txt.
     #[schemars(with = "String")]
     path: FilePath,
     /// Where to begin, in bytes from the start of the file.
@@ -42,12 +42,14 @@ impl Tool for FileRead {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { path: FilePath(path), offset, limit } = parse(arguments)?;
-        let limit = paging::checked_limit(limit, self.0.limits.page_bytes)?;
+        let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
+        let page_bytes = paging::checked_limit(limit, most)?;
         let file = self.0.workspace.read(&context.conversation, &path).await;
         let file = file.map_err(|error| failure::because("nothing was read", &error))?;
         paging::checked_offset(offset, file.bytes)?;
+        paging::check_whole(context.reader, &format!("`{path}`"), limit, file.bytes - offset)?;
         // The port opens a file at its beginning, so what lies before the offset is read past, a chunk at a time.
-        let page = paging::read(file.content, 0, offset, limit).await.map_err(|error| match error {
+        let page = paging::read(file.content, 0, offset, page_bytes).await.map_err(|error| match error {
             PageError::Binary { at } => failure::error(format!(
                 "`{path}` is no text (byte {at} of {}): attachment.add attaches it to the reply as it is",
                 file.bytes
@@ -55,7 +57,7 @@ impl Tool for FileRead {
             PageError::Broken(why) => failure::error(format!("`{path}` could not be read: {why}")),
         })?;
         let next = |offset: u64| format!("file_read {}", json!({ "path": path, "offset": offset }));
-        Ok(ToolOutcome::of_text(paging::shown(&page, file.bytes, next)))
+        Ok(ToolOutcome::of_text(paging::shown(&page, file.bytes, context.reader, next)))
     }
 }
 
@@ -75,6 +77,28 @@ mod tests {
             "дв\n[bytes 9 to 13 of 15; read on with file_read {\"path\":\"/shared/a.txt\",\"offset\":13}]"
         );
         assert_eq!(read(json!({"path": "/shared/a.txt", "offset": 13})).await, "а\n[bytes 13 to 15 of 15: the end]");
+    }
+
+    #[tokio::test]
+    async fn program_gets_whole_text_without_notes() {
+        let world = World::new();
+        let long = "0123456789,äbc\n".repeat(20_000);
+        world.put_file("/shared/long.csv", long.as_bytes());
+        world.put_file("/shared/empty.txt", b"");
+        world.put_file("/shared/huge.txt", &vec![b'x'; (8 << 20) + 1]);
+        let read =
+            async |arguments| world.call_for_program("file_read", arguments).await.map(|read| read.text.unwrap());
+        assert_eq!(read(json!({"path": "/shared/long.csv"})).await, Ok(long.clone()));
+        assert_eq!(
+            read(json!({"path": "/shared/long.csv", "offset": 16, "limit": 16})).await.as_deref(),
+            Ok(&long[16..32])
+        );
+        assert_eq!(read(json!({"path": "/shared/empty.txt"})).await.as_deref(), Ok(""));
+        let refused = read(json!({"path": "/shared/huge.txt"})).await.unwrap_err().0;
+        let says = "`/shared/huge.txt` has 8388609 bytes (8.3 MB); a script is given at most 8 MiB at once";
+        assert!(refused.contains(says), "{refused}");
+        let part = read(json!({"path": "/shared/huge.txt", "offset": 1})).await.unwrap();
+        assert_eq!(part.len(), 8 << 20);
     }
 
     #[tokio::test]

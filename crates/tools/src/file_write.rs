@@ -20,7 +20,7 @@ pub(crate) struct FileWrite(pub(crate) ToolServices);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The file, beneath /shared (kept) or /tmp. Missing directories are created.
+    /// The file, beneath /shared (kept) or /tmp; a.txt is /shared/a.txt. Missing directories are created.
     #[schemars(with = "String")]
     path: FilePath,
     /// The whole text of the file.
@@ -58,7 +58,7 @@ impl Tool for FileWrite {
             WorkspaceError::Exists(path) => failure::error(format!(
                 "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
             )),
-            error => failure::because("the write failed and nothing was written", &error),
+            error => failure::because_of_write("the write failed and nothing was written", &error),
         })?;
         Ok(ToolOutcome::of_data(json!({ "written": true, "path": path, "bytes_written": bytes_written })))
     }
@@ -107,5 +107,13 @@ mod tests {
         let tool = FileWrite(ToolServices { workspace: Arc::new(workspace), ..world.services() });
         let error = tool.call(json!({"path": "/tmp/a", "content": "a"}), &world.context()).await.unwrap_err().0;
         assert_eq!(error, "the write failed and nothing was written: the workspace is full: 2 GB is its quota");
+
+        let mut workspace = MockWorkspace::new();
+        workspace.expect_write().returning(|_, path, _, _, _| {
+            Err(WorkspaceError::Unconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
+        });
+        let tool = FileWrite(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let error = tool.call(json!({"path": "/tmp/a", "content": "a"}), &world.context()).await.unwrap_err().0;
+        assert!(error.starts_with("`/tmp/a` was written, but the disk did not confirm"), "{error}");
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, script::block, size::human};
-use satchel_ports::{BlobHint, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_ports::{BlobHint, OutcomeReader, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{ToolServices, failure};
@@ -19,17 +19,34 @@ const SHOWN_TO_PEOPLE: usize = 1_500;
 
 /// Replaces words or data of more than [`crate::ToolLimits::preview_over_bytes`] by their beginning, and adds the whole
 /// as a file: for a model as an internal attachment and with how to read on, for people as a file that they get. If it
-/// can't be kept, the words say so.
-pub async fn shorten(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
-    match context.for_people && outcome.wakes.is_empty() {
-        true => shorten_for_people(outcome, services, context).await,
-        false => shorten_for_model(outcome, services, context).await,
+/// can't be kept, the words say so. A program gets all of it.
+///
+/// # Errors
+/// When it is too large for a program.
+pub async fn shorten(
+    outcome: ToolOutcome,
+    services: &ToolServices,
+    context: &ToolContext,
+) -> Result<ToolOutcome, ToolError> {
+    match context.reader {
+        OutcomeReader::Program => check_program_size(outcome),
+        OutcomeReader::Person if outcome.wakes.is_empty() => Ok(shorten_for_people(outcome, services, context).await),
+        OutcomeReader::Person | OutcomeReader::Model => Ok(shorten_for_model(outcome, services, context).await),
+    }
+}
+
+fn check_program_size(outcome: ToolOutcome) -> Result<ToolOutcome, ToolError> {
+    let text = outcome.text.as_ref().map_or(0, |text| text.len() as u64);
+    let data = outcome.data.as_ref().map_or(0, |data| data.to_string().len() as u64);
+    match text.max(data) {
+        bytes if bytes > OutcomeReader::MAX_PROGRAM_BYTES => Err(failure::too_large_for_program("the answer", bytes)),
+        _ => Ok(outcome),
     }
 }
 
 async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
     let over = services.limits.preview_over_bytes;
-    let ToolOutcome { mut text, mut data, mut attachments, voice, selection, wakes, failed } = outcome;
+    let ToolOutcome { mut text, mut data, mut attachments, shown_files, voice, selection, wakes, failed } = outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > over) {
         text = Some(preview(whole, "txt", services, context, &mut attachments).await);
     }
@@ -42,12 +59,12 @@ async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, contex
             None => shown,
         });
     }
-    ToolOutcome { text, data, attachments, voice, selection, wakes, failed }
+    ToolOutcome { text, data, attachments, shown_files, voice, selection, wakes, failed }
 }
 
 /// People read words: what the words don't hold is no answer, so data beside words that are cut is left out.
 async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
-    let ToolOutcome { mut text, mut data, mut attachments, voice, mut selection, wakes, failed } = outcome;
+    let ToolOutcome { mut text, mut data, mut attachments, shown_files, voice, mut selection, wakes, failed } = outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
         let shown = beginning(&whole, data.take().as_ref());
         let size = human(whole.len() as u64);
@@ -65,7 +82,7 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
         };
         text = Some(format!("{shown}\n\n{note}"));
     }
-    ToolOutcome { text, data, attachments, voice, selection, wakes, failed }
+    ToolOutcome { text, data, attachments, shown_files, voice, selection, wakes, failed }
 }
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.
@@ -160,12 +177,7 @@ impl Tool for Shortened {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let outcome = self.tool.call(arguments, context).await?;
-        // What another tool asks for is read by nobody but that tool.
-        if context.tools.is_none() {
-            return Ok(outcome);
-        }
-        Ok(shorten(outcome, &self.services, context).await)
+        shorten(self.tool.call(arguments, context).await?, &self.services, context).await
     }
 }
 
@@ -182,7 +194,7 @@ mod tests {
     async fn a_small_answer_stays_as_it_is() {
         let world = World::new();
         let outcome = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::of_text("x".repeat(100 * 1024)) };
-        assert_eq!(shorten(outcome.clone(), &world.services(), &world.context()).await, outcome);
+        assert_eq!(shorten(outcome.clone(), &world.services(), &world.context()).await.unwrap(), outcome);
     }
 
     #[tokio::test]
@@ -190,7 +202,7 @@ mod tests {
         let world = World::new();
         let text = "йцукен ".repeat(20_000);
         let outcome = ToolOutcome::of_failure(text.clone());
-        let short = shorten(outcome, &world.services(), &world.context()).await;
+        let short = shorten(outcome, &world.services(), &world.context()).await.unwrap();
         assert!(short.failed, "a failure stays one");
         assert_eq!(short.attachments.len(), 1);
         let kept = &short.attachments[0];
@@ -216,13 +228,13 @@ mod tests {
     async fn large_data_are_kept_as_json_and_words_beside_them_stay() {
         let world = World::new();
         let data = json!(vec!["entry"; 30_000]);
-        let short = shorten(ToolOutcome::of_data(data.clone()), &world.services(), &world.context()).await;
+        let short = shorten(ToolOutcome::of_data(data.clone()), &world.services(), &world.context()).await.unwrap();
         assert_eq!(short.data, None);
         assert_eq!(world.stored(&short.attachments[0].sha256), data.to_string().as_bytes());
         assert!(short.text.is_some_and(|text| text.starts_with("[\"entry\"") && text.contains("attachment.read")));
 
         let both = ToolOutcome { data: Some(data), ..ToolOutcome::of_text("thirty thousand entries") };
-        let short = shorten(both, &world.services(), &world.context()).await;
+        let short = shorten(both, &world.services(), &world.context()).await.unwrap();
         assert!(short.text.is_some_and(|text| text.starts_with("thirty thousand entries\n\n[\"entry\"")));
     }
 
@@ -232,13 +244,13 @@ mod tests {
         let mut blobs = MockBlobs::new();
         blobs.expect_put().returning(|_, _, _| Err(BlobError::Full));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
-        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &world.context()).await;
+        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
         assert!(short.attachments.is_empty());
         assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
     }
 
     fn for_people(world: &World) -> ToolContext {
-        ToolContext { for_people: true, ..world.context() }
+        ToolContext { reader: OutcomeReader::Person, ..world.context() }
     }
 
     #[tokio::test]
@@ -246,7 +258,7 @@ mod tests {
         let world = World::new();
         let whole = format!("Script result: {}", "привет ".repeat(20_000));
         let outcome = ToolOutcome { selection: Some(Vec::new()), ..ToolOutcome::of_text(whole.clone()) };
-        let short = shorten(outcome, &world.services(), &for_people(&world)).await;
+        let short = shorten(outcome, &world.services(), &for_people(&world)).await.unwrap();
         let [file] = short.attachments.as_slice() else { panic!("{:?}", short.attachments) };
         assert_eq!((file.filename.as_str(), file.visibility), ("answer.txt", Visibility::Deliver));
         assert_eq!(world.stored(&file.sha256), whole.as_bytes());
@@ -263,7 +275,7 @@ mod tests {
         let data = json!(vec!["*entry*"; 30_000]);
         let whole = format!("Script result:\n{data:#}\n--- Printed ---\nx");
         let outcome = ToolOutcome { data: Some(data), ..ToolOutcome::of_text(whole.clone()) };
-        let short = shorten(outcome, &world.services(), &for_people(&world)).await;
+        let short = shorten(outcome, &world.services(), &for_people(&world)).await.unwrap();
         assert_eq!((short.data, short.attachments.len()), (None, 1));
         assert_eq!(world.stored(&short.attachments[0].sha256), whole.as_bytes());
         let text = short.text.expect("a beginning");
@@ -280,15 +292,29 @@ mod tests {
         let world = World::new();
         let wakes = vec![Wake { context: json!("look"), include_event: true }];
         let woken = ToolOutcome { wakes, ..ToolOutcome::of_text("x".repeat(200_000)) };
-        let short = shorten(woken, &world.services(), &for_people(&world)).await;
+        let short = shorten(woken, &world.services(), &for_people(&world)).await.unwrap();
         assert!(short.text.is_some_and(|text| text.contains("attachment.read")));
 
         let mut blobs = MockBlobs::new();
         blobs.expect_put().returning(|_, _, _| Err(BlobError::Full));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
-        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &for_people(&world)).await;
+        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &for_people(&world)).await.unwrap();
         assert!(short.attachments.is_empty());
         let text = short.text.expect("words");
         assert!(text.contains("the rest is lost") && text.contains("no space is left") && text.len() < 2_000, "{text}");
+    }
+
+    #[tokio::test]
+    async fn program_gets_large_answer_whole() {
+        let world = World::new();
+        let program = ToolContext { reader: OutcomeReader::Program, ..world.context() };
+        let most = usize::try_from(OutcomeReader::MAX_PROGRAM_BYTES).unwrap();
+        let largest = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::of_text("x".repeat(most)) };
+        assert_eq!(shorten(largest.clone(), &world.services(), &program).await, Ok(largest));
+        let larger = [ToolOutcome::of_text("x".repeat(most + 1)), ToolOutcome::of_data(json!("x".repeat(most)))];
+        for outcome in larger {
+            let refused = shorten(outcome, &world.services(), &program).await.unwrap_err().0;
+            assert!(refused.contains("a script is given at most 8 MiB at once"), "{refused}");
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod services;
 
 mod arguments;
 mod failure;
+mod listing;
 mod lookup;
 mod paging;
 
@@ -21,6 +22,7 @@ mod attachment_list;
 mod attachment_read;
 mod attachment_save;
 mod attachment_save_all;
+mod attachment_view;
 mod execute_script;
 mod file_list;
 mod file_read;

@@ -76,6 +76,9 @@ impl From<Attachment> for Metadata {
 #[derive(Debug, Serialize)]
 pub(crate) struct Queued {
     id: AttachmentId,
+    /// Left out of a new file, which has none before it is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
     filename: Filename,
     #[serde(rename = "mimeType")]
     mime: String,
@@ -86,6 +89,7 @@ impl From<&Attachment> for Queued {
     fn from(attachment: &Attachment) -> Self {
         Self {
             id: attachment.id,
+            number: Some(attachment.number).filter(|number| *number > 0),
             filename: attachment.filename.clone(),
             mime: attachment.mime.clone(),
             bytes: attachment.bytes,

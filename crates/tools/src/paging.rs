@@ -1,7 +1,7 @@
-//! Reading text page by page: a bounded window of a stream, cut between characters.
+//! Reading text page by page: a bounded window of a stream, cut between characters. A program gets no pages.
 
 use futures::StreamExt;
-use satchel_ports::{ByteStream, ToolError};
+use satchel_ports::{ByteStream, OutcomeReader, ToolError};
 
 use crate::failure;
 
@@ -29,6 +29,23 @@ pub(crate) enum PageError {
     },
     /// The bytes broke off.
     Broken(String),
+}
+
+/// The most bytes that one call may answer this reader with.
+pub(crate) fn max_bytes(reader: OutcomeReader, page_bytes: u64) -> u64 {
+    match reader {
+        OutcomeReader::Model | OutcomeReader::Person => page_bytes,
+        OutcomeReader::Program => OutcomeReader::MAX_PROGRAM_BYTES,
+    }
+}
+
+/// Checks that a program, which doesn't read on by itself, gets all that it asked for.
+pub(crate) fn check_whole(reader: OutcomeReader, what: &str, limit: Option<u64>, left: u64) -> Result<(), ToolError> {
+    let is_too_much = limit.is_none() && left > OutcomeReader::MAX_PROGRAM_BYTES;
+    match reader {
+        OutcomeReader::Program if is_too_much => Err(failure::too_large_for_program(what, left)),
+        _ => Ok(()),
+    }
 }
 
 /// Checks which page was asked for.
@@ -91,10 +108,13 @@ pub(crate) async fn read(mut content: ByteStream, stream_at: u64, offset: u64, l
     Ok(Page { text: text.to_owned(), offset, end: offset + text.len() as u64 })
 }
 
-/// The page as the model reads it: the bare text when it is the whole file, else with a line that tells what is
-/// shown of how much and how to read on.
-pub(crate) fn shown(page: &Page, bytes: u64, next_call: impl FnOnce(u64) -> String) -> String {
+/// The page as its reader gets it: the bare text when it is the whole file or for a program, else with a line that tells
+/// what is shown of how much and how to read on.
+pub(crate) fn shown(page: &Page, bytes: u64, reader: OutcomeReader, next_call: impl FnOnce(u64) -> String) -> String {
     let Page { text, offset, end } = page;
+    if reader == OutcomeReader::Program {
+        return text.clone();
+    }
     if bytes == 0 {
         return "[the file is empty]".to_owned();
     }

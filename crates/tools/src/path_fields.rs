@@ -50,6 +50,7 @@ const TABLE: &[(&str, PathFields)] = &[
     ("attachment.list", PathFields::None),
     ("attachment.read", PathFields::None),
     ("attachment.save_all", PathFields::Some(&[writes("dir")])),
+    ("attachment.view", PathFields::None),
     ("attachment_save", PathFields::Some(&[writes("path")])),
     ("execute_script", PathFields::None),
     ("file_list", PathFields::Some(&[reads("path")])),
@@ -63,6 +64,11 @@ const TABLE: &[(&str, PathFields)] = &[
 #[must_use]
 pub fn path_fields(tool: &str) -> Option<PathFields> {
     TABLE.iter().find(|(name, _)| *name == tool).map(|(_, fields)| *fields)
+}
+
+/// The names of all tools that Satchel brings along, whether or not this installation offers them.
+pub fn tool_names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, _)| *name)
 }
 
 #[cfg(test)]
@@ -91,6 +97,7 @@ mod tests {
         attachment.list: none
         attachment.read: none
         attachment.save_all: dir Write /shared /tmp
+        attachment.view: none
         attachment_save: path Write /shared /tmp
         execute_script: none
         file_list: path Read /shared /tmp
@@ -99,6 +106,18 @@ mod tests {
         response_attachments: none
         send_voice: none
         "#);
+    }
+
+    #[test]
+    fn the_guide_lists_every_tool() {
+        let guide = include_str!("../../../docs/guide/commands.md");
+        let (_, table) = guide.split_once("\n## Tools of the model\n").expect("it has this section");
+        let (table, _) = table.split_once("\n## ").expect("others follow");
+        let first_cells =
+            table.lines().filter(|line| line.starts_with("| `")).map(|row| row.split(" | ").next().unwrap());
+        let mut listed: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, tool_names().collect::<Vec<_>>());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use satchel_ports::{Tool, ToolSpec};
+use satchel_ports::{MAX_DESCRIPTION_CHARS, Tool, ToolSpec};
 
 use crate::{
     ToolServices,
@@ -13,6 +13,7 @@ use crate::{
     attachment_read::AttachmentRead,
     attachment_save::AttachmentSave,
     attachment_save_all::AttachmentSaveAll,
+    attachment_view::AttachmentView,
     file_list::FileList,
     file_read::FileRead,
     file_write::FileWrite,
@@ -42,8 +43,8 @@ impl ToolRegistry {
     /// Adds a tool, behind the path policy.
     ///
     /// # Errors
-    /// When a tool of that name, as providers see it, is registered already, or when the table of
-    /// [`crate::path_fields`] has no entry for it.
+    /// When a tool of that name, as providers see it, is registered already, when its description is longer than
+    /// [`MAX_DESCRIPTION_CHARS`], or when the table of [`crate::path_fields`] has no entry for it.
     pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
         let name = tool.spec().name;
         let Some(fields) = path_fields::path_fields(&name) else {
@@ -55,9 +56,13 @@ impl ToolRegistry {
     /// Adds a tool that the table does not know, such as one of an embedding program, behind the same path policy.
     ///
     /// # Errors
-    /// When a tool of that name, as providers see it, is registered already.
+    /// When a tool of that name, as providers see it, is registered already, or when its description is longer than
+    /// [`MAX_DESCRIPTION_CHARS`]: half a description is none, so that it isn't cut here.
     pub fn register_with(&mut self, tool: Arc<dyn Tool>, fields: PathFields) -> Result<(), RegisterError> {
-        let name = tool.spec().name;
+        let ToolSpec { name, description, .. } = tool.spec();
+        if description.chars().count() > MAX_DESCRIPTION_CHARS {
+            return Err(RegisterError { tool: name, why: "its description is longer than 1024 characters" });
+        }
         if self.get(&provider_name(&name)).is_some() {
             return Err(RegisterError { tool: name, why: "there is a tool of that name already" });
         }
@@ -96,7 +101,7 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
-    let tools: [Arc<dyn Tool>; 11] = [
+    let tools: [Arc<dyn Tool>; 12] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
         Arc::new(AttachmentAdd::new(services.clone())),
@@ -104,6 +109,7 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
         Arc::new(AttachmentList(services.clone())),
         Arc::new(AttachmentGet(services.clone())),
         Arc::new(AttachmentRead(services.clone())),
+        Arc::new(AttachmentView(services.clone())),
         Arc::new(ResponseAttachments(services.clone())),
         Arc::new(FileRead(services.clone())),
         Arc::new(FileWrite(services.clone())),
@@ -129,10 +135,14 @@ mod tests {
     };
 
     fn named(name: &'static str) -> Arc<dyn Tool> {
+        with_description(name, String::new())
+    }
+
+    fn with_description(name: &'static str, description: String) -> Arc<dyn Tool> {
         let mut tool = MockTool::new();
         tool.expect_spec().returning(move || ToolSpec {
             name: name.to_owned(),
-            description: String::new(),
+            description: description.clone(),
             parameters: json!({}),
             tier: SafetyTier::ReadOnly,
             time_limit: None,
@@ -159,6 +169,20 @@ mod tests {
         let refused = tool.call(json!({"path": "/shared/a"}), &World::new().context()).await;
         assert!(refused.is_err_and(|error| error.0.contains("beneath /tmp")));
         assert!(registry.register_with(named("mine"), fields).is_err());
+    }
+
+    #[test]
+    fn tool_with_long_description_is_refused() {
+        let mut registry = ToolRegistry::default();
+        let longest = "й".repeat(MAX_DESCRIPTION_CHARS);
+        assert_eq!(registry.register_with(with_description("longest", longest.clone()), PathFields::None), Ok(()));
+        let refused = registry.register_with(with_description("longer", longest + "."), PathFields::None);
+        let refused = refused.map_err(|error| error.to_string());
+        assert_eq!(
+            refused,
+            Err("tool `longer` can't be registered: its description is longer than 1024 characters".to_owned())
+        );
+        assert!(registry.get("longer").is_none());
     }
 
     #[test]
@@ -207,7 +231,7 @@ mod tests {
         let tools = world.registry().for_model(&world.services());
         let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
         let specs: Vec<String> = world.registry().specs().into_iter().map(|spec| spec.name).collect();
-        assert_eq!((names.len(), names.is_sorted(), names == specs), (11, true, true));
+        assert_eq!((names.len(), names.is_sorted(), names == specs), (12, true, true));
         let read = tools.into_iter().find(|tool| tool.spec().name == "file_read").expect("file_read");
         let short = read.call(json!({"path": "/shared/a.txt"}), &world.context()).await.unwrap();
         assert_eq!(short.attachments.len(), 1);

@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(
             outcome.data.unwrap(),
             json!({"queued": [
-                {"id": draft.id, "filename": "draft.txt", "mimeType": "text/plain", "bytes": 5},
-                {"id": old.id, "filename": "old.pdf", "mimeType": "application/pdf", "bytes": 3},
+                {"id": draft.id, "number": 2, "filename": "draft.txt", "mimeType": "text/plain", "bytes": 5},
+                {"id": old.id, "number": 1, "filename": "old.pdf", "mimeType": "application/pdf", "bytes": 3},
             ]})
         );
     }

@@ -21,6 +21,8 @@ pub struct ToolLimits {
     pub add_call_bytes: u64,
     /// The most bytes that the tools of one turn make into attachments.
     pub add_turn_bytes: u64,
+    /// The largest file in bytes that is taken from a person; `attachment.download` fetches no larger one either.
+    pub inbound_file_bytes: u64,
     /// The largest file in bytes that `attachment.download` takes.
     pub download_file_bytes: u64,
     /// The most bytes that one `attachment.download` takes.
@@ -42,6 +44,7 @@ impl Default for ToolLimits {
             add_file_bytes: 100 * MIB,
             add_call_bytes: 200 * MIB,
             add_turn_bytes: 500 * MIB,
+            inbound_file_bytes: 2 * 1024 * MIB,
             download_file_bytes: 50 * MIB,
             download_call_bytes: 200 * MIB,
             preview_over_bytes: 100 * 1024,

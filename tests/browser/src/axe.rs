@@ -26,18 +26,17 @@ pub struct Axe {
 }
 
 impl Axe {
-    /// Reads it, installing it into the cache directory first where it is missing; `None`, said aloud, without npm.
+    /// Reads it, installing it into the cache directory first where it is missing.
+    ///
+    /// # Errors
+    /// Where it is missing and can't be installed.
     ///
     /// # Panics
     /// When it is there and can't be read.
-    #[must_use]
-    pub fn get() -> Option<Self> {
-        let Some(directory) = installed() else {
-            println!("not run: axe-core can't be installed; `apt-get install npm` and a network add it");
-            return None;
-        };
+    pub fn get() -> Result<Self, &'static str> {
+        let directory = installed().ok_or("axe-core, which npm and a network install")?;
         let script = directory.join("node_modules/axe-core/axe.min.js");
-        Some(Self { script: std::fs::read_to_string(script).expect("an installed script can be read") })
+        Ok(Self { script: std::fs::read_to_string(script).expect("an installed script can be read") })
     }
 
     /// What is seriously or critically wrong with what a tab shows, in words.

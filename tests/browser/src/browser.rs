@@ -9,6 +9,7 @@ use std::{
 
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use satchel_requirements::find_programs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -80,21 +81,20 @@ struct Driver {
 }
 
 impl Browser {
-    /// Starts one; `None`, said aloud, where it isn't installed.
+    /// Starts one.
+    ///
+    /// # Errors
+    /// Where it isn't installed.
     ///
     /// # Panics
     /// When it is installed and can't be started.
-    pub async fn start(window: Window) -> Option<Self> {
-        if !["chromium", "chromedriver"].into_iter().all(is_installed) {
-            println!("not run: no chromium; `apt-get install chromium chromium-driver` adds it");
-            return None;
-        }
+    pub async fn start(window: Window) -> Result<Self, String> {
+        find_programs(&["chromium", "chromedriver"])?;
         let profile = tempfile::tempdir().expect("there is room for a profile");
         let driver = Driver::start();
         let data = format!("--user-data-dir={}", profile.path().join("profile").display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([data.as_str()]).collect();
-        let capabilities = json!({ "goog:chromeOptions": { "args": flags } });
-        let Value::Object(capabilities) = capabilities else { return None };
+        let capabilities = serde_json::Map::from_iter([("goog:chromeOptions".to_owned(), json!({ "args": flags }))]);
         let mut builder = ClientBuilder::new(HttpConnector::new());
         let tab = builder.capabilities(capabilities).connect(&driver.url).await.expect("the browser starts");
         let session = tab.session_id().await.expect("the driver answers").expect("a session has an id");
@@ -105,7 +105,7 @@ impl Browser {
         let allow = json!({ "behavior": "allow", "downloadPath": downloads });
         browser.tell("Browser.setDownloadBehavior", allow).await;
         browser.look_through(window).await;
-        Some(browser)
+        Ok(browser)
     }
 
     /// Changes the window.
@@ -203,9 +203,4 @@ impl Drop for Driver {
         let _ended_already = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _status = self.process.wait();
     }
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

@@ -47,14 +47,17 @@ pub struct ShownTurn {
 }
 
 impl Page {
-    /// Opens the page of a server; `None` where there is no browser.
+    /// Opens the page of a server.
+    ///
+    /// # Errors
+    /// Where there is no browser.
     ///
     /// # Panics
     /// When it can't be loaded.
-    pub async fn open(server: &Server, window: Window) -> Option<Self> {
+    pub async fn open(server: &Server, window: Window) -> Result<Self, String> {
         let page = Self { browser: Browser::start(window).await? };
         page.visit(&server.url("/")).await;
-        Some(page)
+        Ok(page)
     }
 
     /// Loads an address.

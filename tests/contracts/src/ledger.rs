@@ -6,6 +6,7 @@ pub mod files;
 pub mod inbox;
 pub mod known;
 pub mod lanes;
+pub mod messages;
 pub mod parts;
 pub mod people;
 pub mod renaming;
@@ -18,7 +19,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, AttachmentId, ConversationId, Ending, FileReference, Filename, InboundMessage, Media, Message,
-    MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender, Sha256, Source, TurnId, Visibility,
+    MessageOrigin, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender, Sha256, Source, Timestamp,
+    TurnId, Visibility,
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Plan, PlannedPart},
 };
@@ -42,6 +44,7 @@ macro_rules! ledger_contract {
             inbox::a_key_is_stored_once_per_channel
             inbox::an_edit_replaces_a_message_that_nobody_has_taken_up
             inbox::an_edit_of_a_message_in_work_is_a_message_of_its_own
+            inbox::an_edit_after_journalling_is_its_own_turn
             inbox::an_edit_stands_for_a_message_that_was_never_heard_of
             inbox::an_edit_and_its_repeat_are_one
             inbox::an_album_is_one_turn_and_waits_for_quiet
@@ -57,6 +60,8 @@ macro_rules! ledger_contract {
             lanes::receive_takes_no_lane_from_its_own_process
             lanes::only_lanes_with_work_of_named_channels_are_taken
             lanes::an_idle_lane_is_released_and_a_busy_one_kept
+            lanes::a_renewal_with_an_old_token_is_lost
+            lanes::a_stale_release_frees_no_held_lane
             turns::turns_come_in_order_and_stay_until_complete
             turns::what_is_committed_survives_the_process
             turns::the_journal_comes_back_in_order
@@ -91,6 +96,10 @@ macro_rules! ledger_contract {
             people::a_flood_of_strangers_gets_few_codes
             people::whoever_was_refused_gets_no_code_for_a_while
             people::an_album_holds_one_persons_messages
+            messages::every_message_of_ours_in_a_chat_is_known
+            messages::another_doubt_in_the_chat_is_told
+            messages::a_question_is_a_doubt_until_it_is_settled
+            messages::no_message_of_an_old_name_is_known_under_the_new
             renaming::a_renamed_conversation_keeps_all_that_it_has
             renaming::a_conversation_is_not_renamed_over_another
             renaming::what_is_under_way_forgets_the_messages_of_the_old_name
@@ -182,7 +191,12 @@ pub(crate) fn completed(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn 
         response: OutgoingResponse::of_text("reply"),
         plan: Plan { parts },
         history: HistoryChange::Append(vec![
-            Message::Person { text: "question".into(), attachments: Vec::new(), refused: Vec::new() },
+            Message::Person {
+                text: "question".into(),
+                attachments: Vec::new(),
+                refused: Vec::new(),
+                origin: Some(MessageOrigin { sent_at: Timestamp(5), sender: Some(Sender::new("7", "Ada")) }),
+            },
             Message::Model { text: "reply".into(), calls: Vec::new() },
         ]),
         steered: Vec::new(),
@@ -232,6 +246,7 @@ mod tests {
             ("inbox", include_str!("ledger/inbox.rs")),
             ("known", include_str!("ledger/known.rs")),
             ("lanes", include_str!("ledger/lanes.rs")),
+            ("messages", include_str!("ledger/messages.rs")),
             ("parts", include_str!("ledger/parts.rs")),
             ("people", include_str!("ledger/people.rs")),
             ("renaming", include_str!("ledger/renaming.rs")),

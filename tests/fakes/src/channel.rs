@@ -13,7 +13,10 @@ use satchel_domain::{
     capabilities::Idempotency,
     delivery::{Refusal, SendError},
 };
-use satchel_ports::{Activity, Blobs, ByteStream, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{
+    Activity, Blobs, ByteStream, Channel, FetchError, IncomingFile, LookupOutcome, LookupRange, LookupRequest,
+    PartToSend,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -207,18 +210,19 @@ impl Channel for FakeChannel {
         }
     }
 
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
-        if !self.capabilities.can_look_up {
-            return Ok(None);
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        let LookupRequest { part, range: LookupRange::After(after), .. } = request else {
+            return Ok(LookupOutcome::uncertain("history has no duplicates"));
+        };
+        if self.capabilities.look_up != satchel_domain::capabilities::LookupRule::History {
+            return Ok(LookupOutcome::uncertain("the platform has no history"));
         }
-        let query = HistoryQuery { conversation: part.conversation.clone(), after };
+        let query = HistoryQuery { conversation: part.conversation.clone(), after: after.clone() };
         let past = match self.ask("history", &query).await? {
             Ok(result) => serde_json::from_value::<Vec<PastMessage>>(result).map_err(undecodable)?,
-            Err(refused) if matches!(refused.why, Why::Forbidden | Why::Other) => return Ok(None),
+            Err(refused) if matches!(refused.why, Why::Forbidden | Why::Other) => {
+                return Ok(LookupOutcome::uncertain("the history may not be read"));
+            }
             Err(refused) => return Err(send_error(refused)),
         };
         let wanted = upload::outgoing(part, None);
@@ -227,8 +231,8 @@ impl Channel for FakeChannel {
         let matching = |message: &&PastMessage| message.own && message.text == wanted.text && message.files == files;
         let mut found = past.iter().filter(matching);
         match (found.next(), found.next()) {
-            (Some(only), None) => Ok(Some(vec![only.message.clone()])),
-            _ => Ok(None),
+            (Some(only), None) => Ok(LookupOutcome::Found { messages: vec![only.message.clone()], twins: Vec::new() }),
+            _ => Ok(LookupOutcome::uncertain("not exactly one message in the history is like it")),
         }
     }
 

@@ -55,6 +55,7 @@ pub use self::{
 };
 use crate::{
     Moment, When,
+    late::LateRequests,
     platform::{Cut, Door, Doorway},
     script::{Arrival, Script},
 };
@@ -78,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) stopped: CancellationToken,
     /// Told when something has changed in the world.
     pub(crate) changed: Notify,
+    pub(crate) late: LateRequests,
     state: Mutex<State>,
 }
 
@@ -114,6 +116,7 @@ impl FakeDiscord {
             hub: hub.clone(),
             stopped: stopped.clone(),
             changed: Notify::new(),
+            late: LateRequests::default(),
             state: Mutex::new(state),
         });
         let world = Arc::downgrade(&shared);
@@ -164,6 +167,11 @@ impl FakeDiscord {
     /// Forgets the script.
     pub fn clear_script(&self) {
         self.state().script.clear();
+    }
+
+    /// Performs the requests that [`crate::Fault::AcceptOnRelease`] has withheld so far, in the order of their coming.
+    pub fn release_requests(&self) {
+        self.shared.late.release();
     }
 
     /// How many requests of a route have arrived; refused connections are none, and neither are unknown routes.

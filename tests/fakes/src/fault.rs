@@ -34,17 +34,19 @@ pub enum When {
     From(u64),
     /// All.
     Every,
+    /// All that arrive within so many milliseconds, from the first one on.
+    ForMs(u64),
 }
 
 impl When {
-    /// Whether the request with this number is met.
+    /// Whether the request with this number is met, as far as numbers tell.
     #[must_use]
     pub fn meets(self, number: u64) -> bool {
         match self {
             Self::Nth(nth) => number == nth,
             Self::First(count) => number <= count,
             Self::From(first) => number >= first,
-            Self::Every => true,
+            Self::Every | Self::ForMs(_) => true,
         }
     }
 }
@@ -70,6 +72,12 @@ pub enum Fault {
     },
     /// 500 with a readable body: the platform says that it did nothing.
     ServerError,
+    /// 500 with a readable body from a server that shuts down with the request in hand. Telegram's words for it are
+    /// `restart` and `Request aborted`, whether the request went through or not.
+    Restart {
+        /// Whether the request was performed.
+        performed: bool,
+    },
     /// 502 with an HTML body, as a proxy in front of the platform answers.
     BadGateway {
         /// Whether the platform behind the proxy performed the request.
@@ -77,8 +85,19 @@ pub enum Fault {
     },
     /// The connection is dropped before the request is read; of a download, after half of the bytes.
     ResetMidTransfer,
+    /// The request is read to its end and not performed, and the connection is cut without an answer. A client can't
+    /// tell it from [`Fault::AcceptAndDrop`].
+    ResetAfterRead,
     /// The request is performed, and the connection is cut without an answer.
     AcceptAndDrop,
+    /// The request is read to its end, and the connection is cut without an answer. It is performed later: a message
+    /// takes its id then.
+    AcceptLate {
+        /// How much later, in milliseconds.
+        after_ms: u64,
+    },
+    /// The same, performed when the test says so with the fake's `release_requests`.
+    AcceptOnRelease,
     /// No answer ever comes.
     Hang {
         /// Whether the request is performed first.
@@ -101,6 +120,27 @@ pub enum Fault {
     VoiceForbidden,
 }
 
+impl Fault {
+    /// Whether the request is read at all.
+    pub(crate) fn is_read(self) -> bool {
+        !matches!(self, Self::ResetMidTransfer | Self::Outage { .. } | Self::Hang { performed: false })
+    }
+
+    /// Whether the request is performed before whatever stands in place of its answer.
+    pub(crate) fn is_performed(self) -> bool {
+        match self {
+            Self::AcceptAndDrop => true,
+            Self::BadGateway { performed } | Self::Hang { performed } | Self::Restart { performed } => performed,
+            _ => false,
+        }
+    }
+
+    /// Whether the request is performed after its connection was cut.
+    pub(crate) fn is_late(self) -> bool {
+        matches!(self, Self::AcceptLate { .. } | Self::AcceptOnRelease)
+    }
+}
+
 /// What goes wrong with a request to a server whose refusals are of the sort `R`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerFault<R> {
@@ -115,6 +155,16 @@ pub enum ServerFault<R> {
         /// The body, which need not be JSON.
         body: String,
     },
+}
+
+impl<R> ServerFault<R> {
+    /// The fault that all platforms have, if it is one.
+    pub(crate) fn common(&self) -> Option<Fault> {
+        match self {
+            Self::Common(fault) => Some(*fault),
+            _ => None,
+        }
+    }
 }
 
 impl<R> From<Fault> for ServerFault<R> {

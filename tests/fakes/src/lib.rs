@@ -9,6 +9,7 @@ pub mod channel;
 pub mod discord;
 pub mod fake_file;
 pub mod fault;
+mod late;
 pub mod memory_blobs;
 pub mod model;
 pub mod platform;

@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::door::{Cut, Door, Doorway};
 use crate::{
     FakeFile, Fault, Moment, Operation, PlatformRules, ScriptedFault, Transcript, When,
+    late::LateRequests,
     platform::{inbox::Inbox, store::Store},
+    script::ScriptWindow,
 };
 
 /// A chat platform on a free loopback port, with a strict mind and scripted faults. It ends when it is dropped.
@@ -34,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) door: Arc<Door>,
     pub(crate) stopped: CancellationToken,
     pub(crate) arrived: Notify,
+    pub(crate) late: LateRequests,
     state: Mutex<State>,
 }
 
@@ -50,6 +53,7 @@ pub(crate) struct State {
 
 struct Rule {
     scripted: ScriptedFault,
+    window: ScriptWindow,
     /// The last request before which the door was shut; it is shut once for each.
     shut_before: u64,
 }
@@ -76,6 +80,7 @@ impl FakePlatform {
             door: Arc::clone(&door),
             stopped: stopped.clone(),
             arrived: Notify::new(),
+            late: LateRequests::default(),
             state: Mutex::default(),
         });
         let service = routes::router(Arc::clone(&shared)).into_make_service_with_connect_info::<Cut>();
@@ -100,7 +105,7 @@ impl FakePlatform {
     /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.
     pub fn script(&self, operation: Operation, when: When, fault: Fault) {
         let scripted = ScriptedFault { operation, when, fault };
-        self.shared.state().script.push(Rule { scripted, shut_before: 0 });
+        self.shared.state().script.push(Rule { scripted, window: ScriptWindow::new(when), shut_before: 0 });
         self.shared.shut_if_scripted();
     }
 
@@ -112,6 +117,11 @@ impl FakePlatform {
     /// Forgets the script.
     pub fn clear_script(&self) {
         self.shared.state().script.clear();
+    }
+
+    /// Performs the requests that [`Fault::AcceptOnRelease`] has withheld so far, in the order of their coming.
+    pub fn release_requests(&self) {
+        self.shared.late.release();
     }
 
     /// How many requests of an operation have arrived; refused connections are none.
@@ -234,11 +244,14 @@ impl Shared {
         let count = state.requests.entry(operation).or_default();
         *count += 1;
         let number = *count;
-        let meant = |rule: &&Rule| {
-            let ScriptedFault { operation: of, when, fault } = rule.scripted;
-            of == operation && when.meets(number) && !matches!(fault, Fault::RefuseConnection { .. })
+        let meant = |rule: &&mut Rule| {
+            let ScriptedFault { operation: of, fault, .. } = rule.scripted;
+            of == operation && rule.window.meets(number) && !matches!(fault, Fault::RefuseConnection { .. })
         };
-        let fault = state.script.iter().find(meant).map(|rule| rule.scripted.fault);
+        let fault = state.script.iter_mut().find(meant).map(|rule| {
+            rule.window.begin();
+            rule.scripted.fault
+        });
         state.tell(operation, number, Moment::Arrived);
         Arrival { operation, number, fault }
     }
@@ -264,7 +277,8 @@ impl Shared {
                 continue;
             }
             let next = arrived + 1;
-            if rule.shut_before < next && rule.scripted.when.meets(next) {
+            if rule.shut_before < next && rule.window.meets(next) {
+                rule.window.begin();
                 rule.shut_before = next;
                 self.door.shut(Duration::from_millis(for_ms));
             }

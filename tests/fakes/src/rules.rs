@@ -9,7 +9,8 @@ use pulldown_cmark::{Event, Parser};
 use satchel_domain::{
     ChannelCapabilities,
     capabilities::{
-        CaptionRule, Idempotency, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+        CaptionRule, Idempotency, LookupRule, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together,
+        VoiceRule,
     },
     part::{FileForm, Markup},
 };
@@ -126,7 +127,8 @@ impl PlatformRules {
                 FakeMode::TelegramLike => Idempotency::None,
                 FakeMode::DiscordLike => Idempotency::Key { window_ms },
             },
-            can_look_up: !telegram,
+            look_up: if telegram { LookupRule::None } else { LookupRule::History },
+            can_edit: true,
             replies: ReplyRule::Question,
             stream: StreamRule::Edits { interval_ms: 20 },
             pace: None,

@@ -1,8 +1,8 @@
 //! The script of a fake server: which requests go wrong, and which moments somebody waits for.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{Fault, Moment, ServerFault, When};
 
@@ -17,10 +17,16 @@ pub(crate) struct Script<R> {
 
 struct Rule<R> {
     methods: Methods,
-    when: When,
+    window: ScriptWindow,
     fault: ServerFault<R>,
     /// The last request before which the door was shut; it is shut once for each.
     shut_before: u64,
+}
+
+/// Which requests a line of a script meets, and since when it has met any.
+pub(crate) struct ScriptWindow {
+    when: When,
+    began: Option<Instant>,
 }
 
 struct Waiting {
@@ -40,6 +46,33 @@ pub(crate) struct Arrival<R> {
     pub(crate) method: String,
     pub(crate) fault: Option<ServerFault<R>>,
     request: u64,
+}
+
+impl<R> Arrival<R> {
+    /// What goes wrong with it, if that can go wrong on every platform.
+    pub(crate) fn common_fault(&self) -> Option<Fault> {
+        self.fault.as_ref().and_then(ServerFault::common)
+    }
+}
+
+impl ScriptWindow {
+    pub(crate) fn new(when: When) -> Self {
+        Self { when, began: None }
+    }
+
+    /// Whether a request with this number would be met now.
+    pub(crate) fn meets(&self, number: u64) -> bool {
+        let over = match (self.when, self.began) {
+            (When::ForMs(ms), Some(began)) => began.elapsed() >= Duration::from_millis(ms),
+            _ => false,
+        };
+        !over && self.when.meets(number)
+    }
+
+    /// Notes that a request is met.
+    pub(crate) fn begin(&mut self) {
+        self.began.get_or_insert_with(Instant::now);
+    }
 }
 
 impl Methods {
@@ -68,7 +101,12 @@ impl<R> Default for Script<R> {
 
 impl<R: Clone> Script<R> {
     pub(crate) fn add(&mut self, methods: &str, when: When, fault: ServerFault<R>) {
-        self.rules.push(Rule { methods: Methods::named(methods), when, fault, shut_before: 0 });
+        self.rules.push(Rule {
+            methods: Methods::named(methods),
+            window: ScriptWindow::new(when),
+            fault,
+            shut_before: 0,
+        });
     }
 
     pub(crate) fn clear(&mut self) {
@@ -90,12 +128,15 @@ impl<R: Clone> Script<R> {
         *self.arrived.entry(method.to_owned()).or_default() += 1;
         self.last += 1;
         let Self { rules, arrived, waiting, last, .. } = self;
-        let meant = |rule: &&Rule<R>| {
+        let meant = |rule: &&mut Rule<R>| {
             rule.methods.have(method)
-                && rule.when.meets(rule.methods.count(arrived))
+                && rule.window.meets(rule.methods.count(arrived))
                 && !matches!(rule.fault, ServerFault::Common(Fault::RefuseConnection { .. }))
         };
-        let fault = rules.iter().find(meant).map(|rule| rule.fault.clone());
+        let fault = rules.iter_mut().find(meant).map(|rule| {
+            rule.window.begin();
+            rule.fault.clone()
+        });
         for waiting in waiting {
             if waiting.methods.have(method) && waiting.methods.count(arrived) == waiting.number {
                 waiting.request = Some(*last);
@@ -126,7 +167,8 @@ impl<R: Clone> Script<R> {
                 // The request before it is still in hand, and would be cut off.
                 continue;
             }
-            if rule.shut_before <= so_far && rule.when.meets(so_far + 1) {
+            if rule.shut_before <= so_far && rule.window.meets(so_far + 1) {
+                rule.window.begin();
                 rule.shut_before = so_far + 1;
                 longest = longest.max(Some(for_ms));
             }

@@ -49,6 +49,7 @@ pub use self::{
 };
 use crate::{
     Moment, When,
+    late::LateRequests,
     platform::{Cut, Door, Doorway},
     script::{Arrival, Script},
 };
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) arrived: Notify,
     /// Told when the bot has done something.
     pub(crate) changed: Notify,
+    pub(crate) late: LateRequests,
     state: Mutex<State>,
 }
 
@@ -115,6 +117,7 @@ impl FakeTelegram {
             stopped: stopped.clone(),
             arrived: Notify::new(),
             changed: Notify::new(),
+            late: LateRequests::default(),
             state: Mutex::new(State { pace, ..State::default() }),
         });
         let service = serving::router(Arc::clone(&shared)).into_make_service_with_connect_info::<Cut>();
@@ -163,6 +166,11 @@ impl FakeTelegram {
     /// Forgets the script.
     pub fn clear_script(&self) {
         self.state().script.clear();
+    }
+
+    /// Performs the requests that [`crate::Fault::AcceptOnRelease`] has withheld so far, in the order of their coming.
+    pub fn release_requests(&self) {
+        self.shared.late.release();
     }
 
     /// How many requests of a method have arrived; refused connections are none.

@@ -13,14 +13,18 @@ use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Durat
 
 use anyhow::Context;
 use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
-use satchel_domain::{ChannelCapabilities, ConversationId, Ending, Message, Part, TurnId, delivery::DeliveryRules};
+use satchel_domain::{
+    Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, Message, Part, TurnId,
+    delivery::DeliveryRules,
+};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, Script, ScriptedModel};
 use satchel_ports::{
-    Fetcher, Ledger,
-    ledger::{OutboxQuery, TurnRecord},
+    Fetcher, Ledger, SafetyTier, ScriptHost,
+    ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
+use satchel_starlark::{ScriptSettings, WorkerPool};
 use satchel_tools::path_fields::PathFields;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +34,7 @@ use crate::{
     crash::{
         front::{Open, Waits},
         points::{Point, Points},
-        tools::{RequestVoice, Tally},
+        tools::{RequestVoice, Tally, WaitForPerson},
         voice::FakeVoice,
         wrapped::{Wrapped, WrappedInbound},
     },
@@ -49,18 +53,26 @@ pub struct CrashOptions {
     pub shared: PathBuf,
     /// The file to which each run of the counting tool adds a line.
     pub tally: PathBuf,
+    /// The file that the waiting tool makes when it begins to wait.
+    pub reached: PathBuf,
+    /// The file for which it waits.
+    pub done: PathBuf,
+    /// Whether a person is asked before a tool with an effect runs.
+    pub confirms: bool,
     /// Where the platform is.
     pub platform: String,
     /// Through which adapter it is reached.
     pub front: Front,
     /// What the platform takes.
     pub capabilities: ChannelCapabilities,
-    /// The conversation, on the channel of which the process works.
-    pub conversation: ConversationId,
-    /// How many turns the conversation is to have in the end.
+    /// The channel on which the process works.
+    pub channel: ChannelName,
+    /// How many turns there are to be in the end.
     pub turns: usize,
     /// What the model says.
     pub script: Script,
+    /// The program that evaluates scripts; without it nobody does.
+    pub script_worker: Option<PathBuf>,
     /// A file to which every point that is passed is written.
     pub points: Option<PathBuf>,
     /// Where to die.
@@ -74,8 +86,34 @@ pub struct CrashReport {
     pub endings: Vec<String>,
     /// The kind and state of every part of every turn.
     pub parts: Vec<(String, String)>,
+    /// What the ledger has of the conversations, the one last used first.
+    pub conversations: Vec<ConversationReport>,
+}
+
+/// What the ledger has of one conversation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ConversationReport {
+    /// Which.
+    pub conversation: ConversationId,
+    /// Its history.
+    pub history: Vec<Message>,
+    /// The records of its files, the oldest first.
+    pub attachments: Vec<Attachment>,
+}
+
+impl CrashReport {
+    /// All histories, one after the other.
+    pub fn history(&self) -> impl Iterator<Item = &Message> {
+        self.conversations.iter().flat_map(|conversation| &conversation.history)
+    }
+
     /// What the model was told by its tools.
-    pub tool_answers: Vec<String>,
+    pub fn tool_answers(&self) -> impl Iterator<Item = &str> {
+        self.history().filter_map(|message| match message {
+            Message::Tool { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+    }
 }
 
 /// The rules of delivery in a test: as the product's, with waits that are hundreds of times shorter.
@@ -84,6 +122,8 @@ pub fn quick_delivery() -> DeliveryRules {
     DeliveryRules {
         backoff: Duration::from_millis(4),
         backoff_cap: Duration::from_millis(40),
+        resend_delays: [10, 40, 160].map(Duration::from_millis),
+        late_duplicate_delay: Duration::from_millis(400),
         ..DeliveryRules::default()
     }
 }
@@ -99,13 +139,18 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let workspaces = options.data.join("workspaces");
     let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
     let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(2) };
-    let (name, capabilities) = (options.conversation.channel().clone(), options.capabilities.clone());
+    let (name, capabilities) = (options.channel.clone(), options.capabilities.clone());
     let fetcher: Arc<dyn Fetcher> = Arc::new(Wrapped::new(fetcher(), &points));
     let (stored, fetched) = (Arc::clone(&blobs) as _, Arc::clone(&fetcher));
     let front = Open::front(options.front, name, &options.platform, capabilities, stored, fetched, waits)?;
     let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
     let voice = Wrapped::new(RequestVoice, &points);
+    let (reached, done) = (options.reached.clone(), options.done.clone());
+    let waiting = Wrapped::new(WaitForPerson { reached, done }, &points);
     let extra = |tool| ExtraTool { tool, paths: PathFields::None };
+    let scripts = options.script_worker.clone().map(|worker| -> Arc<dyn ScriptHost> {
+        Arc::new(Wrapped::new(WorkerPool::new(ScriptSettings::new(worker)), &points))
+    });
     let ports = Ports {
         ledger: Arc::new(Wrapped::new(Arc::clone(&ledger), &points)),
         blobs,
@@ -114,12 +159,15 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
         fetcher,
         model: Arc::new(Wrapped::new(ScriptedModel::new(options.script.clone()), &points)),
         speech: Some(Arc::new(Wrapped::new(FakeVoice, &points))),
-        scripts: None,
+        scripts,
         links: None,
         channels: vec![Arc::new(Wrapped::new(front.channel(), &points))],
-        tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice))],
+        tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice)), extra(Arc::new(waiting))],
     };
-    let behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
+    let mut behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
+    if options.confirms {
+        behaviour.agent.confirm.push(SafetyTier::SideEffecting);
+    }
     let Satchel { inbound, lanes, .. } = build(ports, behaviour);
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(lanes.run(stop.clone()));
@@ -133,17 +181,27 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     stop.cancel();
     listening.await.context("the channel broke down")??;
     lanes.await.context("the lanes broke down")?;
-    let history = ledger.history(&options.conversation, 1_000).await?;
-    let answers = history.into_iter().filter_map(|message| match message {
-        Message::Tool { text, .. } => Some(text),
-        _ => None,
-    });
     let ended = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::name).to_owned();
     Ok(CrashReport {
         endings: turns.into_iter().map(ended).collect(),
         parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.name().to_owned())).collect(),
-        tool_answers: answers.collect(),
+        conversations: conversations(&options).await?,
     })
+}
+
+/// Reads what the next process would, not what this one remembers.
+async fn conversations(options: &CrashOptions) -> anyhow::Result<Vec<ConversationReport>> {
+    let ledger = SqliteLedger::open(&options.data, Settings::default()).await?;
+    let mut reports = Vec::new();
+    for summary in ledger.conversations(&options.channel, 100).await? {
+        let conversation = summary.conversation;
+        let query = AttachmentQuery { conversation: Some(conversation.clone()), ..AttachmentQuery::default() };
+        let mut attachments = ledger.attachments(&query).await?;
+        attachments.reverse();
+        let history = ledger.history(&conversation, 1_000).await?;
+        reports.push(ConversationReport { conversation, history, attachments });
+    }
+    Ok(reports)
 }
 
 /// Waits until whoever started this process has seen enough of it.
@@ -155,11 +213,7 @@ async fn end_of_input() -> anyhow::Result<()> {
 
 /// Waits until there are as many turns as there are to be, with nothing left to do in any of them.
 async fn settled(ledger: &dyn Ledger, options: &CrashOptions) -> anyhow::Result<(Vec<TurnRecord>, Vec<Part>)> {
-    let query = OutboxQuery {
-        conversation: Some(options.conversation.clone()),
-        with_delivered: true,
-        ..OutboxQuery::default()
-    };
+    let query = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
     loop {
         let parts = ledger.outbox(&query).await?;
         let ids: BTreeSet<TurnId> = parts.iter().map(|part| part.turn).collect();

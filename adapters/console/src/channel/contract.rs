@@ -95,14 +95,6 @@ impl Channel for Noted {
         self.channel.delete(conversation, message).await
     }
 
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
-        self.channel.find_sent(part, after).await
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         self.channel.probe().await
     }

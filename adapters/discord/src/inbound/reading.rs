@@ -7,7 +7,7 @@ mod words;
 
 use std::{iter, sync::Arc};
 
-use satchel_domain::{InboundMessage, MessageRef, Sender, filename::is_hidden};
+use satchel_domain::{InboundMessage, MessageRef, Sender, Timestamp, filename::is_hidden};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
@@ -179,6 +179,7 @@ impl Reader {
         Meaning::Message(Box::new(InboundMessage {
             edit_of,
             group: guild.is_some(),
+            sent_at: i64::try_from(snowflake::unix_ms(head.id.0)).ok().map(Timestamp),
             text,
             files,
             message: Some(MessageRef(id)),

@@ -97,7 +97,8 @@ impl Writing {
                 room.counted = false;
             }
         }
-        directory::sync(&parent).map_err(failed)?;
+        directory::sync(&parent)
+            .map_err(|error| WorkspaceError::Unconfirmed { path: path.clone(), reason: error.to_string() })?;
         Ok(room.bytes)
     }
 }

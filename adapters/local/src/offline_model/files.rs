@@ -155,6 +155,14 @@ pub(super) fn first_text<'v>(value: &'v Value, fields: &[&str]) -> Option<&'v st
     fields.iter().find_map(|field| value[*field].as_str())
 }
 
+/// A tool's answer without the references to its files, which stand behind it.
+pub(super) fn without_references(text: &str) -> &str {
+    match text.strip_prefix(MARKER) {
+        Some(_) => "",
+        None => text.find(&format!("\n{MARKER}")).map_or(text, |end| &text[..end]),
+    }
+}
+
 /// The ids of the files that the youngest message with references speaks of.
 pub(super) fn mentioned_last(messages: &[ModelMessage]) -> Vec<String> {
     let mentioned = |message: &ModelMessage| {

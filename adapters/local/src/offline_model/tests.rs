@@ -457,3 +457,18 @@ async fn the_delay_is_kept_before_every_piece_and_dropping_stops_it() {
     let pieces = slow.stream(&request("make a file x.txt", &[])).await.unwrap().count().await;
     assert!(begun.elapsed() >= Duration::from_millis(pieces as u64 - 1));
 }
+
+#[test]
+fn answer_is_read_without_its_references() {
+    for (answered, expected) in [
+        (
+            "{\"ok\":true}\n[attachment 1 #1 \"a\" text/plain 1 B]\n[attachment 2 #2 \"b\" text/plain 1 B]",
+            "{\"ok\":true}",
+        ),
+        ("[attachment 1 #1 \"a\" text/plain 1 B]", ""),
+        ("one\n\\[attachment 1 a]", "one\n\\[attachment 1 a]"),
+        ("", ""),
+    ] {
+        assert_eq!(without_references(answered), expected);
+    }
+}

@@ -14,6 +14,7 @@ fn abilities(provider: Provider, base_url: Option<&str>, model: &str) -> Abiliti
         base_url: base_url.map(SecretString::from),
         api_key: Some(SecretString::from("k")),
         model: Some(model.into()),
+        accepts: None,
     };
     of(&Target::new(settings).unwrap())
 }
@@ -33,6 +34,11 @@ fn file(mime: &str, bytes: u64) -> Attachment {
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
     }
+}
+
+/// The rules of a model of Ollama's, to which a request can bring nothing but images.
+fn rules(abilities: Abilities) -> FileRules {
+    FileRules { model: "main".into(), provider: Provider::Ollama, abilities }
 }
 
 #[test]
@@ -60,7 +66,7 @@ fn models_see_what_their_makers_say() {
     ] {
         assert_eq!(abilities(provider, base_url, model), wanted, "{provider:?} {model}");
     }
-    assert_eq!(abilities(Provider::Anthropic, None, "claude-3-haiku-20240307").documents, [""; 0]);
+    assert_eq!(abilities(Provider::Anthropic, None, "claude-3-haiku-20240307").pdf, [""; 0]);
     for provider in
         [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::Gemini, Provider::Ollama]
     {
@@ -86,9 +92,14 @@ fn what_is_not_taken_is_told_why() {
         (GEMINI, file("audio/ogg", 9), Ok(())),
         (GEMINI, file("image/heic", 9), Ok(())),
         (OWN_EYES, file("application/pdf", 9), Err("this model takes only PNG, JPEG")),
-        (BLIND, file("image/png", 9), Err("this model takes no files, only text")),
+        (
+            BLIND,
+            file("image/png", 9),
+            Err("this model takes no files, only text; if it does take images, the person who runs this bot can set \
+                 `models.main.accepts`"),
+        ),
     ] {
-        let told = take(&abilities, &mut Taken::default(), &file);
+        let told = rules(abilities).take(&mut Taken::default(), &file);
         assert_eq!(told, wanted.map_err(str::to_owned), "{file:?}");
     }
 }
@@ -97,16 +108,16 @@ fn what_is_not_taken_is_told_why() {
 fn a_request_holds_so_many_and_so_much() {
     let mut taken = Taken::default();
     for _ in 0..20 {
-        take(&ANTHROPIC, &mut taken, &file("image/png", 9)).unwrap();
+        rules(ANTHROPIC).take(&mut taken, &file("image/png", 9)).unwrap();
     }
-    let told = take(&ANTHROPIC, &mut taken, &file("image/png", 9)).unwrap_err();
+    let told = rules(ANTHROPIC).take(&mut taken, &file("image/png", 9)).unwrap_err();
     assert_eq!(told, "this model takes up to 20 images at once");
-    take(&ANTHROPIC, &mut taken, &file("application/pdf", 9)).expect("a document is no image");
+    rules(ANTHROPIC).take(&mut taken, &file("application/pdf", 9)).expect("a document is no image");
     let mut taken = Taken::default();
-    take(&GEMINI, &mut taken, &file("image/png", 8 * MB)).unwrap();
-    let told = take(&GEMINI, &mut taken, &file("application/pdf", 8 * MB)).unwrap_err();
+    rules(GEMINI).take(&mut taken, &file("image/png", 8 * MB)).unwrap();
+    let told = rules(GEMINI).take(&mut taken, &file("application/pdf", 8 * MB)).unwrap_err();
     assert_eq!(told, "this model takes up to 14 MB of files at once");
-    take(&GEMINI, &mut taken, &file("application/pdf", 6 * MB)).expect("a smaller one still fits");
+    rules(GEMINI).take(&mut taken, &file("application/pdf", 6 * MB)).expect("a smaller one still fits");
 }
 
 #[test]

@@ -5,19 +5,20 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    abilities,
+    abilities::FileRules,
     settings::{ModelSettings, Provider, Target},
 };
 
-fn blind() -> Abilities {
+fn blind() -> FileRules {
     let settings = ModelSettings {
         name: "main".into(),
         provider: Provider::Ollama,
         base_url: None,
         api_key: None,
         model: Some("llama3.2".into()),
+        accepts: None,
     };
-    abilities::of(&Target::new(settings).unwrap())
+    FileRules::new(&Target::new(settings).unwrap())
 }
 
 fn arranged(messages: &[ModelMessage]) -> Vec<Turn> {

@@ -15,6 +15,7 @@ fn teller() -> Teller {
         base_url: None,
         api_key: Some(SecretString::from(KEY)),
         model: Some("gpt-x".into()),
+        accepts: None,
     };
     Teller::new(&Target::new(settings).unwrap())
 }

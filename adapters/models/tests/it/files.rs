@@ -84,7 +84,7 @@ async fn files_that_a_tool_made_are_shown_where_the_provider_can() {
             }
             _ => {
                 assert!(results[0].text().contains("Its files are shown in the next message."), "{wire:?}");
-                assert!(asked.words().contains("The files that `file_read` made."), "{wire:?}");
+                assert!(asked.words().contains("The files that `file_read` returned."), "{wire:?}");
                 asked.files()
             }
         };
@@ -119,7 +119,7 @@ async fn a_blind_model_is_told_of_every_file_and_none_is_read() {
             let told = format!("You can't see the file \"{name}\" (");
             assert!(asked.words().contains(&told), "{wire:?}: {}", asked.words());
         }
-        assert_eq!(asked.words().matches("this model takes no files, only text.").count(), 3, "{wire:?}");
+        assert_eq!(asked.words().matches("this model takes no files, only text").count(), 3, "{wire:?}");
         assert_eq!(stage.blobs.served(), 0, "{wire:?}: what isn't shown isn't read");
     }
 }

@@ -1,5 +1,6 @@
 //! Every model adapter's promise on every wire, against the strict fake model server.
 
+mod accepts;
 mod check;
 mod endless;
 mod faults;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use satchel_fakes::model::ModelWire;
 use satchel_models::ModelSettings;
+use satchel_requirements::required;
 use secrecy::SecretString;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -66,10 +67,8 @@ async fn a_large_image_is_held_no_more_often_than_needed() {
     let wire = ModelWire::OpenAiChat;
     let settings = ModelSettings { base_url: Some(SecretString::from(forgetful().await)), ..stage.settings(wire) };
     let model = Arc::new(stage.model_of(settings));
-    let Some(before) = memory("VmRSS:") else {
-        println!("not run: this system doesn't tell how much memory a process has held");
-        return;
-    };
+    let before = memory("VmRSS:").ok_or("a system that tells how much memory a process has held");
+    let Some(before) = required(before) else { return };
     let answer = ask(&*model, request(vec![user("look", vec![photo])])).await;
     assert_eq!((answer.text().as_str(), answer.error), ("big", None));
     let extra = memory("VmHWM:").expect("it was told before").saturating_sub(before);

@@ -58,6 +58,7 @@ impl Stage {
             base_url: Some(SecretString::from(self.server.base_url(wire))),
             api_key: Some(SecretString::from(FakeModelServer::KEY)),
             model: Some(wire.model().into()),
+            accepts: None,
         }
     }
 
@@ -129,7 +130,7 @@ pub(crate) fn tool(call: &ModelCall, text: &str, attachments: Vec<Attachment>) -
 pub(crate) fn tools() -> Arc<[ToolSpec]> {
     let tool = |name: &str| ToolSpec {
         name: name.into(),
-        description: format!("{} for a test.", name.repeat(90)),
+        description: format!("{} for a test.", name.repeat(50)),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}, "size": {"type": "integer"}},
             "required": ["path"], "additionalProperties": false}),
         tier: SafetyTier::ReadOnly,

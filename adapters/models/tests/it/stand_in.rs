@@ -13,6 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use satchel_fakes::{MemoryBlobs, model::ModelWire};
 use satchel_models::{ModelSettings, Patience, RemoteModel};
 use satchel_ports::ModelMessage;
+use satchel_requirements::required;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::{
@@ -76,6 +77,7 @@ impl StandIn {
             base_url: Some(SecretString::from(format!("{}/{path}", self.address))),
             api_key: Some(SecretString::from("test-key")),
             model: Some(wire.model().into()),
+            accepts: None,
         };
         let patience = Patience { repeats: 1, ..quick() };
         RemoteModel::with_patience(settings, blobs.clone(), patience).expect("the settings are right")
@@ -137,13 +139,8 @@ async fn install() -> Result<PathBuf, String> {
 
 #[tokio::test]
 async fn an_independent_stand_in_agrees() {
-    let stand_in = match StandIn::start().await {
-        Ok(stand_in) => stand_in,
-        Err(reason) => {
-            println!("not run: the stand-in for model providers can't be had: {reason}");
-            return;
-        }
-    };
+    let stand_in = StandIn::start().await.map_err(|why| format!("the stand-in for model providers, but {why}"));
+    let Some(stand_in) = required(stand_in) else { return };
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let model = stand_in.model(wire, &stage.blobs);

@@ -3,23 +3,11 @@
 use std::{path::Path, process::Command};
 
 use satchel_ports::Speech;
+use satchel_requirements::{find_programs, required};
 
 use crate::stage::{Heard, program, recording, speak, tone, voice};
 
 const WORDS: &str = "Good evening. The milk is in the fridge, and the keys are under the red flower pot. Sleep well!";
-
-/// Whether the programs are there; says so where they aren't.
-fn can_run(programs: &[&str]) -> bool {
-    let missing = programs.iter().find(|program| {
-        let asked =
-            Command::new(program).arg(if program.starts_with("ff") { "-version" } else { "--version" }).output();
-        !asked.is_ok_and(|answer| answer.status.success())
-    });
-    if let Some(missing) = missing {
-        println!("not run: {missing} is not installed");
-    }
-    missing.is_none()
-}
 
 /// What ffprobe says of a file: codec, rate, channels and seconds.
 fn probed(path: &Path) -> (String, u32, u32, f64) {
@@ -77,9 +65,7 @@ fn written(heard: &Heard, directory: &Path) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn what_espeak_says_is_opus_of_the_right_length_and_loudness() {
-    if !can_run(&["espeak-ng", "ffmpeg", "ffprobe"]) {
-        return;
-    }
+    let Some(()) = required(find_programs(&["espeak-ng", "ffmpeg", "ffprobe"])) else { return };
     let directory = tempfile::tempdir().unwrap();
     let espeak = voice(Some(program(&["espeak-ng", "-v", "en", "--stdout"])), None, directory.path());
     let heard = speak(&espeak, WORDS).await.unwrap();
@@ -110,9 +96,7 @@ async fn what_espeak_says_is_opus_of_the_right_length_and_loudness() {
 
 #[tokio::test]
 async fn every_rate_and_form_of_wav_that_ffmpeg_makes_becomes_the_same_tone() {
-    if !can_run(&["ffmpeg", "ffprobe"]) {
-        return;
-    }
+    let Some(()) = required(find_programs(&["ffmpeg", "ffprobe"])) else { return };
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("tone.wav");
     std::fs::write(&source, tone(48_000, 3_000)).unwrap();
@@ -138,9 +122,7 @@ async fn every_rate_and_form_of_wav_that_ffmpeg_makes_becomes_the_same_tone() {
 
 #[tokio::test]
 async fn what_ffmpeg_records_reaches_a_program_that_reads_wav() {
-    if !can_run(&["ffmpeg", "ffprobe"]) {
-        return;
-    }
+    let Some(()) = required(find_programs(&["ffmpeg", "ffprobe"])) else { return };
     let directory = tempfile::tempdir().unwrap();
     let (source, note) = (directory.path().join("tone.wav"), directory.path().join("note.ogg"));
     std::fs::write(&source, tone(48_000, 3_000)).unwrap();

@@ -15,9 +15,12 @@ use super::{
     measure::{self, MOST_VALUES},
     worker::{Ending, Worker},
 };
-use crate::protocol::{
-    self, Call, DEEPEST_VALUE, FromWorker, LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, MOST_PRINTED, Run,
-    ToWorker,
+use crate::{
+    names,
+    protocol::{
+        self, Call, DEEPEST_VALUE, FromWorker, LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, MOST_PRINTED, Run,
+        ToWorker,
+    },
 };
 
 /// What a line has besides the values that it carries, at most: the names of its fields, and that of a function.
@@ -61,6 +64,9 @@ impl<'a> Task<'a> {
     /// Prepares it.
     pub(crate) fn new(script: &'a Script, world: &'a dyn ScriptWorld) -> Result<Self, ScriptFailure> {
         let refused = |message: String| ScriptFailure::Failed { message };
+        if let Some(name) = script.globals.keys().find(|name| !names::is_name(name)) {
+            return Err(refused(names::describe_refusal(name)));
+        }
         if script.globals.values().any(|value| !measure::is_shallow(value)) {
             return Err(refused(format!("its variables are nested deeper than {DEEPEST_VALUE} levels")));
         }
@@ -284,7 +290,7 @@ fn answer_of(answer: Result<Value, String>, function: &str) -> Vec<u8> {
         Ok(value) if !measure::is_shallow(&value) => {
             refusal(&format!("what `{function}` returned is nested deeper than {DEEPEST_VALUE} levels"))
         }
-        Ok(value) => measure::line_of(&ToWorker::Value(value)).unwrap_or_else(|| {
+        Ok(value) => measure::value_line(value).unwrap_or_else(|| {
             refusal(&format!("what `{function}` returned is larger than 8 MiB; ask it for a part of that"))
         }),
     }

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::protocol::{DEEPEST_VALUE, LONGEST_LINE};
+use crate::protocol::{DEEPEST_VALUE, LONGEST_LINE, MAX_CALL_RESULT_BYTES, MAX_HOST_LINE_BYTES, ToWorker};
 
 /// The most values that one line may hold. A number of one digit takes seventy bytes when it was read: without this, a
 /// line of 8 MiB would become 300 MiB.
@@ -50,21 +50,39 @@ pub(crate) fn is_shallow(value: &Value) -> bool {
 
 /// What is to be said, as a line with its end; `None` if that is longer than any may be.
 pub(crate) fn line_of(message: &impl Serialize) -> Option<Vec<u8>> {
-    let mut line = Bounded(Vec::new());
+    bounded_line(message, LONGEST_LINE)
+}
+
+/// The line by which a script is given a value; `None` if the value is larger than any may be.
+pub(crate) fn value_line(value: Value) -> Option<Vec<u8>> {
+    let most = match &value {
+        // Of a text its own bytes count: nobody knows how many characters of a file JSON will escape.
+        Value::String(text) if text.len() > MAX_CALL_RESULT_BYTES => return None,
+        Value::String(_) => MAX_HOST_LINE_BYTES,
+        _ => LONGEST_LINE,
+    };
+    bounded_line(&ToWorker::Value(value), most)
+}
+
+fn bounded_line(message: &impl Serialize, most: usize) -> Option<Vec<u8>> {
+    let mut line = Bounded { bytes: Vec::new(), most };
     serde_json::to_writer(&mut line, message).ok()?;
-    line.0.push(b'\n');
-    Some(line.0)
+    line.bytes.push(b'\n');
+    Some(line.bytes)
 }
 
 /// Bytes that end at the longest line, so that a huge value is not written out first and measured afterwards.
-struct Bounded(Vec<u8>);
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > LONGEST_LINE {
+        if self.bytes.len() + bytes.len() > self.most {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -98,6 +116,15 @@ mod tests {
         assert_eq!(line_of(&"x".repeat(LONGEST_LINE - 1)), None);
         assert_eq!(line_of(&vec![0; LONGEST_LINE / 2]), None);
         assert_eq!(line_of(&json!({"a": "\n"})).unwrap(), b"{\"a\":\"\\n\"}\n", "no end of line stands inside");
+    }
+
+    #[test]
+    fn text_of_8_mib_is_given_whole() {
+        let line =
+            value_line(json!("\"\n".repeat(MAX_CALL_RESULT_BYTES / 2))).expect("it is no larger than any may be");
+        assert!(line.len() > LONGEST_LINE && line.len() <= MAX_HOST_LINE_BYTES + 1, "{}", line.len());
+        assert_eq!(value_line(json!("x".repeat(MAX_CALL_RESULT_BYTES + 1))), None);
+        assert_eq!(value_line(json!(["x".repeat(MAX_CALL_RESULT_BYTES)])), None, "with what is around it");
     }
 
     fn any_value() -> impl Strategy<Value = Value> {

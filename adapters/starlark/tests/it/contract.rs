@@ -220,6 +220,27 @@ async fn a_script_that_nobody_wants_is_stopped(#[case] body: &str) {
 }
 
 #[tokio::test]
+async fn a_global_with_an_unusable_name_is_refused() {
+    let stand_in = StandIn::new("begin; done_with 1");
+    let pool = stand_in.pool();
+    for (name, words) in [
+        ("my-name", "`my-name` can't be the name of a variable; `my_name` can: names are made of the letters a to z"),
+        ("2nd try", "`2nd try` can't be the name of a variable; `_2nd_try` can: "),
+        ("class", "`class` can't be the name of a variable; `class_` can: "),
+        ("", "`` can't be the name of a variable: names are made of"),
+        ("Größe\u{202e}", "`Größe\\u{202e}` can't be the name of a variable; `Gr__e_` can: "),
+    ] {
+        let mut script = script("");
+        script.globals.insert("fine_1".to_owned(), json!(1));
+        script.globals.insert(name.to_owned(), json!(1));
+        let evaluation = pool.run(&script, &World::default(), &CancellationToken::new()).await;
+        let refused = failure(&evaluation);
+        assert!(refused.starts_with(&format!("Script execution failed: {words}")), "{refused}");
+    }
+    assert!(stand_in.numbers().is_empty(), "no worker is asked");
+}
+
+#[tokio::test]
 async fn what_is_too_large_or_too_deep_for_a_worker_is_not_begun() {
     let stand_in = StandIn::new("begin; done_with 1");
     let pool = stand_in.pool();
@@ -240,8 +261,8 @@ async fn what_is_too_large_or_too_deep_for_a_worker_is_not_begun() {
 #[rstest]
 #[case::it_is_not_there("", "is not there")]
 #[case::it_has_another_version(
-    r#"say '{"ready":{"version":2}}'; hang"#,
-    "belongs to another Satchel: it speaks version 2 of the protocol, and 1 is needed"
+    r#"say '{"ready":{"version":1}}'; hang"#,
+    "belongs to another Satchel: it speaks version 1 of the protocol, and 2 is needed"
 )]
 #[case::it_says_something_else("say hello; hang", "doesn't speak as a script worker does")]
 #[case::it_skips_being_ready("done_with 1; hang", "doesn't speak as a script worker does")]

@@ -34,7 +34,7 @@ HERE=${0%/*}
 echo $$ >> "$HERE/numbers"
 say() { printf '%s\n' "$1"; }
 hear() { IFS= read -r heard || exit 0; }
-ready() { say '{"ready":{"version":1}}'; }
+ready() { say '{"ready":{"version":2}}'; }
 begin() { ready; hear; }
 call() { say "{\"call\":{\"function\":\"$1\",\"positional\":[],\"named\":{}}}"; }
 create() { say "{\"create\":{\"filename\":\"$1\",\"description\":\"\",\"mime_type\":\"text/plain\",\"visibility\":\"deliver\"}}"; }

@@ -24,8 +24,9 @@ fn meaning(error: CallError, tried: Tried) -> String {
 }
 
 #[rstest]
-#[case(500, "Internal Server Error", "not sent")]
-#[case(502, "Bad Gateway", "not sent")]
+#[case(500, "Internal Server Error", "in doubt")]
+#[case(500, "Internal Server Error: restart", "in doubt")]
+#[case(502, "Bad Gateway", "in doubt")]
 #[case(401, "Unauthorized", "forbidden")]
 #[case(404, "Not Found", "forbidden")]
 #[case(403, "Forbidden: bot was blocked by the user", "forbidden")]

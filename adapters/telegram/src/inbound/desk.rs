@@ -18,7 +18,10 @@ use super::{
     reading::{Meaning, Reader},
     trouble::{backoff, stopped_within},
 };
-use crate::place::{Place, channel_name};
+use crate::{
+    message_ids::MessageIds,
+    place::{Place, channel_name},
+};
 
 /// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
 const PRESSES: usize = 64;
@@ -50,15 +53,20 @@ pub(super) struct Desk {
     inbound: Arc<dyn Inbound>,
     reader: Mutex<Reader>,
     presses: mpsc::Sender<String>,
+    message_ids: Arc<MessageIds>,
     /// What could not be stored so far, so that it is told once and not with each try.
     failing: Mutex<BTreeSet<String>>,
 }
 
 impl Desk {
     /// A desk, and the queries of the buttons that were pressed.
-    pub(super) fn new(inbound: Arc<dyn Inbound>, reader: Reader) -> (Self, mpsc::Receiver<String>) {
+    pub(super) fn new(
+        inbound: Arc<dyn Inbound>,
+        reader: Reader,
+        message_ids: Arc<MessageIds>,
+    ) -> (Self, mpsc::Receiver<String>) {
         let (presses, pressed) = mpsc::channel(PRESSES);
-        (Self { inbound, reader: Mutex::new(reader), presses, failing: Mutex::default() }, pressed)
+        (Self { inbound, reader: Mutex::new(reader), presses, message_ids, failing: Mutex::default() }, pressed)
     }
 
     /// Looks through updates that came together, before the first of them is read.
@@ -77,6 +85,9 @@ impl Desk {
                 format!("unnumbered-{:016x}", hasher.finish())
             }
         };
+        if let Some((chat, message)) = message_id(&raw) {
+            self.message_ids.record_seen(chat, message);
+        }
         let meaning = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(&raw);
         Update { key, raw, meaning }
     }
@@ -156,6 +167,12 @@ impl Desk {
         }
         Ok(())
     }
+}
+
+/// The id of the message that an update tells of, whatever else it holds and whoever wrote it.
+fn message_id(update: &Value) -> Option<(ChatId, i64)> {
+    let id = |sent: &Value| Some((ChatId(sent.get("chat")?.get("id")?.as_i64()?), sent.get("message_id")?.as_i64()?));
+    update.as_object()?.values().find_map(id)
 }
 
 /// Who sent what can't be read, as far as it tells: whoever shows, as with what can be read. In groups too, although

@@ -4,7 +4,9 @@ mod group;
 pub(crate) mod kinds;
 mod reply;
 
-use satchel_domain::{ConversationId, FileReference, InboundMessage, MessageRef, Sender, filename::is_hidden};
+use satchel_domain::{
+    ConversationId, FileReference, InboundMessage, MessageRef, Sender, Timestamp, filename::is_hidden,
+};
 use serde_json::{Map, Value};
 use teloxide::types::{ChatId, MessageId, ThreadId};
 
@@ -214,6 +216,7 @@ impl Reader {
         let message = InboundMessage {
             edit_of,
             group: head.chat.is_group(),
+            sent_at: Some(Timestamp(head.date.saturating_mul(1_000))),
             text,
             files,
             album: head.media_group_id.clone(),

@@ -5,6 +5,7 @@
 mod answers;
 mod contents;
 mod contract;
+mod look_up;
 mod pace;
 mod secrets;
 mod streams;
@@ -25,7 +26,7 @@ use satchel_fakes::{
 };
 use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, PartToSend};
 use satchel_routing::tables;
-use satchel_telegram::{Patience, TelegramChannel, TelegramSettings};
+use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramSettings};
 use uuid::Uuid;
 
 /// Waits for tests in which answers never come.
@@ -43,6 +44,15 @@ pub(crate) struct Stage {
     pub(crate) chat: i64,
 }
 
+/// Waits of a look-up for servers that answer at once.
+pub(crate) const QUICK: LookupSettings = LookupSettings {
+    delay: Duration::from_millis(20),
+    delay_per_megabyte: Duration::from_millis(1),
+    second_pass_delay: Duration::from_millis(200),
+    interval: Duration::ZERO,
+    max_flood_wait: Duration::from_secs(2),
+};
+
 /// Telegram's table without its pace, which tests that are not about it need not wait for.
 pub(crate) fn unpaced() -> ChannelCapabilities {
     ChannelCapabilities { pace: None, ..tables::telegram() }
@@ -57,6 +67,7 @@ pub(crate) fn settings(telegram: &FakeTelegram, capabilities: ChannelCapabilitie
         answers_in: Vec::new(),
         webhook: None,
         commands: Vec::new(),
+        look_up: QUICK,
     }
 }
 

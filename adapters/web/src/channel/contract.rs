@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::capabilities::{
-    CaptionRule, Idempotency, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+    CaptionRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
 };
 use satchel_domain::{Filename, Timestamp};
 use satchel_files::DirectoryBlobs;
@@ -60,14 +60,6 @@ impl Channel for Noted {
         self.channel.delete(conversation, message).await
     }
 
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
-        self.channel.find_sent(part, after).await
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         self.channel.probe().await
     }
@@ -100,7 +92,8 @@ fn fixture() -> Fixture {
         together: Together::Messages { max: usize::MAX, with_text: true },
         voice: VoiceRule::Message,
         idempotency: Idempotency::Key { window_ms: None },
-        can_look_up: false,
+        look_up: LookupRule::None,
+        can_edit: true,
         replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
         pace: None,

@@ -119,6 +119,7 @@ async fn words_that_were_injected_move_into_the_turn_that_took_them() {
             id: injected[0].id,
             sender: injected[0].message.sender.clone(),
             text: injected[0].message.text.clone(),
+            origin: Some(injected[0].origin()),
         }],
         text: String::new(),
         calls: Vec::new(),

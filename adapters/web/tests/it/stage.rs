@@ -15,7 +15,9 @@ use reqwest::{Client, RequestBuilder, Response};
 use satchel_domain::{
     Attachment, AttachmentId, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename, InboundMessage,
     Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, UnreadableUpdate, Visibility,
-    capabilities::{CaptionRule, Idempotency, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule},
+    capabilities::{
+        CaptionRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+    },
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Markup, Plan, PlannedPart},
 };
@@ -109,7 +111,8 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
             together: Together::Messages { max: usize::MAX, with_text: true },
             voice: VoiceRule::Message,
             idempotency: Idempotency::Key { window_ms: None },
-            can_look_up: false,
+            look_up: LookupRule::None,
+            can_edit: true,
             replies: ReplyRule::Question,
             stream: StreamRule::Deltas,
             pace: None,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_starlark::protocol::{FromWorker, LONGEST_LINE, ToWorker};
+use satchel_starlark::protocol::{FromWorker, MAX_HOST_LINE_BYTES, ToWorker};
 use serde_json::json;
 
 use crate::worker::{Worker, answer, evaluate, evaluate_run, run};
@@ -75,7 +75,9 @@ fn what_is_not_understood_ends_the_worker() {
 
 #[test]
 fn a_line_that_is_too_long_or_cut_off_ends_the_worker() {
-    for (bytes, word) in [(vec![b' '; LONGEST_LINE + 2], "longer than"), (b"{\"run\":".to_vec(), "middle of a line")] {
+    for (bytes, word) in
+        [(vec![b' '; MAX_HOST_LINE_BYTES + 2], "longer than"), (b"{\"run\":".to_vec(), "middle of a line")]
+    {
         let mut worker = Worker::start();
         worker.hang_up(&bytes);
         let (status, errors) = worker.end();

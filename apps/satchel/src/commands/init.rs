@@ -216,7 +216,8 @@ async fn check_model(answer: &ModelAnswer, sources: &Sources<'_>) -> Result<Stri
         Some(SecretString::from(found?.1.to_str()?))
     });
     let api_key = api_key.or(from_environment);
-    let candidate = Candidate::Remote(Model { name: "main".to_owned(), provider, base_url, api_key, model });
+    let candidate =
+        Candidate::Remote(Model { name: "main".to_owned(), provider, base_url, api_key, model, accepts: None });
     let settings = candidate.settings().map_err(|error| error.to_string())?;
     let Some(settings) = settings else { return Ok(candidate.title()) };
     let remote = RemoteModel::new(settings, no_files()).map_err(|error| error.to_string())?;

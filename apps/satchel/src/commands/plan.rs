@@ -4,14 +4,19 @@ use std::io::{Read, Write};
 
 use anyhow::Context;
 use satchel_domain::{
-    Attachment, AttachmentId, Filename, Media, OutgoingResponse, Sha256, Source, Timestamp, Visibility, VoiceRequest,
+    Attachment, AttachmentId, ChannelCapabilities, Filename, Media, OutgoingResponse, Sha256, Source, Timestamp,
+    Visibility, VoiceRequest,
     part::{Plan, PlannedPart},
 };
+use satchel_routing::tables;
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::WrongUsage;
-use crate::cli::PlanChannel;
+use crate::{
+    cli::{PlanChannel, PlanOptions},
+    config::{Loaded, Setting, origin::Origin},
+};
 
 /// The longest response that is read.
 const LONGEST: u64 = 64 * 1024 * 1024;
@@ -57,8 +62,8 @@ struct DraftFile {
 pub fn run(
     input: &mut dyn Read,
     name: &str,
-    channel: PlanChannel,
-    json: bool,
+    options: &PlanOptions,
+    loaded: &Loaded,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut text = String::new();
@@ -68,20 +73,57 @@ pub fn run(
         return Err(WrongUsage(format!("{name} is larger than {limit}")).into());
     }
     let response = parse(name, &text)?;
-    let channel = match channel {
-        PlanChannel::Telegram => "telegram",
-        PlanChannel::Discord => "discord",
-        PlanChannel::Web => "web",
-        PlanChannel::Console => "console",
-    };
-    let capabilities = satchel_routing::tables::by_name(channel).context("the channel has no table of capabilities")?;
-    let plan = satchel_routing::plan::plan(&response, &capabilities);
-    if json {
+    let limits = Limits::of(options.channel, loaded);
+    let plan = satchel_routing::plan::plan(&response, &limits.capabilities);
+    if options.json {
         super::write_json(out, &plan)?;
     } else {
-        write_plan(out, channel, &plan)?;
+        write_plan(out, limits.channel, &plan)?;
+        if let Some(source) = limits.source {
+            writeln!(out, "limits: {source}")?;
+        }
     }
     Ok(())
+}
+
+/// What a plan keeps to.
+struct Limits {
+    channel: &'static str,
+    capabilities: ChannelCapabilities,
+    /// Whose they are and what of them the configuration sets, in words; `None` where nothing can be set.
+    source: Option<String>,
+}
+
+impl Limits {
+    fn of(channel: PlanChannel, loaded: &Loaded) -> Self {
+        let (telegram, discord) = (&loaded.config().telegram, &loaded.config().discord);
+        let (channel, capabilities, source) = match channel {
+            PlanChannel::Telegram => {
+                let server = match (&telegram.local_files, &telegram.api_url) {
+                    (Some(_), _) => "your Bot API server, because telegram.local_files is set",
+                    (None, Some(_)) => {
+                        "Telegram's own servers (with telegram.local_files it would be those of your Bot API server)"
+                    }
+                    (None, None) => "Telegram's own servers",
+                };
+                ("telegram", telegram.limits.clone(), Some(server))
+            }
+            PlanChannel::TelegramLocal => {
+                ("telegram", telegram.own_server_limits.clone(), Some("a Bot API server of your own"))
+            }
+            PlanChannel::Discord => ("discord", discord.limits.clone(), Some("Discord, where nobody has boosted it")),
+            PlanChannel::Web => ("web", tables::web(), None),
+            PlanChannel::Console => ("console", tables::console(), None),
+        };
+        let prefix = format!("{channel}.limits.");
+        let is_set = |setting: &&Setting| setting.key.starts_with(&prefix) && setting.origin != Origin::Default;
+        let set = loaded.settings.iter().filter(is_set).map(|Setting { key, value, origin }| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("; {key} {value} ({origin})")
+        });
+        let source = source.map(|server| std::iter::once(server.to_owned()).chain(set).collect());
+        Self { channel, capabilities, source }
+    }
 }
 
 fn parse(name: &str, text: &str) -> Result<OutgoingResponse, WrongUsage> {
@@ -134,11 +176,42 @@ fn write_plan(out: &mut dyn Write, channel: &str, plan: &Plan) -> std::io::Resul
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsString, path::Path};
+
     use super::*;
+    use crate::config::{self, Sources};
+
+    const CHANNELS: [PlanChannel; 5] = [
+        PlanChannel::Telegram,
+        PlanChannel::TelegramLocal,
+        PlanChannel::Discord,
+        PlanChannel::Web,
+        PlanChannel::Console,
+    ];
+
+    fn options(channel: PlanChannel, json: bool) -> PlanOptions {
+        PlanOptions { file: "response.json".into(), channel, json }
+    }
+
+    /// What is planned by a configuration file, a variable of the environment and a `--set`.
+    fn check_with(yaml: &str, set: &[&str], variable: (&str, &str), channel: PlanChannel) -> String {
+        let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
+        let environment: Vec<(OsString, OsString)> = vec![(variable.0.into(), variable.1.into())];
+        let sources = Sources { file: None, set: &set, environment: &environment, cwd: Path::new("") };
+        let loaded = config::load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
+        let mut out = Vec::new();
+        run(&mut MIXED.as_bytes(), "response.json", &options(channel, false), &loaded, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn default_settings() -> Loaded {
+        let sources = Sources { file: None, set: &[], environment: &[], cwd: Path::new("") };
+        config::load_text(Path::new("satchel.yaml"), "", &sources).unwrap()
+    }
 
     fn check(input: &str, channel: PlanChannel, json: bool) -> String {
         let mut out = Vec::new();
-        match run(&mut input.as_bytes(), "response.json", channel, json, &mut out) {
+        match run(&mut input.as_bytes(), "response.json", &options(channel, json), &default_settings(), &mut out) {
             Ok(()) => String::from_utf8(out).unwrap(),
             Err(error) => format!("error: {error:#}"),
         }
@@ -151,11 +224,69 @@ mod tests {
 
     #[test]
     fn a_plan_reads_like_a_table() {
-        let shown: Vec<String> = [PlanChannel::Telegram, PlanChannel::Discord, PlanChannel::Web, PlanChannel::Console]
-            .into_iter()
-            .map(|channel| format!("{channel:?}\n{}", check(MIXED, channel, false)))
-            .collect();
+        let shown: Vec<String> =
+            CHANNELS.into_iter().map(|channel| format!("{channel:?}\n{}", check(MIXED, channel, false))).collect();
         insta::assert_snapshot!(shown.join("\n"));
+    }
+
+    #[test]
+    fn a_plan_keeps_to_the_configured_limits() {
+        let none = ("SATCHEL_LOG", "info");
+        let in_file = "telegram:\n  limits: { file_bytes: 70MB }\n";
+        let by_variable = ("SATCHEL_TELEGRAM__LIMITS__FILE_BYTES", "70MB");
+        let by_set = ["telegram.limits.file_bytes=70MB"];
+        for (yaml, set, variable, place) in [
+            (in_file, &[][..], none, "satchel.yaml:2"),
+            ("", &by_set[..], none, "--set"),
+            ("", &[][..], by_variable, "environment SATCHEL_TELEGRAM__LIMITS__FILE_BYTES"),
+        ] {
+            let plan = check_with(yaml, set, variable, PlanChannel::Telegram);
+            assert!(plan.contains("file   big.mov (document, 64 MB)\n"), "{plan}");
+            let limits = format!("limits: Telegram's own servers; telegram.limits.file_bytes 70MB ({place})\n");
+            assert!(plan.ends_with(&limits), "{plan}");
+        }
+        let text = check_with("discord: { limits: { request_bytes: 1MB } }", &[], none, PlanChannel::Discord);
+        assert!(!text.contains("album"), "two files of more than 1 MB together go apart: {text}");
+        // What is changed for the platform counts for a server of one's own too.
+        let less = check_with("", &["telegram.limits.file_bytes=60MB"], none, PlanChannel::TelegramLocal);
+        assert!(less.contains("not sent, 60 MB is the limit here"), "{less}");
+    }
+
+    #[test]
+    fn a_server_of_ones_own_takes_larger_files() {
+        let none = ("SATCHEL_LOG", "info");
+        let own = "telegram: { api_url: 'http://localhost:8081', local_files: files }\n";
+        let proxy = "telegram: { api_url: 'http://localhost:8081' }\n";
+        for (yaml, channel, is_sent, limits) in [
+            ("", PlanChannel::Telegram, false, "limits: Telegram's own servers\n"),
+            ("", PlanChannel::TelegramLocal, true, "limits: a Bot API server of your own\n"),
+            (own, PlanChannel::Telegram, true, "limits: your Bot API server, because telegram.local_files is set\n"),
+            (own, PlanChannel::TelegramLocal, true, "limits: a Bot API server of your own\n"),
+            (
+                proxy,
+                PlanChannel::Telegram,
+                false,
+                "limits: Telegram's own servers (with telegram.local_files it would be those of your Bot API server)\n",
+            ),
+        ] {
+            let plan = check_with(yaml, &[], none, channel);
+            assert_eq!(!plan.contains("not sent"), is_sent, "{yaml} {channel:?}: {plan}");
+            assert!(plan.ends_with(limits), "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_broken_configuration_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("response.json"), MIXED).unwrap();
+        let plan = |set: &str| {
+            let line = ["satchel", "plan", "response.json", "--channel", "web", "--json", "--set", set];
+            format!("{:?}", crate::start(line.map(OsString::from), &[], dir.path()))
+        };
+        let code = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
+        assert_eq!(plan("telegram.limits.text=much"), code(2));
+        assert_eq!(plan("telegram.limits.text=500"), code(0));
+        assert_eq!(plan("bus.url=nats://h"), code(2));
     }
 
     #[test]
@@ -182,7 +313,8 @@ mod tests {
 
     #[test]
     fn wrong_input_is_wrong_usage() {
-        let error = run(&mut "{".as_bytes(), "-", PlanChannel::Web, false, &mut Vec::new()).unwrap_err();
+        let options = options(PlanChannel::Web, false);
+        let error = run(&mut "{".as_bytes(), "-", &options, &default_settings(), &mut Vec::new()).unwrap_err();
         assert!(error.is::<WrongUsage>());
     }
 }

@@ -5,12 +5,12 @@ use std::{
     path::PathBuf,
 };
 
-use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId};
+use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId, capabilities::LookupRule};
 use satchel_intake::access::ChannelAccess;
 use satchel_routing::tables;
 use secrecy::SecretString;
 
-use super::{limits, reader::Reader};
+use super::{limits::LimitOverrides, reader::Reader};
 
 /// Where Telegram's updates arrive unless something else is said: behind the proxy that speaks TLS for it.
 const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
@@ -36,6 +36,8 @@ pub struct Telegram {
     pub local_files: Option<PathBuf>,
     /// What Telegram takes.
     pub limits: ChannelCapabilities,
+    /// What it would take by a Bot API server of one's own.
+    pub own_server_limits: ChannelCapabilities,
 }
 
 /// How Satchel is present on Discord.
@@ -94,7 +96,8 @@ pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
         reader.wrong("telegram.local_files", message.to_owned());
     }
     let table = if local_files.is_some() { tables::telegram_local_server() } else { tables::telegram() };
-    Telegram {
+    let look_up = reader.choice("telegram.look_up", &[("on", LookupRule::MessageIds), ("off", LookupRule::None)]);
+    let mut telegram = Telegram {
         token: reader.secret("telegram.token"),
         api_url: reader.http_url("telegram.api_url"),
         allow_users: reader.texts("telegram.allow_users", &[]),
@@ -103,8 +106,14 @@ pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
         webhook: reader.http_url("telegram.webhook"),
         webhook_listen: reader.listen("telegram.webhook_listen", Some(WEBHOOK_LISTEN)).unwrap_or(WEBHOOK_LISTEN),
         local_files,
-        limits: limits::read(reader, "telegram", table),
+        limits: table,
+        own_server_limits: tables::telegram_local_server(),
+    };
+    let overrides = LimitOverrides::read(reader, "telegram", &telegram.limits);
+    for limits in [&mut telegram.limits, &mut telegram.own_server_limits] {
+        *limits = overrides.apply(ChannelCapabilities { look_up, ..limits.clone() });
     }
+    telegram
 }
 
 pub(super) fn read_discord(reader: &mut Reader<'_>) -> Discord {
@@ -114,7 +123,7 @@ pub(super) fn read_discord(reader: &mut Reader<'_>) -> Discord {
         allow_users: reader.texts("discord.allow_users", &[]),
         owners: read_owners(reader, "discord.owners"),
         channels: reader.texts("discord.channels", &[]),
-        limits: limits::read(reader, "discord", tables::discord()),
+        limits: LimitOverrides::read(reader, "discord", &tables::discord()).apply(tables::discord()),
     }
 }
 

@@ -1,11 +1,15 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 130] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 133] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
         "The name of the model that answers: one of `models`, or `offline`. Of several the next is asked where one fails before it says anything.",
+    ),
+    (
+        "instructions",
+        "Who the assistant is and how it is to answer, in words for the model; added to what Satchel itself tells it.",
     ),
     ("models", "The models that can be chosen, each under a name of your own."),
     ("models.NAME", "A model."),
@@ -19,6 +23,10 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 130] = [
         "The provider's key. Without it and without `base_url`, OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY is taken from the environment.",
     ),
     ("models.NAME.model", "The provider's own name of the model; without it a sensible one is used."),
+    (
+        "models.NAME.accepts",
+        "The kinds of files that the model takes; without it what is known of the model. Ollama takes images, `anthropic` and `openai_responses` PDF documents too, `openai` and `gemini` all four.",
+    ),
     ("storage", "Where everything is kept."),
     (
         "storage.data_dir",
@@ -147,6 +155,7 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 130] = [
     ("telegram.owners", "Who may approve others and confirm tools: ids or @names."),
     ("telegram.groups", "The ids of the groups where it answers without being mentioned; `*` for all."),
     ("telegram.webhook", "The https address to which Telegram sends updates; without one they are asked for."),
+    ("telegram.look_up", "Whether a message that may have arrived is looked for before it is sent again."),
     ("telegram.webhook_listen", "Where these updates arrive on this machine, behind what speaks TLS for it."),
     ("telegram.local_files", "Where a Bot API server of your own, started with --local, keeps its files."),
     ("telegram.limits", "What Telegram takes and how fast, should it have changed that."),

@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Url(&'static str),
     /// A secret, which may be in a file of its own.
     Secret,
+    /// Text, which may be in a file of its own.
+    TextOrFile,
     /// A list of texts.
     Texts,
     /// A list of a few words.

@@ -4,7 +4,7 @@
 
 use satchel_domain::{
     ChannelCapabilities,
-    capabilities::{CaptionRule, Pace, PhotoRule, Together},
+    capabilities::{CaptionRule, Together},
 };
 
 use super::reader::Reader;
@@ -18,37 +18,86 @@ const MOST_TOGETHER: u32 = 100;
 /// The shortest text or caption: less holds neither a label nor a notice.
 const SHORTEST: u32 = 100;
 
-/// Reads what differs from a platform's table; a limit that the table doesn't have is no key.
-pub(super) fn read(reader: &mut Reader<'_>, platform: &str, table: ChannelCapabilities) -> ChannelCapabilities {
-    let key = |name: &str| format!("{platform}.limits.{name}");
-    let mut limits = table;
-    if let Some(max) = &mut limits.text.max {
-        *max = length(reader, &key("text"), *max);
-    }
-    if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = &mut limits.caption {
-        *max = length(reader, &key("caption"), *max);
-    }
-    limits.file_bytes = reader.size(&key("file_bytes"), limits.file_bytes);
-    if let Some(request) = &mut limits.request_bytes {
-        *request = reader.size(&key("request_bytes"), *request);
-    }
-    if let Some(PhotoRule { max_bytes, .. }) = &mut limits.photo {
-        *max_bytes = reader.size(&key("photo_bytes"), *max_bytes);
-    }
-    if let Together::Albums { max } | Together::Messages { max, .. } = &mut limits.together {
-        let files = reader.count(&key("files_together"), count(*max), 2..=MOST_TOGETHER);
-        *max = usize::try_from(files).unwrap_or(*max);
-    }
-    if let Some(Pace { per_second, per_conversation_second, per_group_minute, .. }) = &mut limits.pace {
-        for (name, limit) in [
-            ("per_second", per_second),
-            ("per_chat_second", per_conversation_second),
-            ("per_group_minute", per_group_minute),
-        ] {
-            *limit = limit.map(|limit| reader.count(&key(name), limit, 1..=MOST));
+/// The limits that the configuration sets in the place of a table's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct LimitOverrides {
+    text: Option<usize>,
+    caption: Option<usize>,
+    file_bytes: Option<u64>,
+    request_bytes: Option<u64>,
+    photo_bytes: Option<u64>,
+    files_together: Option<usize>,
+    per_second: Option<u32>,
+    per_chat_second: Option<u32>,
+    per_group_minute: Option<u32>,
+}
+
+impl LimitOverrides {
+    /// Reads what is given instead of a platform's table; a limit that the table doesn't have is no key.
+    pub(super) fn read(reader: &mut Reader<'_>, platform: &str, table: &ChannelCapabilities) -> Self {
+        let key = |name: &str| format!("{platform}.limits.{name}");
+        let mut overrides = Self::default();
+        if let Some(max) = table.text.max {
+            overrides.text = given(reader, &key("text"), |reader, key| length(reader, key, max));
         }
+        if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = table.caption {
+            overrides.caption = given(reader, &key("caption"), |reader, key| length(reader, key, max));
+        }
+        let size = |bytes: u64| move |reader: &mut Reader<'_>, key: &str| reader.size(key, bytes);
+        overrides.file_bytes = given(reader, &key("file_bytes"), size(table.file_bytes));
+        if let Some(bytes) = table.request_bytes {
+            overrides.request_bytes = given(reader, &key("request_bytes"), size(bytes));
+        }
+        if let Some(photo) = &table.photo {
+            overrides.photo_bytes = given(reader, &key("photo_bytes"), size(photo.max_bytes));
+        }
+        if let Together::Albums { max } | Together::Messages { max, .. } = table.together {
+            overrides.files_together = given(reader, &key("files_together"), |reader, key| {
+                usize::try_from(reader.count(key, count(max), 2..=MOST_TOGETHER)).unwrap_or(max)
+            });
+        }
+        let pace = table.pace.as_ref();
+        for (name, limit, set) in [
+            ("per_second", pace.and_then(|pace| pace.per_second), &mut overrides.per_second),
+            ("per_chat_second", pace.and_then(|pace| pace.per_conversation_second), &mut overrides.per_chat_second),
+            ("per_group_minute", pace.and_then(|pace| pace.per_group_minute), &mut overrides.per_group_minute),
+        ] {
+            if let Some(limit) = limit {
+                *set = given(reader, &key(name), |reader, key| reader.count(key, limit, 1..=MOST));
+            }
+        }
+        overrides
     }
-    limits
+
+    /// Returns the table with what is given in its place.
+    pub(super) fn apply(&self, table: ChannelCapabilities) -> ChannelCapabilities {
+        let mut limits = table;
+        limits.text.max = limits.text.max.map(|max| self.text.unwrap_or(max));
+        if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = &mut limits.caption {
+            *max = self.caption.unwrap_or(*max);
+        }
+        limits.file_bytes = self.file_bytes.unwrap_or(limits.file_bytes);
+        limits.request_bytes = limits.request_bytes.map(|bytes| self.request_bytes.unwrap_or(bytes));
+        if let Some(photo) = &mut limits.photo {
+            photo.max_bytes = self.photo_bytes.unwrap_or(photo.max_bytes);
+        }
+        if let Together::Albums { max } | Together::Messages { max, .. } = &mut limits.together {
+            *max = self.files_together.unwrap_or(*max);
+        }
+        if let Some(pace) = &mut limits.pace {
+            pace.per_second = pace.per_second.map(|limit| self.per_second.unwrap_or(limit));
+            pace.per_conversation_second =
+                pace.per_conversation_second.map(|limit| self.per_chat_second.unwrap_or(limit));
+            pace.per_group_minute = pace.per_group_minute.map(|limit| self.per_group_minute.unwrap_or(limit));
+        }
+        limits
+    }
+}
+
+/// Reads a key, which makes it known, and returns its value where it was given.
+fn given<T>(reader: &mut Reader<'_>, key: &str, read: impl FnOnce(&mut Reader<'_>, &str) -> T) -> Option<T> {
+    let value = read(reader, key);
+    reader.is_given(key).then_some(value)
 }
 
 fn length(reader: &mut Reader<'_>, key: &str, max: usize) -> usize {
@@ -61,7 +110,7 @@ fn count(number: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::capabilities::TextLimit;
+    use satchel_domain::capabilities::{Pace, PhotoRule, TextLimit};
     use satchel_routing::tables;
 
     use std::path::Path;
@@ -81,6 +130,7 @@ mod tests {
         assert_eq!(config.discord.limits, tables::discord());
         let own_server = "telegram: { api_url: 'http://localhost:8081', local_files: files }\n";
         assert_eq!(load(own_server).telegram.limits, tables::telegram_local_server());
+        assert_eq!(config.telegram.own_server_limits, tables::telegram_local_server());
     }
 
     #[test]

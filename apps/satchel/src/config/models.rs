@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use satchel_models::{MediaKind, unsupported_kind};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -23,6 +24,8 @@ pub struct Model {
     pub api_key: Option<SecretString>,
     /// The provider's name of the model.
     pub model: Option<String>,
+    /// The kinds of files that it takes; `None` for what is known of the model.
+    pub accepts: Option<Vec<MediaKind>>,
 }
 
 /// Who serves a model.
@@ -63,6 +66,19 @@ impl Provider {
     #[must_use]
     pub fn word(self) -> &'static str {
         PROVIDERS.iter().find(|(_, provider)| *provider == self).map_or("", |(word, _)| word)
+    }
+
+    /// Who serves it, as the adapter knows them; `None` for the one that is built in.
+    #[must_use]
+    pub fn adapter(self) -> Option<satchel_models::Provider> {
+        match self {
+            Self::Offline => None,
+            Self::OpenAi => Some(satchel_models::Provider::OpenAi),
+            Self::OpenAiResponses => Some(satchel_models::Provider::OpenAiResponses),
+            Self::Anthropic => Some(satchel_models::Provider::Anthropic),
+            Self::Gemini => Some(satchel_models::Provider::Gemini),
+            Self::Ollama => Some(satchel_models::Provider::Ollama),
+        }
     }
 
     /// The environment variable in which a key for its own server is looked for.
@@ -135,7 +151,14 @@ fn found(environment: &[(OsString, OsString)]) -> Option<Choice> {
     let key = |variable| Some(SecretString::from(locate::variable(environment, variable)?.to_str()?.trim()));
     VARIABLES.iter().find_map(|(variable, provider)| {
         let name = provider.word().to_owned();
-        let model = Model { name, provider: *provider, base_url: None, api_key: Some(key(variable)?), model: None };
+        let model = Model {
+            name,
+            provider: *provider,
+            base_url: None,
+            api_key: Some(key(variable)?),
+            model: None,
+            accepts: None,
+        };
         Some(Choice::Found { variable, model })
     })
 }
@@ -167,5 +190,19 @@ fn read_one(reader: &mut Reader<'_>, name: String, environment: &[(OsString, OsS
         api_key = Some(SecretString::from(value.trim()));
         reader.show_instead(&key("api_key"), json!(MASK), Origin::Environment(variable.to_owned()));
     }
-    Model { provider, base_url, api_key, model: reader.text(&key("model")), name }
+    let accepts = accepts(reader, &key("accepts"), provider);
+    Model { provider, base_url, api_key, model: reader.text(&key("model")), accepts, name }
+}
+
+/// Reads the kinds of files that a model takes; each must be one that its provider's requests have a place for.
+fn accepts(reader: &mut Reader<'_>, key: &str, provider: Provider) -> Option<Vec<MediaKind>> {
+    let accepts = reader.optional_choices(key, &MediaKind::ALL.map(|kind| (kind.as_str(), kind)));
+    reader.show_default(key, "what is known of the model");
+    if let Some(provider) = provider.adapter() {
+        let has_no_place = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
+        for kind in accepts.iter().flatten().filter(has_no_place) {
+            reader.wrong(key, format!("`{key}` {}", unsupported_kind(provider, *kind)));
+        }
+    }
+    accepts
 }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use satchel_domain::size::human;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
@@ -18,6 +19,7 @@ use super::{
     fields::{Field, Kind},
     masking::{MASK, mask_url},
     origin::{Origin, Problem},
+    text_file::read_text_file,
     tree::{Node, Value},
     units, unknown,
 };
@@ -189,10 +191,39 @@ impl<'a> Reader<'a> {
     /// A secret, given as it is or by the name of the file that holds it (`…_file`).
     pub(crate) fn secret(&mut self, key: &str) -> Option<SecretString> {
         self.field(key, Kind::Secret, None);
+        let parse = |value: &Value| as_text(value).filter(|text| !text.trim().is_empty()).map(SecretString::from);
+        let found = self.direct_or_file(key, ("text, in quotes", Secrecy::Hidden), parse, read_secret);
+        self.remember(key, found.as_ref().map(|_| json!(MASK)), found.as_ref().map(|(_, origin)| origin.clone()));
+        found.map(|(secret, _)| secret)
+    }
+
+    /// A text that isn't blank, given as it is or by the name of the file that holds it (`…_file`).
+    pub(crate) fn text_or_file(&mut self, key: &str, max_bytes: u64) -> Option<String> {
+        self.field(key, Kind::TextOrFile, None);
+        let expected = format!("text of at most {}", human(max_bytes));
+        let fits = |text: &String| !text.trim().is_empty() && text.len() as u64 <= max_bytes;
+        let parse = |value: &Value| as_text(value).filter(fits);
+        let read = |path: &Path| read_text_file(path, max_bytes);
+        let found = self.direct_or_file(key, (&expected, Secrecy::Shown), parse, read);
+        self.remember(
+            key,
+            found.as_ref().map(|(text, _)| json!(text)),
+            found.as_ref().map(|(_, origin)| origin.clone()),
+        );
+        found.map(|(text, _)| text)
+    }
+
+    /// What `key` gives as it is, or the file that `{key}_file` names; the stronger of the two, and never both of the same
+    /// strength.
+    fn direct_or_file<T>(
+        &mut self,
+        key: &str,
+        (expected, secrecy): (&str, Secrecy),
+        parse: impl Fn(&Value) -> Option<T>,
+        read: impl Fn(&Path) -> Result<T, String>,
+    ) -> Option<(T, Origin)> {
         let file_key = format!("{key}_file");
-        let direct = self.take(key, "text, in quotes", Secrecy::Hidden, |value| {
-            as_text(value).filter(|text| !text.trim().is_empty()).map(SecretString::from)
-        });
+        let direct = self.take(key, expected, secrecy, parse);
         let base = self.base_of(&file_key);
         let named = self.take(&file_key, "the path of a file", Secrecy::Shown, |value| {
             as_text(value).filter(|text| !text.is_empty()).map(|text| base.join(text))
@@ -203,13 +234,18 @@ impl<'a> Reader<'a> {
             let message = format!("both `{key}` and `{file_key}` are given: remove one");
             self.problems.push(Problem { origin: named.clone(), message });
         }
-        let found = match (direct, named) {
-            (Some((secret, origin)), Some((_, named))) if origin.rank() >= named.rank() => Some((secret, origin)),
-            (_, Some((path, named_by))) => self.secret_file(&file_key, path, named_by),
+        match (direct, named) {
+            (Some((value, origin)), Some((_, named))) if origin.rank() >= named.rank() => Some((value, origin)),
+            (_, Some((path, named_by))) => match read(&path) {
+                Ok(value) => Some((value, Origin::SecretFile { path, named_by: Box::new(named_by) })),
+                Err(reason) => {
+                    let message = format!("the file {} that `{file_key}` names {reason}", path.display());
+                    self.problems.push(Problem { origin: named_by, message });
+                    None
+                }
+            },
             (direct, None) => direct,
-        };
-        self.remember(key, found.as_ref().map(|_| json!(MASK)), found.as_ref().map(|(_, origin)| origin.clone()));
-        found.map(|(secret, _)| secret)
+        }
     }
 
     /// A list of words. In the environment and on the command line they are separated by commas.
@@ -219,6 +255,21 @@ impl<'a> Reader<'a> {
         self.value_or(key, "a list of texts", as_texts, |texts| json!(texts), default)
     }
 
+    /// A list of words of which each passes `check`; what is wrong with one is reported at its own place.
+    pub(crate) fn checked_texts(&mut self, key: &str, check: impl Fn(&str) -> Result<(), String>) -> Vec<String> {
+        let texts = self.texts(key, &[]);
+        let Some(node) = self.root.find(key) else { return texts };
+        for (at, text) in texts.iter().enumerate() {
+            let Err(message) = check(text) else { continue };
+            let origin = match &node.value {
+                Value::List(items) => items[at].origin.clone(),
+                _ => node.origin.clone(),
+            };
+            self.problems.push(Problem { origin, message });
+        }
+        texts
+    }
+
     /// A list of words that `parse` understands.
     pub(crate) fn choices<T: Copy + PartialEq>(
         &mut self,
@@ -226,19 +277,23 @@ impl<'a> Reader<'a> {
         allowed: &[(&'static str, T)],
         default: &[T],
     ) -> Vec<T> {
-        let names: Vec<&'static str> = allowed.iter().map(|(name, _)| *name).collect();
-        let expected = format!("a list of {}", names.join(", "));
-        let parse = |value: &Value| {
-            let meaning = |text: String| allowed.iter().find(|(name, _)| *name == text).map(|(_, meaning)| *meaning);
-            as_texts(value)?.into_iter().map(meaning).collect()
-        };
-        let show = |chosen: &Vec<T>| {
-            let name = |one: &T| allowed.iter().find(|(_, meaning)| meaning == one).map(|(name, _)| *name);
-            json!(chosen.iter().filter_map(name).collect::<Vec<_>>())
-        };
         let default = default.to_vec();
-        self.field(key, Kind::Choices(names), Some(show(&default)));
-        self.value_or(key, &expected, parse, show, default)
+        self.field(key, Kind::Choices(words_of(allowed)), Some(show_choices(allowed, &default)));
+        let parse = |value: &Value| parse_choices(allowed, value);
+        let show = |chosen: &Vec<T>| show_choices(allowed, chosen);
+        self.value_or(key, &choices_expected(allowed), parse, show, default)
+    }
+
+    /// Such a list where its absence is not the same as any list.
+    pub(crate) fn optional_choices<T: Copy + PartialEq>(
+        &mut self,
+        key: &str,
+        allowed: &[(&'static str, T)],
+    ) -> Option<Vec<T>> {
+        self.field(key, Kind::Choices(words_of(allowed)), None);
+        let parse = |value: &Value| parse_choices(allowed, value);
+        let show = |chosen: &Vec<T>| show_choices(allowed, chosen);
+        self.value(key, &choices_expected(allowed), parse, show)
     }
 
     /// How many things are declared under a key whose content belongs to a part that isn't built yet.
@@ -379,17 +434,24 @@ impl<'a> Reader<'a> {
         let value = value.unwrap_or(serde_json::Value::Null);
         self.settings.push(Setting { key: key.to_owned(), value, origin: origin.unwrap_or(Origin::Default) });
     }
+}
 
-    fn secret_file(&mut self, key: &str, path: PathBuf, named_by: Origin) -> Option<(SecretString, Origin)> {
-        match read_secret(&path) {
-            Ok(secret) => Some((secret, Origin::SecretFile { path, named_by: Box::new(named_by) })),
-            Err(reason) => {
-                let message = format!("the file {} that `{key}` names {reason}", path.display());
-                self.problems.push(Problem { origin: named_by, message });
-                None
-            }
-        }
-    }
+fn words_of<T>(allowed: &[(&'static str, T)]) -> Vec<&'static str> {
+    allowed.iter().map(|(word, _)| *word).collect()
+}
+
+fn choices_expected<T>(allowed: &[(&'static str, T)]) -> String {
+    format!("a list of {}", words_of(allowed).join(", "))
+}
+
+fn parse_choices<T: Copy>(allowed: &[(&'static str, T)], value: &Value) -> Option<Vec<T>> {
+    let meaning = |text: String| allowed.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+    as_texts(value)?.into_iter().map(meaning).collect()
+}
+
+fn show_choices<T: PartialEq>(allowed: &[(&'static str, T)], chosen: &[T]) -> serde_json::Value {
+    let word = |one: &T| allowed.iter().find(|(_, meaning)| meaning == one).map(|(word, _)| *word);
+    json!(chosen.iter().filter_map(word).collect::<Vec<_>>())
 }
 
 fn read_secret(path: &Path) -> Result<SecretString, String> {

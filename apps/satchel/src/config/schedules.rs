@@ -1,14 +1,15 @@
 //! What happens at a time of its own: `schedules`.
 
-use std::{fs::File, io::Read, path::Path};
-
 use jiff::tz::{TimeZone, db};
 use satchel_domain::{ConversationId, script};
 
-use super::{reader::Reader, web::Web};
-use crate::schedules::{
-    Schedule,
-    due::{Missed, Rhythm},
+use super::{reader::Reader, text_file::read_text_file, web::Web};
+use crate::{
+    schedules::{
+        Schedule,
+        due::{Missed, Rhythm},
+    },
+    time_zone::machine_zone,
 };
 
 /// The most that is read of a script.
@@ -114,7 +115,7 @@ fn required(reader: &mut Reader<'_>, section: &str, name: &str, what: &str) -> O
 /// The zone by whose clocks it is due; `None` for one that nobody knows, which was told.
 fn zone(reader: &mut Reader<'_>, key: &str) -> Option<TimeZone> {
     let Some(name) = reader.text(key) else {
-        let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
+        let zone = machine_zone();
         reader.show_default(key, &format!("{}, as on this machine", zone.iana_name().unwrap_or("its own")));
         return Some(zone);
     };
@@ -160,7 +161,7 @@ fn words(reader: &mut Reader<'_>, section: &str) -> Option<String> {
     let script = match file {
         Some(file) => {
             let told = |reason| format!("the file {} that `{section}.script_file` names {reason}", file.display());
-            let read = read_script(&file).map_err(told);
+            let read = read_text_file(&file, LONGEST_SCRIPT).map_err(told);
             Some(read.map_err(|message| reader.wrong(&key("script_file"), message)).ok()?)
         }
         None => script,
@@ -174,17 +175,6 @@ fn words(reader: &mut Reader<'_>, section: &str) -> Option<String> {
         return None;
     }
     Some(if is_script { script::fenced(&words) } else { words })
-}
-
-fn read_script(path: &Path) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("can't be read: {error}");
-    let mut bytes = Vec::new();
-    File::open(path).map_err(failed)?.take(LONGEST_SCRIPT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match bytes.len() as u64 > LONGEST_SCRIPT {
-        true => Err(format!("is larger than {}", satchel_domain::size::human(LONGEST_SCRIPT))),
-        false if bytes.trim_ascii().is_empty() => Err("is blank".to_owned()),
-        false => String::from_utf8(bytes).map_err(|_| "is no text in UTF-8".to_owned()),
-    }
 }
 
 /// The conversation of that name, if something can be said there.

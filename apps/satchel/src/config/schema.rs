@@ -79,7 +79,7 @@ fn place(into: &mut Map<String, Value>, at: &str, rest: &str, field: &Field) {
         }
         None => {
             entries.insert(name.to_owned(), described(value_of(field), &key));
-            if field.kind == Kind::Secret {
+            if matches!(field.kind, Kind::Secret | Kind::TextOrFile) {
                 let words = format!("The file that holds `{key}`; instead of it, never beside it.");
                 entries
                     .insert(format!("{name}_file"), json!({ "type": "string", "minLength": 1, "description": words }));
@@ -135,7 +135,7 @@ fn value_of(field: &Field) -> Value {
         Kind::Count(range) => json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }),
         Kind::Path => json!({ "type": "string", "minLength": 1 }),
         Kind::Url(pattern) => json!({ "type": "string", "pattern": pattern }),
-        Kind::Secret => json!({ "type": "string", "pattern": r"\S" }),
+        Kind::Secret | Kind::TextOrFile => json!({ "type": "string", "pattern": r"\S" }),
         Kind::Texts => json!({ "type": "array", "items": { "type": ["string", "integer"] } }),
         Kind::Choices(words) => json!({ "type": "array", "items": { "type": "string", "enum": words } }),
         Kind::Declared => json!({ "type": ["array", "object"] }),

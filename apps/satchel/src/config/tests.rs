@@ -92,6 +92,10 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("size of nothing", "workspace:\n  quota: 0\n"),
         ("bad choice", "delivery:\n  pace: fast\n  on_doubt: 3\n"),
         ("bad choice in a list", "tools:\n  confirm: [dangerous]\n"),
+        (
+            "tools that nobody has",
+            "tools:\n  script:\n    allowed_tools: [file_read, file_raed, attachment.save, fly]\n",
+        ),
         ("bad URL", "telegram:\n  api_url: telegram.org\n"),
         ("bad database", "storage:\n  database_url: mysql://x\n  blobs_url: 'file:'\n"),
         ("bad bus", "bus:\n  url: amqp://x\n"),
@@ -103,6 +107,9 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("unknown provider", "models:\n  a:\n    provider: openia\n"),
         ("no provider", "models:\n  a:\n    model: x\n"),
         ("unknown key of a model", "models:\n  a:\n    provider: offline\n    apikey: x\n"),
+        ("unknown kind of file", "models:\n  a:\n    provider: ollama\n    accepts: [picture]\n"),
+        ("one kind of file, no list", "models:\n  a:\n    provider: ollama\n    accepts: image\n"),
+        ("kinds that can't be sent", "models:\n  a:\n    provider: ollama\n    accepts: [image, pdf, audio]\n"),
         ("unknown model", "model: fast\nmodels:\n  slow:\n    provider: offline\n"),
         ("unknown models", "model: [slow, fast, offline, faster]\nmodels:\n  slow:\n    provider: offline\n"),
         ("no models", "model: []\n"),
@@ -128,6 +135,19 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
     let shown: Vec<String> =
         cases.iter().map(|(name, yaml)| format!("## {name}\n{}", Place::with(yaml).complaint())).collect();
     insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+#[test]
+fn scripts_may_be_allowed_tools_by_either_spelling() {
+    let config =
+        Place::with("tools: { script: { allowed_tools: [attachment.add, attachment_read, send_voice] } }").config();
+    let allowed = config.tools.script.allowed_tools.unwrap();
+    assert_eq!(allowed, ["attachment.add", "attachment_read", "send_voice"]);
+    assert_eq!(
+        Place::with("tools: { script: { allowed_tools: [] } }").config().tools.script.allowed_tools,
+        Some(vec![])
+    );
+    assert_eq!(Place::empty().config().tools.script.allowed_tools, None);
 }
 
 #[test]
@@ -170,6 +190,7 @@ fn the_environment_and_the_command_line_are_as_strict_as_the_file() {
         Place::empty().env("SATCHEL_TURN", "x"),
         Place::empty().env("SATCHEL_TURN__MODEL_CALLS", "many"),
         Place::empty().env("SATCHEL_LOG__LEVEL", "x"),
+        Place::empty().env("SATCHEL_TOOLS__SCRIPT__ALLOWED_TOOLS", "file_read,file_lst"),
         Place::empty().env("SATCHEL_FOO__A", "1").env("SATCHEL_FOO__B", "2"),
         Place::with("model: offline\n").env("SATCHEL_MODEL__NAME", "x"),
         Place::empty().set("delivery.max_ag=1h"),
@@ -334,6 +355,47 @@ fn secrets_are_read_from_their_files() {
         Place::with("web:\n  token: 12345\n"),
         Place::with("web:\n  token: ' '\n"),
         Place::with("log_file: a\n"),
+    ];
+    let shown: Vec<String> = cases.iter().map(Place::complaint).collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn instructions_are_a_text_or_a_file() {
+    let inline = Place::with("instructions: |\n  You are Ada's librarian.\n  Never rhyme.\n");
+    assert_eq!(inline.config().instructions.as_deref(), Some("You are Ada's librarian.\nNever rhyme.\n"));
+    assert_eq!(Place::empty().config().instructions, None);
+
+    let place = Place::with("log: info\ninstructions_file: who.md\n").file("who.md", "You are Ada's librarian.\n");
+    assert_eq!(place.config().instructions.as_deref(), Some("You are Ada's librarian.\n"));
+    let shown = place.setting("instructions");
+    assert_eq!(shown.value.as_str(), Some("You are Ada's librarian.\n"));
+    assert!(shown.origin.to_string().ends_with("who.md (satchel.yaml:2)"), "{}", shown.origin);
+    let place = place.env("SATCHEL_INSTRUCTIONS", "You are Bob's.");
+    assert_eq!(place.config().instructions.as_deref(), Some("You are Bob's."), "the stronger origin wins");
+
+    // A relative path counts from the configuration file, wherever Satchel is started.
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("etc")).unwrap();
+    fs::write(dir.path().join("etc/who.md"), "You are Ada's.").unwrap();
+    fs::write(dir.path().join("etc/satchel.yaml"), "instructions_file: who.md\n").unwrap();
+    let sources = Sources { file: Some(Path::new("etc/satchel.yaml")), set: &[], environment: &[], cwd: dir.path() };
+    assert_eq!(load(&sources).unwrap().config().instructions.as_deref(), Some("You are Ada's."));
+}
+
+#[test]
+fn wrong_instructions_are_named_with_their_place() {
+    let by_file = || Place::with("log: info\ninstructions_file: who.md\n");
+    let cases = [
+        Place::with("instructions: [a]\n"),
+        Place::with("log: info\ninstructions: ' '\n"),
+        Place::with(&format!("instructions: {}\n", "x".repeat(100_001))),
+        by_file(),
+        Place::with("instructions_file: .\n"),
+        by_file().file("who.md", "\n"),
+        by_file().file("who.md", "x".repeat(100_001)),
+        by_file().file("who.md", [0xff]),
+        Place::with("instructions: a\ninstructions_file: who.md\n").file("who.md", "b"),
     ];
     let shown: Vec<String> = cases.iter().map(Place::complaint).collect();
     insta::assert_snapshot!(shown.join("\n"));

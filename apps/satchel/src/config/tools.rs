@@ -3,8 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use satchel_ports::SafetyTier;
+use satchel_tools::{path_fields, registry::provider_name};
 
-use super::reader::Reader;
+use super::{reader::Reader, unknown};
 
 /// What tools may do.
 #[derive(Debug, Clone)]
@@ -87,11 +88,25 @@ pub(super) fn read(reader: &mut Reader<'_>) -> ToolSettings {
         },
         script: ScriptSettings {
             timeout: reader.duration("tools.script.timeout", Duration::from_secs(600)),
-            allowed_tools: reader
-                .is_given("tools.script.allowed_tools")
-                .then_some(reader.texts("tools.script.allowed_tools", &[])),
+            allowed_tools: allowed_tools(reader, "tools.script.allowed_tools"),
             deny_all_tools: reader.choice("tools.script.deny_all_tools", &[("off", false), ("on", true)]),
             worker: reader.path("tools.script.worker"),
         },
     }
+}
+
+/// The tools that are named, in Satchel's spelling or in that of scripts; `None` when none need be.
+fn allowed_tools(reader: &mut Reader<'_>, key: &str) -> Option<Vec<String>> {
+    let named = reader.checked_texts(key, |given| {
+        if path_fields::tool_names().any(|tool| given == tool || given == provider_name(tool)) {
+            return Ok(());
+        }
+        let typos = |tool: &'static str| Some((unknown::typos(&provider_name(given), &provider_name(tool))?, tool));
+        let expected = match path_fields::tool_names().filter_map(typos).min() {
+            Some((_, nearest)) => format!("did you mean `{nearest}`?"),
+            None => format!("the tools are {}", path_fields::tool_names().collect::<Vec<_>>().join(", ")),
+        };
+        Err(format!("unknown tool `{given}` in `{key}`: {expected}"))
+    });
+    reader.is_given(key).then_some(named)
 }

@@ -85,7 +85,7 @@ fn apart<'a>(given: &'a str, key: &'a str) -> (&'a str, &'a str) {
 }
 
 /// How many typos make one of the other, if they are few for its length.
-fn typos(given: &str, key: &str) -> Option<usize> {
+pub(super) fn typos(given: &str, key: &str) -> Option<usize> {
     let typos = strsim::damerau_levenshtein(given, key);
     (typos <= 1 + given.len() / 6).then_some(typos)
 }

@@ -8,7 +8,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, delivery::SendError,
 };
 use satchel_ports::{
-    Activity, Channel,
+    Activity, Channel, LookupOutcome, LookupRequest,
     channel::{FetchError, IncomingFile, PartToSend},
 };
 use tokio::time::Instant;
@@ -76,12 +76,8 @@ impl Channel for MeasuredChannel {
         self.inner.delete(conversation, message).await
     }
 
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
-        self.inner.find_sent(part, after).await
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        self.inner.find_sent(request).await
     }
 
     async fn probe(&self) -> Result<(), SendError> {

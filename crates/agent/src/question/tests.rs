@@ -7,11 +7,11 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, TurnId, capabilities::Idempotency,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, Timestamp, TurnId, capabilities::Idempotency,
 };
 use satchel_ports::{
-    Activity, Channel, FetchError, IncomingFile, Lease, MockEventBus, MockLanguageModel, MockLedger, OwnerId,
-    ledger::Steering,
+    Activity, Channel, FetchError, IncomingFile, Lease, LookupRequest, MockEventBus, MockLanguageModel, MockLedger,
+    OwnerId, ledger::Steering,
 };
 use satchel_routing::tables;
 use serde_json::json;
@@ -45,8 +45,8 @@ struct Scripted {
     edits: Mutex<VecDeque<SendError>>,
     /// How many probes find nobody.
     away: Arc<Mutex<usize>>,
-    /// What the history shows of it.
-    found: Arc<Mutex<Option<MessageRef>>>,
+    /// What look-ups find, one after the other; nothing certain from then on.
+    lookups: Arc<Mutex<VecDeque<LookupOutcome>>>,
 }
 
 #[async_trait]
@@ -80,10 +80,11 @@ impl Channel for Scripted {
         panic!("a question is not deleted")
     }
 
-    async fn find_sent(&self, part: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        assert_eq!(Some(&part.part), self.keys.lock().unwrap().first(), "the one in doubt is looked for");
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        assert_eq!(Some(&request.part.part), self.keys.lock().unwrap().first(), "the one in doubt is looked for");
         self.log.lock().unwrap().push("look".into());
-        Ok(self.found.lock().unwrap().clone().map(|found| vec![found]))
+        let outcome = self.lookups.lock().unwrap().pop_front();
+        Ok(outcome.unwrap_or_else(|| LookupOutcome::uncertain("nothing is scripted")))
     }
 
     async fn probe(&self) -> Result<(), SendError> {
@@ -105,7 +106,9 @@ struct Scene {
     log: Arc<Mutex<Vec<String>>>,
     keys: Arc<Mutex<Vec<PartId>>>,
     away: Arc<Mutex<usize>>,
-    found: Arc<Mutex<Option<MessageRef>>>,
+    lookups: Arc<Mutex<VecDeque<LookupOutcome>>>,
+    /// What the ledger was told of questions.
+    recorded: Arc<Mutex<Vec<String>>>,
     services: Services,
     lane: Lane,
     /// Whether the turn is complete.
@@ -117,7 +120,7 @@ impl Scene {
     fn new(idempotency: Idempotency, takes: Duration, sends: &[SendError], edits: &[SendError]) -> Self {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let keys: Arc<Mutex<Vec<PartId>>> = Arc::default();
-        let (away, found) = (Arc::default(), Arc::default());
+        let (away, lookups) = (Arc::default(), Arc::default());
         let channel = Scripted {
             log: Arc::clone(&log),
             keys: Arc::clone(&keys),
@@ -127,11 +130,23 @@ impl Scene {
             sends: Mutex::new(sends.to_vec().into()),
             edits: Mutex::new(edits.to_vec().into()),
             away: Arc::clone(&away),
-            found: Arc::clone(&found),
+            lookups: Arc::clone(&lookups),
         };
         let mut ledger = MockLedger::new();
         let ids = Mutex::new(1..);
         ledger.expect_new_id().returning(move || Uuid::from_u128(ids.lock().unwrap().next().unwrap()));
+        ledger.expect_now().returning(|| Timestamp(0));
+        let recorded: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (begun, settled) = (Arc::clone(&recorded), Arc::clone(&recorded));
+        ledger.expect_begin_question().returning(move |_, question, _| {
+            begun.lock().unwrap().push(format!("{} begun", question.0.as_u128()));
+            Ok(())
+        });
+        ledger.expect_settle_question().returning(move |question, message| {
+            let became = message.map_or("nothing".to_owned(), |message| message.0);
+            settled.lock().unwrap().push(format!("{} is {became}", question.0.as_u128()));
+            Ok(())
+        });
         let mut bus = MockEventBus::new();
         let told = Arc::clone(&log);
         bus.expect_publish().returning(move |event| {
@@ -157,7 +172,7 @@ impl Scene {
             stirred: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        Self { log, keys, away, found, services, lane, completed: watch::Sender::new(false) }
+        Self { log, keys, away, lookups, recorded, services, lane, completed: watch::Sender::new(false) }
     }
 
     /// On Discord.
@@ -228,13 +243,35 @@ async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
 #[tokio::test(start_paused = true)]
 async fn a_question_in_doubt_that_history_shows_is_put_no_more_and_loses_its_buttons() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
-    *scene.found.lock().unwrap() = Some(MessageRef("seen".into()));
+    let seen = LookupOutcome::Found { messages: vec![MessageRef("seen".into())], twins: Vec::new() };
+    scene.lookups.lock().unwrap().push_back(seen);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
     question.end("Allowed by `ada`", true).await;
     sleep(MINUTE).await;
     let ended = ["told Allowed by `ada`: true", "edit seen: Allowed by `ada`: `vault`"];
     assert_eq!(scene.lines(), [["send at 0 s", "look"], ended].concat());
+    assert_eq!(*scene.recorded.lock().unwrap(), ["1 begun", "1 is seen"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_certainly_did_not_arrive_is_put_unlabelled() {
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost(), lost()], &[]);
+    scene.lookups.lock().unwrap().extend([LookupOutcome::Absent, LookupOutcome::Absent]);
+    let mut question = scene.ask(true).await;
+    assert_eq!(question.stands().await, Ok(()));
+    assert_eq!(scene.lines(), ["send at 0 s", "look", "send at 0 s", "look", "send at 0 s", "look"]);
+    assert_eq!(*scene.recorded.lock().unwrap(), ["1 begun", "1 is q"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_ledger_knows_of_a_question_before_anybody_sees_it() {
+    let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
+    assert_eq!(scene.ask(true).await.stands().await, Ok(()));
+    assert_eq!(*scene.recorded.lock().unwrap(), ["1 begun", "2 begun", "2 is q"], "the first stays a doubt");
+    let scene = Scene::failing(&[forbidden()]);
+    assert!(scene.ask(true).await.stands().await.is_err());
+    assert_eq!(*scene.recorded.lock().unwrap(), ["1 begun", "1 is nothing"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,7 +280,7 @@ async fn a_question_in_doubt_is_put_no_more_where_an_operator_wants_no_repeats()
     scene.services.settings.on_doubt = OnDoubt::Hold;
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
-    assert_eq!(scene.lines(), ["send at 0 s"]);
+    assert_eq!(scene.lines(), ["send at 0 s", "look"]);
 }
 
 #[tokio::test(start_paused = true)]

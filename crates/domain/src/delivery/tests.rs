@@ -1,5 +1,7 @@
 //! What follows which answer, and that every part ends settled whatever happens.
 
+mod attempts;
+
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -11,10 +13,16 @@ const RULES: DeliveryRules = DeliveryRules {
     on_doubt: OnDoubt::Resend,
     backoff: Duration::from_millis(100),
     backoff_cap: Duration::from_secs(5),
+    resend_delays: [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)],
+    late_duplicate_delay: Duration::from_secs(20),
 };
-const NO_KEY: DoubtRules = DoubtRules { idempotency: Idempotency::None, can_look_up: false, may_resend: true };
-const NONCE: DoubtRules =
-    DoubtRules { idempotency: Idempotency::Key { window_ms: Some(10_000) }, can_look_up: true, may_resend: true };
+const NO_KEY: DoubtRules = DoubtRules { idempotency: Idempotency::None, look_up: LookupRule::None, may_resend: true };
+const IDS: DoubtRules = DoubtRules { look_up: LookupRule::MessageIds, ..NO_KEY };
+const NONCE: DoubtRules = DoubtRules {
+    idempotency: Idempotency::Key { window_ms: Some(10_000) },
+    look_up: LookupRule::History,
+    may_resend: true,
+};
 
 fn part(state: PartState) -> Part {
     Part {
@@ -26,7 +34,10 @@ fn part(state: PartState) -> Part {
         state,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
+        streamed: false,
+        searched: false,
         labelled: false,
+        labelled_sends: 0,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),
@@ -55,12 +66,17 @@ fn what_was_interrupted_is_in_doubt_and_probed_before_it_is_sent_again() {
 }
 
 #[test]
-fn without_a_key_doubt_is_resent_once_and_labelled() {
-    assert_eq!(after_doubt(&doubtful(), Timestamp(1), &RULES, NO_KEY), DoubtStep::Resend);
-    let again = advance(&doubtful(), Event::Relabelled, Timestamp(1), &RULES);
-    assert!(again.labelled && next_step(&again, Timestamp(1), &RULES) == Step::Begin);
-    let twice = Part { labelled: true, ..doubtful() };
-    assert!(matches!(after_doubt(&twice, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
+fn without_certainty_three_labelled_tries_wait_longer_each() {
+    let mut part = doubtful();
+    for delay in [1_000, 2_000, 4_000] {
+        assert_eq!(after_doubt(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::Resend);
+        let labelled = advance(&part, Event::Relabelled, Timestamp(1), &RULES);
+        assert!(labelled.labelled);
+        assert_eq!(next_step(&labelled, Timestamp(1), &RULES), Step::Wait(Timestamp(1 + delay)));
+        assert_eq!(next_step(&labelled, Timestamp(1 + delay), &RULES), Step::Begin);
+        part = Part { state: doubtful().state, ..labelled };
+    }
+    assert!(matches!(after_doubt(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
     let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
     assert!(matches!(after_doubt(&doubtful(), Timestamp(1), &hold, NO_KEY), DoubtStep::GiveUp(_)));
 }
@@ -69,6 +85,27 @@ fn without_a_key_doubt_is_resent_once_and_labelled() {
 fn a_key_is_trusted_within_its_window_and_looked_up_after_it() {
     assert_eq!(after_doubt(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
     assert_eq!(after_doubt(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
+}
+
+#[test]
+fn ids_are_looked_up_whether_labelled_or_not() {
+    assert_eq!(after_doubt(&doubtful(), Timestamp(1), &RULES, IDS), DoubtStep::LookUp);
+    let labelled = Part { labelled: true, labelled_sends: 3, ..doubtful() };
+    assert_eq!(after_doubt(&labelled, Timestamp(1), &RULES, IDS), DoubtStep::LookUp);
+    assert_eq!(after_doubt(&labelled, Timestamp(10_000), &RULES, NONCE), DoubtStep::GiveUp(given_up("reset")));
+}
+
+#[test]
+fn an_absent_part_goes_out_unlabelled_even_on_hold() {
+    let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
+    assert_eq!(after_doubt(&doubtful(), Timestamp(1), &hold, IDS), DoubtStep::LookUp);
+    let absent = advance(&doubtful(), Event::Absent, Timestamp(1), &hold);
+    assert!(absent.searched && !absent.labelled);
+    assert_eq!(next_step(&absent, Timestamp(1), &hold), Step::Begin);
+}
+
+fn given_up(reason: &str) -> FailureReason {
+    FailureReason::MayHaveArrived { reason: reason.to_owned() }
 }
 
 #[test]
@@ -103,7 +140,7 @@ fn a_refused_repeat_leaves_the_first_send_in_doubt_and_is_not_repeated() {
         let next = |channel| after_doubt(&repeated, Timestamp(7), &RULES, channel);
         assert_eq!(next(left), DoubtStep::LookUp, "though the key is still known");
         assert_eq!(without_certainty(&repeated, &RULES, left), without_a_history);
-        assert_eq!(next(DoubtRules { can_look_up: false, ..left }), without_a_history);
+        assert_eq!(next(DoubtRules { look_up: LookupRule::None, ..left }), without_a_history);
     }
 }
 
@@ -196,9 +233,9 @@ proptest! {
     #[test]
     fn random_events_always_settle(
         answers in proptest::collection::vec((answers(), any::<bool>(), any::<bool>()), 1..60),
-        nonce in any::<bool>(), hold in any::<bool>(), edit in any::<bool>(),
+        channel in prop_oneof![Just(NO_KEY), Just(NONCE), Just(IDS)], hold in any::<bool>(), edit in any::<bool>(),
     ) {
-        let mut channel = if nonce { NONCE } else { NO_KEY };
+        let (mut channel, ids) = (channel, channel == IDS);
         let rules = DeliveryRules { on_doubt: if hold { OnDoubt::Hold } else { OnDoubt::Resend }, ..RULES };
         let mut now = Timestamp(0);
         let mut part = part(PartState::Pending);
@@ -224,7 +261,7 @@ proptest! {
                     let doubt = crash || matches!(answer, Err(SendError::InDoubt { .. }));
                     let outcome = if crash { Event::Interrupted } else { Event::Answered(answer) };
                     part = advance(&part, outcome, now, &rules);
-                    if doubt && !edit && !nonce {
+                    if doubt && !edit && channel == NO_KEY {
                         doubts_without_key += 1;
                     } else if refused && !crash {
                         let reason = FailureReason::Refused { reason: "scripted".into() };
@@ -244,9 +281,18 @@ proptest! {
                         }
                         part = advance(&part, Event::RepeatAnswered(answer), now, &rules);
                     }
-                    DoubtStep::LookUp => part = advance(&part, Event::Relabelled, now, &rules),
+                    DoubtStep::LookUp if ids && answer.is_ok() => {
+                        part = advance(&part, Event::Absent, now, &rules);
+                        // What follows a label stays uncertain.
+                        doubted = part.labelled;
+                        continue;
+                    }
+                    DoubtStep::LookUp => match without_certainty(&part, &rules, channel) {
+                        DoubtStep::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
+                        _ => part = advance(&part, Event::Relabelled, now, &rules),
+                    },
                     DoubtStep::Resend => {
-                        prop_assert!(!hold && !part.labelled);
+                        prop_assert!(!hold && part.labelled_sends < 3);
                         part = advance(&part, Event::Relabelled, now, &rules);
                     }
                     DoubtStep::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
@@ -264,7 +310,8 @@ proptest! {
         if let PartState::Failed { reason } = &part.state && doubted && !edit {
             prop_assert!(matches!(reason, FailureReason::MayHaveArrived { .. }), "{reason:?}");
         }
-        prop_assert!(doubts_without_key <= 2, "sent again more than once without a key");
+        prop_assert!(doubts_without_key <= 4, "sent again more than three times without a key");
+        prop_assert!(part.labelled_sends <= 3 && part.labelled == (part.labelled_sends > 0));
         prop_assert!(!edit || !part.labelled, "an edit was labelled");
     }
 }

@@ -20,7 +20,11 @@ const SHOWN: usize = 150;
 const NAMED: usize = 20;
 
 pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
-    let query = AttachmentQuery { conversation: Some(conversation.clone()), turn: None, limit: Some(LOOKED_THROUGH) };
+    let query = AttachmentQuery {
+        conversation: Some(conversation.clone()),
+        limit: Some(LOOKED_THROUGH),
+        ..AttachmentQuery::default()
+    };
     let mut newest = ledger.attachments(&query).await?;
     newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
     let more = newest.len() > LISTED as usize;

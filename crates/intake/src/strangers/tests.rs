@@ -227,3 +227,24 @@ async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
         door.keep_unreadable(update).await.unwrap();
     }
 }
+
+/// The attack: somebody who may not talk changes a message that was passed over, or presses a button that others see,
+/// which is a command of theirs.
+#[tokio::test]
+async fn edits_and_presses_of_strangers_are_ignored() {
+    let edit = InboundMessage { key: "5:77:1:9".into(), edit_of: Some("5:77".into()), ..said("telegram:-100", eve()) };
+    let press = InboundMessage {
+        key: "callback:43".into(),
+        text: "/allow ABCD2345".into(),
+        files: Vec::new(),
+        ..said("telegram:-100", eve())
+    };
+    let album = InboundMessage { album: Some("a".into()), ..edit.clone() };
+    for message in [edit, press, album] {
+        let (mut ledger, stored) = ledger(0);
+        ledger.expect_is_let_in().once().returning(|_, _| Ok(false));
+        let message = InboundMessage { group: true, ..message };
+        assert_eq!(accept(ledger, message.clone()).await.unwrap(), None, "{message:?}");
+        assert!(stored.lock().unwrap().is_empty(), "{message:?}");
+    }
+}

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, FileReference, InboundMessage, InboxId, Message,
-    MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Timestamp, ToolCall, ToolOutcome,
-    TurnId,
+    MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Timestamp, ToolCall,
+    ToolOutcome, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart, RoutingError},
 };
@@ -89,6 +89,18 @@ pub struct QueuedMessage {
     pub received_at: Timestamp,
 }
 
+impl QueuedMessage {
+    /// When the message was sent and, where others can write too, by whom. Nobody has sent what Satchel itself does.
+    #[must_use]
+    pub fn origin(&self) -> MessageOrigin {
+        let InboundMessage { group, errand, sender, sent_at, .. } = &self.message;
+        MessageOrigin {
+            sent_at: sent_at.unwrap_or(self.received_at),
+            sender: (*group && errand.is_none()).then(|| sender.clone()),
+        }
+    }
+}
+
 /// A message that was injected between two model calls of a running turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steered {
@@ -98,6 +110,9 @@ pub struct Steered {
     pub sender: Sender,
     /// The words.
     pub text: String,
+    /// When it was sent and, where others can write too, by whom; `None` in what earlier versions recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<MessageOrigin>,
 }
 
 /// A person's word about a tool call that waits for it.
@@ -323,6 +338,8 @@ pub struct AttachmentQuery {
     pub conversation: Option<ConversationId>,
     /// Only those of this turn.
     pub turn: Option<TurnId>,
+    /// Only those whose number is smaller, which are the older ones of a conversation.
+    pub before: Option<u64>,
     /// At most this many, the newest.
     pub limit: Option<u32>,
 }
@@ -340,6 +357,26 @@ pub struct OutboxQuery {
     pub under_way: bool,
     /// At most this many, the newest, or the oldest where these come first.
     pub limit: Option<u32>,
+}
+
+/// A message that is known to stand in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownMessage {
+    /// Where it stands.
+    pub conversation: ConversationId,
+    /// The platform's id of it.
+    pub message: MessageRef,
+}
+
+/// What the ledger knows of a channel's messages, where one of ours is looked for by ids.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KnownMessages {
+    /// Messages of people that were stored before the part was first begun, of all conversations of its channel.
+    pub before: Vec<KnownMessage>,
+    /// All others: those of people that were stored later, and all of ours whose ids are known.
+    pub other: Vec<KnownMessage>,
+    /// Whether another send to the same chat may have arrived as a message of which nobody knows the id.
+    pub other_doubt: bool,
 }
 
 /// How many updates of a channel could not be read and are kept.

@@ -33,9 +33,10 @@ pub(super) struct Key {
 impl Key {
     /// Before anything was repeated.
     pub(super) fn of(part: &Part, capabilities: &ChannelCapabilities) -> Self {
-        let ChannelCapabilities { idempotency, can_look_up, .. } = *capabilities;
-        let doubt = DoubtRules { idempotency, can_look_up, may_resend: true };
-        Self { doubt, idempotency, words: words_alone(&part.content) }
+        let ChannelCapabilities { idempotency, look_up, can_edit, .. } = *capabilities;
+        let doubt = DoubtRules { idempotency, look_up, may_resend: true };
+        // Without an edit the rest could never be added to them.
+        Self { doubt, idempotency, words: words_alone(&part.content).filter(|_| can_edit) }
     }
 
     /// The part as it is sent, where that is not as it is.

@@ -1,7 +1,9 @@
 //! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
 
+mod lookups;
 mod places;
 mod repeats;
+mod stopping;
 mod voices;
 
 use std::{
@@ -14,14 +16,14 @@ use rstest::rstest;
 use satchel_domain::{
     Attachment, AttachmentId, ConversationId, Filename, Media, MessageRef, Part, PartContent, PartId, PartState,
     Sha256, Source, Timestamp, TurnId, Visibility,
-    capabilities::{ChannelCapabilities, Idempotency},
+    capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
 use satchel_ports::{
-    BlobError, Lease, LedgerError, MockBlobs, MockChannel, MockEventBus, MockFileLinks, MockLedger, MockSpeech,
-    OwnerId, SpeechError, Spoken, StoredBlob,
-    ledger::{Settled, TurnRecord},
+    BlobError, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus, MockFileLinks,
+    MockLedger, MockSpeech, OwnerId, SpeechError, Spoken, StoredBlob,
+    ledger::{KnownMessages, Settled, TurnRecord},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -57,7 +59,10 @@ fn part(id: u128, content: PartContent) -> Part {
         state: PartState::Pending,
         attempts: 0,
         first_attempt_at: None,
+        streamed: false,
+        searched: false,
         labelled: false,
+        labelled_sends: 0,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),
@@ -97,7 +102,10 @@ struct Stage {
     known: Vec<Part>,
     answers: Vec<Answer>,
     probes: Vec<bool>,
-    found: Option<Option<Vec<MessageRef>>>,
+    /// What look-ups find, one after the other; nothing certain from then on.
+    lookups: Vec<LookupOutcome>,
+    /// Whether another message to the chat is in doubt as well.
+    other_doubt: bool,
     capabilities: ChannelCapabilities,
     /// What the channel knows of the place after its first answer, where that is something else.
     learned: Option<ChannelCapabilities>,
@@ -123,10 +131,11 @@ impl Stage {
             parts,
             answers,
             probes: Vec::new(),
-            found: None,
+            lookups: Vec::new(),
+            other_doubt: false,
             capabilities: ChannelCapabilities {
                 idempotency: Idempotency::None,
-                can_look_up: false,
+                look_up: LookupRule::None,
                 ..tables::telegram()
             },
             learned: None,
@@ -142,7 +151,8 @@ impl Stage {
         }
     }
 
-    async fn play(self, from: Start) -> (Vec<String>, Result<Left, LedgerError>) {
+    /// Plays it, and looks at it so long after its end.
+    async fn play_longer(self, from: Start, longer: Duration) -> (Vec<String>, Result<Left, LedgerError>) {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let note = |log: &Arc<Mutex<Vec<String>>>| {
             let log = Arc::clone(log);
@@ -192,6 +202,10 @@ impl Stage {
             Ok(Some(record))
         });
         ledger.expect_sent_before().returning(|_| Ok(None));
+        let other_doubt = self.other_doubt;
+        ledger
+            .expect_known_messages()
+            .returning(move |_, _, _| Ok(KnownMessages { other_doubt, ..KnownMessages::default() }));
 
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
@@ -233,10 +247,14 @@ impl Stage {
             write(format!("probe {}", if up { "ok" } else { "down" }));
             if up { Ok(()) } else { Err(SendError::NotSent { retry_after_ms: None, reason: "down".into() }) }
         });
-        let (write, found) = (note(&log), self.found);
-        channel.expect_find_sent().returning(move |_, _| {
-            write("look up".into());
-            Ok(found.clone().flatten())
+        let (write, mut lookups) = (note(&log), self.lookups.into_iter());
+        channel.expect_find_sent().returning(move |request| {
+            write(match &request.range {
+                LookupRange::After(_) => "look up".to_owned(),
+                LookupRange::Before(sent) => format!("look before {}", sent[0]),
+                LookupRange::Late(sent) => format!("look behind {}", sent[0]),
+            });
+            Ok(lookups.next().unwrap_or_else(|| LookupOutcome::uncertain("nothing is scripted")))
         });
         let write = note(&log);
         channel.expect_show_activity().returning(move |_, activity| write(format!("show {activity:?}")));
@@ -263,8 +281,13 @@ impl Stage {
         };
         let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
         let left = deliver(&delivery, &lease, from).await;
+        tokio::time::sleep(longer).await;
         let log = log.lock().unwrap().clone();
         (log, left)
+    }
+
+    async fn play(self, from: Start) -> (Vec<String>, Result<Left, LedgerError>) {
+        self.play_longer(from, Duration::ZERO).await
     }
 
     async fn log(self) -> Vec<String> {
@@ -297,7 +320,7 @@ async fn what_was_not_sent_waits_as_long_as_the_platform_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubt_without_a_key_is_probed_and_sent_again_once_with_a_label() {
+async fn a_doubt_without_a_key_is_probed_and_sent_again_with_a_label() {
     let log =
         Stage { probes: vec![false, false, true], ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
     assert_eq!(
@@ -309,14 +332,25 @@ async fn a_doubt_without_a_key_is_probed_and_sent_again_once_with_a_label() {
             "probe down",
             "probe down",
             "probe ok",
+            "save waiting labelled",
             "save sending labelled",
             "send (possible duplicate) hello",
             "settle sent"
         ]
     );
-    let twice = Stage::of(vec![text(1)], vec![in_doubt(), in_doubt()]).log().await;
-    assert_eq!(twice.last().unwrap(), "settle failed with notice");
-    assert_eq!(twice.iter().filter(|line| line.starts_with("send")).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_labelled_tries_outlast_an_outage_of_minutes() {
+    let started = tokio::time::Instant::now();
+    let lost = vec![in_doubt(), in_doubt(), in_doubt(), in_doubt()];
+    let log = Stage::of(vec![text(1)], lost).log().await;
+    assert_eq!(log.last().unwrap(), "settle failed with notice");
+    assert_eq!(log.iter().filter(|line| line.starts_with("send (possible duplicate)")).count(), 3);
+    let waited = started.elapsed();
+    assert!(waited >= Duration::from_secs(5 + 30 + 180) && waited < Duration::from_secs(230), "{waited:?}");
+    let third = Stage::of(vec![text(1)], vec![in_doubt(), in_doubt(), in_doubt(), sent()]).log().await;
+    assert_eq!(third.last().unwrap(), "settle sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,22 +373,17 @@ async fn a_doubt_that_is_held_is_told_and_not_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_makes_the_repeat_safe_and_unlabelled() {
-    let capabilities = ChannelCapabilities { idempotency: Idempotency::Key { window_ms: None }, ..tables::discord() };
-    let log = Stage { capabilities, ..Stage::of(vec![text(1)], vec![in_doubt(), sent(), sent()]) }.log().await;
-    assert_eq!(
-        log,
-        [
-            "save sending",
-            "send hello",
-            "save in_doubt",
-            "probe ok",
-            "save sending",
-            "send hello",
-            "edit m1",
-            "settle sent"
-        ],
-        "the message that the key finds may show half of a streamed text"
-    );
+    let key = Idempotency::Key { window_ms: None };
+    let repeated = ["save sending", "send hello", "save in_doubt", "probe ok", "save sending", "send hello"];
+    for can_edit in [true, false] {
+        let capabilities = ChannelCapabilities { idempotency: key, can_edit, ..tables::discord() };
+        let log = Stage { capabilities, ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
+        assert_eq!(log, [&repeated[..], &["settle sent"]].concat(), "a whole repeat is complete");
+    }
+    let capabilities = ChannelCapabilities { idempotency: key, ..tables::discord() };
+    let streamed = Part { streamed: true, ..text(1) };
+    let log = Stage { capabilities, ..Stage::of(vec![streamed], vec![in_doubt(), sent(), sent()]) }.log().await;
+    assert_eq!(log, [&repeated[..], &["edit m1", "settle sent"]].concat(), "what the key finds may show half of it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,7 +391,7 @@ async fn a_repeat_that_is_limited_keeps_the_doubt() {
     let capabilities =
         ChannelCapabilities { idempotency: Idempotency::Key { window_ms: Some(60_000) }, ..tables::discord() };
     let answers = vec![in_doubt(), not_sent(600_000), sent()];
-    let stage = Stage { capabilities, found: Some(None), ..Stage::of(vec![text(1)], answers) };
+    let stage = Stage { capabilities, ..Stage::of(vec![text(1)], answers) };
     assert_eq!(
         stage.log().await,
         [
@@ -375,6 +404,7 @@ async fn a_repeat_that_is_limited_keeps_the_doubt() {
             "save in_doubt",
             "probe ok",
             "look up",
+            "save waiting labelled",
             "save sending labelled",
             "send (possible duplicate) hello",
             "settle sent"
@@ -384,16 +414,17 @@ async fn a_repeat_that_is_limited_keeps_the_doubt() {
 
 #[rstest]
 #[case::found(Some(vec![MessageRef("m9".into())]), &["probe ok", "look up", "settle sent"])]
-#[case::not_found(None, &["probe ok", "look up", "save sending labelled", "send (possible duplicate) hello", "settle sent"])]
+#[case::not_found(None, &["probe ok", "look up", "save waiting labelled", "save sending labelled", "send (possible duplicate) hello", "settle sent"])]
 #[tokio::test(start_paused = true)]
 async fn after_the_keys_window_the_history_is_asked(#[case] found: Option<Vec<MessageRef>>, #[case] expected: &[&str]) {
     let capabilities = ChannelCapabilities {
         idempotency: Idempotency::Key { window_ms: Some(0) },
-        can_look_up: true,
+        look_up: LookupRule::History,
         ..tables::discord()
     };
     let interrupted = vec![sending(text(1))];
-    let log = Stage { capabilities, found: Some(found), ..Stage::of(interrupted, vec![sent()]) }.log().await;
+    let lookups = found.map(|messages| LookupOutcome::Found { messages, twins: Vec::new() }).into_iter().collect();
+    let log = Stage { capabilities, lookups, ..Stage::of(interrupted, vec![sent()]) }.log().await;
     assert_eq!(log, expected);
 }
 
@@ -401,7 +432,8 @@ async fn after_the_keys_window_the_history_is_asked(#[case] found: Option<Vec<Me
 async fn what_another_process_had_begun_is_in_doubt_and_an_edit_of_it_is_repeated() {
     let interrupted = sending(text(1));
     let log = Stage::of(vec![interrupted.clone()], vec![sent()]).log().await;
-    assert_eq!(log, ["probe ok", "save sending labelled", "send (possible duplicate) hello", "settle sent"]);
+    let labelled = ["save waiting labelled", "save sending labelled", "send (possible duplicate) hello"];
+    assert_eq!(log, [&["probe ok"], &labelled[..], &["settle sent"]].concat());
     let edit = Part { target: Some(MessageRef("m1".into())), ..interrupted };
     let log = Stage::of(vec![edit], vec![sent()]).log().await;
     assert_eq!(log, ["probe ok", "save sending", "edit m1", "settle sent"]);

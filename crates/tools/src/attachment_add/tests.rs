@@ -39,6 +39,16 @@ async fn files_are_attached_in_order_with_what_the_ledger_and_the_bytes_say() {
     assert_eq!(world.stored(&made[1].sha256), b"\x89PNG picture");
 }
 
+/// Models name files without a mount.
+#[tokio::test]
+async fn paths_without_a_mount_are_attached_from_shared() {
+    let world = world();
+    let outcome = world.call("attachment.add", json!({"paths": ["a.png", "~/b.csv"]})).await.unwrap();
+    let names: Vec<_> = outcome.attachments.iter().map(|file| file.filename.as_str()).collect();
+    assert_eq!(names, ["a.png", "b.csv"]);
+    assert_eq!(outcome.attachments[0].sha256, digest(b"\x89PNG picture"));
+}
+
 #[tokio::test]
 async fn overrides_go_pairwise_and_paths_win_over_path() {
     let world = world();

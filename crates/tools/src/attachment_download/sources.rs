@@ -1,6 +1,8 @@
 //! Which files are meant, and where each can be had.
 
-use satchel_domain::{Attachment, FileReference, Filename, Sha256, reference_block, reference_block::Reference};
+use satchel_domain::{
+    Attachment, FileReference, Filename, Sha256, reference_block, reference_block::Reference, size::human,
+};
 use satchel_ports::{
     ToolContext, ToolError,
     ledger::{InboundFile, QueuedMessage, TurnRecord, TurnsQuery},
@@ -80,7 +82,8 @@ pub(crate) async fn latest(services: &ToolServices, context: &ToolContext) -> Re
 async fn of_turn(services: &ToolServices, context: &ToolContext, turn: TurnRecord) -> Result<Vec<Wanted>, ToolError> {
     let mut wanted = Vec::new();
     for QueuedMessage { message, files, .. } in turn.messages {
-        wanted.extend(message.files.iter().zip(files).map(|(reference, file)| of_file(reference, file)));
+        let max_bytes = services.limits.inbound_file_bytes;
+        wanted.extend(message.files.iter().zip(files).map(|(reference, file)| of_file(reference, file, max_bytes)));
         let (_, references) = reference_block::split(&message.text);
         if references.is_none() && reference_block::has_marker(&message.text) {
             tracing::warn!(chat.id = %context.conversation, turn.id = %turn.id, "a malformed reference block is plain text");
@@ -92,8 +95,8 @@ async fn of_turn(services: &ToolServices, context: &ToolContext, turn: TurnRecor
     Ok(wanted)
 }
 
-/// A file that came with a message.
-fn of_file(reference: &FileReference, file: InboundFile) -> Wanted {
+/// A file that came with a message, unless it was refused and is larger than any that is taken.
+fn of_file(reference: &FileReference, file: InboundFile, max_bytes: u64) -> Wanted {
     let filename = reference.filename.clone();
     match (file, &reference.source_url) {
         (InboundFile::Stored(attachment), source_url) => {
@@ -103,6 +106,11 @@ fn of_file(reference: &FileReference, file: InboundFile) -> Wanted {
             };
             let had = Had { served_as: reference.mime.clone(), ..attachment.into() };
             Wanted { filename, source_url, source: Source::Stored(had) }
+        }
+        (InboundFile::Refused(refused), Some(url)) if reference.bytes.is_some_and(|bytes| bytes > max_bytes) => {
+            let limit = human(max_bytes);
+            let reason = format!("it was not taken when it came ({}); {limit} is the limit here, too", refused.reason);
+            Wanted { filename, source_url: told(url), source: Source::Nowhere(reason) }
         }
         (_, Some(url)) => Wanted { filename, source_url: told(url), source: Source::Address(url.clone()) },
         (InboundFile::Refused(refused), None) => {

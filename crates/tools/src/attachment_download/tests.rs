@@ -80,8 +80,15 @@ fn stored(
 /// A file that was not taken at receipt.
 fn refused(filename: &str, url: Option<&str>) -> (FileReference, InboundFile) {
     let reference = reference(filename, url);
-    let reason = "it is 60 MB, the limit is 50 MB".to_owned();
+    let reason = "it could not be fetched (no route to host)".to_owned();
     (reference.clone(), InboundFile::Refused(RefusedFile { filename: reference.filename, bytes: None, reason }))
+}
+
+/// A file that was refused at receipt because of its size.
+fn too_large(filename: &str, url: &str, bytes: u64) -> (FileReference, InboundFile) {
+    let reference = FileReference { bytes: Some(bytes), ..reference(filename, Some(url)) };
+    let reason = format!("it is {}, the limit is 20 B", human(bytes));
+    (reference.clone(), InboundFile::Refused(RefusedFile { filename: reference.filename, bytes: Some(bytes), reason }))
 }
 
 fn said(id: TurnId, text: &str, files: Vec<(FileReference, InboundFile)>) -> TurnRecord {
@@ -299,7 +306,7 @@ async fn without_any_attachments_it_says_so() {
     assert!(error.contains("no message of this conversation came with attachments"), "{error}");
 }
 
-/// What was too large when it came may be fetched now, from Discord's own hosts and what the operator adds, and from
+/// What was not to be had when it came may be fetched now, from Discord's own hosts and what the operator adds, and from
 /// nowhere else.
 #[tokio::test]
 async fn a_file_that_was_not_taken_is_fetched_from_the_listed_hosts() {
@@ -314,6 +321,52 @@ async fn a_file_that_was_not_taken_is_fetched_from_the_listed_hosts() {
     let hosts = ["cdn.discordapp.com", "media.discordapp.net", "files.lan"].map(str::to_owned).into();
     let asked = FetchRequest { url: url.to_owned(), hosts: Hosts::Only(hosts), max_bytes: 50 << 20 };
     assert_eq!(*web.asked.lock().unwrap(), [asked]);
+}
+
+/// Whoever refuses large files refuses them by this way too.
+#[tokio::test]
+async fn a_file_refused_as_too_large_stays_refused() {
+    const TOLD: &str = "https://cdn.discordapp.com/told.bin?hm=1";
+    const UNTOLD: &str = "https://cdn.discordapp.com/untold.bin?hm=1";
+    let content = b"a file of more than twenty bytes";
+    let (mut world, web) = world_with(&[(TOLD, None, content), (UNTOLD, None, content)]);
+    world.limits.inbound_file_bytes = 20;
+    let files = vec![too_large("told.bin", TOLD, 32), refused("untold.bin", Some(UNTOLD))];
+    world.say(said(turn(), "", files));
+    let outcome = world.call("attachment.download", json!({})).await.unwrap();
+    let (text, answer) = (outcome.text.unwrap(), outcome.data.unwrap());
+    assert!(outcome.failed && text.starts_with("2 of 2 files could not be downloaded: "), "{text}");
+    let errors: Vec<&str> = answer["failed"].as_array().unwrap().iter().filter_map(|f| f["error"].as_str()).collect();
+    let limits = "at most 20 B are downloaded a file and 209 MB a call, of which 209 MB are left";
+    let expected = [
+        "it was not taken when it came (it is 32 B, the limit is 20 B); 20 B is the limit here, too".to_owned(),
+        format!("it is too large; {limits}"),
+    ];
+    assert_eq!(errors, expected);
+    let asked: Vec<(String, u64)> =
+        web.asked.lock().unwrap().iter().map(|asked| (asked.url.clone(), asked.max_bytes)).collect();
+    assert_eq!(asked, [(UNTOLD.to_owned(), 20)], "what is known to be too large is not even asked for");
+}
+
+/// The same file twice is written once, but only if it is written.
+#[tokio::test]
+async fn a_file_whose_twin_failed_is_told() {
+    let world = World::new();
+    let files = vec![
+        stored(&world, 1, "a.csv", None, "text/csv", b"1;2"),
+        stored(&world, 2, "b.csv", None, "text/csv", b"1;2"),
+    ];
+    world.say(said(turn(), "", files));
+    let mut workspace = MockWorkspace::new();
+    workspace.expect_write().returning(|_, path, _, _, _| {
+        Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
+    });
+    let tool = AttachmentDownload(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let outcome = tool.call(json!({}), &world.context()).await.unwrap();
+    let names: Vec<Value> =
+        outcome.data.unwrap()["failed"].as_array().unwrap().iter().map(|f| f["filename"].clone()).collect();
+    assert_eq!(names, ["a.csv", "b.csv"]);
+    assert!(outcome.text.unwrap().starts_with("2 of 2 files could not be downloaded: "));
 }
 
 #[tokio::test]
@@ -360,7 +413,9 @@ async fn a_file_that_fails_is_told_and_the_rest_is_downloaded() {
     let (text, answer) = (outcome.text.unwrap(), outcome.data.unwrap());
     assert!(outcome.failed && text.starts_with("2 of 3 files could not be downloaded: gone.png: "), "{text}");
     let expired = "its link has expired, or it was deleted (it answers 404); the person can send the file again";
-    assert!(text.contains(expired) && text.contains("the limit is 50 MB"), "{text}");
+    assert!(text.contains(expired) && text.contains("(it could not be fetched (no route to host))"), "{text}");
+    let saved = format!("; downloaded: a.csv as /shared/Downloads/{}.csv\n{{", sha10(b"1;2"));
+    assert!(text.contains(&saved) && !text.contains("nothing was"), "{text}");
     assert!(!text.contains("secret"), "{text}");
     assert_eq!((&answer["ok"], paths(&answer).len()), (&json!(false), 1));
 }

@@ -7,7 +7,7 @@ use satchel_domain::{
     fold::selection,
     script::{NO_VALUE, RESULT},
 };
-use satchel_ports::{ToolContext, ledger::AttachmentKey, script_host::Evaluation};
+use satchel_ports::{ScriptFailure, ToolContext, ledger::AttachmentKey, script_host::Evaluation};
 use serde_json::{Value, json};
 
 use super::{
@@ -19,7 +19,8 @@ use crate::{ToolServices, failure, lookup};
 /// The longest that the words of a failure may be, in bytes.
 const LONGEST_FAILURE: usize = 4_000;
 
-/// The outcome of a script. One that failed has words alone; what it made stays known to the conversation.
+/// The outcome of a script. One that failed has words alone; what it made stays known to the conversation. One that was
+/// stopped with its turn also has what it had gathered, which the turn delivers.
 pub(super) async fn outcome(
     evaluation: Evaluation,
     gathered: Gathered,
@@ -33,13 +34,26 @@ pub(super) async fn outcome(
         Err(failure) => {
             let mut words = failure.to_string();
             words.truncate(words.floor_char_boundary(LONGEST_FAILURE));
-            return ToolOutcome::of_failure(with_sections(format!("Error: {words}"), &[], &printed));
+            let text = Some(with_sections(format!("Error: {words}"), &[], &printed));
+            let is_stopped = failure == ScriptFailure::Cancelled;
+            let gathered = if is_stopped { join_outcomes(&gathered.into_outcomes()) } else { ToolOutcome::default() };
+            return ToolOutcome { text, failed: true, ..gathered };
         }
     };
     let mut text = words_of(&value);
     let named = named_files(&value, most_files, &mut text, services, context).await;
     let mut outcomes = gathered.into_outcomes();
     outcomes.push(ToolOutcome { attachments: named, ..ToolOutcome::default() });
+    ToolOutcome {
+        text: Some(with_sections(text, &wakes, &printed)),
+        data: Some(value).filter(|value| value.is_object() || value.is_array()),
+        wakes,
+        ..join_outcomes(&outcomes)
+    }
+}
+
+/// The files of several outcomes, each once, and what they ask of the reply together.
+fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
     let mut attachments: Vec<Attachment> = Vec::new();
     for file in outcomes.iter().flat_map(|outcome| &outcome.attachments) {
         if !attachments.iter().any(|known| known.id == file.id) {
@@ -47,13 +61,11 @@ pub(super) async fn outcome(
         }
     }
     ToolOutcome {
-        text: Some(with_sections(text, &wakes, &printed)),
-        data: Some(value).filter(|value| value.is_object() || value.is_array()),
         attachments,
+        shown_files: Vec::new(),
         voice: outcomes.iter().rev().find_map(|outcome| outcome.voice.clone()),
-        selection: selection(&outcomes),
-        wakes,
-        failed: false,
+        selection: selection(outcomes),
+        ..ToolOutcome::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Files in a script's hands: made, looked up, read.
 
 use satchel_domain::{Attachment, AttachmentId, Filename, Source, size::human};
-use satchel_ports::{BlobError, BlobHint, ByteStream, script_host::NewFile};
+use satchel_ports::{BlobError, BlobHint, ByteStream, OutcomeReader, script_host::NewFile};
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -11,9 +11,6 @@ use crate::{
     lookup::{self, Metadata},
     paging::{self, PageError},
 };
-
-/// The largest text that a script can read at once, in bytes; it must fit into one answer to its worker.
-const LARGEST_TEXT: u64 = 4 << 20;
 
 /// The type that a script gives a file whose type it leaves to the bytes.
 const UNKNOWN: &str = "application/octet-stream";
@@ -68,18 +65,12 @@ pub(super) async fn metadata(world: &World<'_>, id: &str) -> Result<Value, Strin
 pub(super) async fn text(world: &World<'_>, id: &str) -> Result<Value, String> {
     let file = find("attachment_read", world, id).await?;
     let failed = |words: String| format!("attachment_read: {words}");
-    if file.bytes > LARGEST_TEXT {
-        return Err(failed(format!(
-            "{} has {}; a script can read at most {}",
-            file.filename,
-            human(file.bytes),
-            human(LARGEST_TEXT)
-        )));
-    }
+    paging::check_whole(OutcomeReader::Program, file.filename.as_str(), None, file.bytes)
+        .map_err(|error| failed(error.0))?;
     let unreadable = format!("the bytes of {} could not be read", file.filename);
     let content = world.services.blobs.open(&file.sha256, None).await;
     let content = content.map_err(|error| failed(failure::because(&unreadable, &error).0))?;
-    match paging::read(content, 0, 0, LARGEST_TEXT).await {
+    match paging::read(content, 0, 0, OutcomeReader::MAX_PROGRAM_BYTES).await {
         Ok(page) => Ok(Value::from(page.text)),
         Err(PageError::Binary { .. }) => Err(failed(format!("{} is no text: it is {}", file.filename, file.mime))),
         Err(PageError::Broken(why)) => Err(failed(format!("{unreadable}: {why}"))),

@@ -40,7 +40,14 @@ impl Gathered {
         self.files += new.len();
         self.bytes = self.bytes.saturating_add(new.iter().map(|file| file.bytes).sum());
         // Of what was answered nothing is kept: a script may call for as long as it has time.
-        let kept = ToolOutcome { text: None, data: None, wakes: Vec::new(), ..outcome };
+        let kept = ToolOutcome {
+            text: None,
+            data: None,
+            shown_files: Vec::new(),
+            wakes: Vec::new(),
+            failed: false,
+            ..outcome
+        };
         if kept != ToolOutcome::default() {
             self.outcomes.push(kept);
         }
@@ -81,6 +88,8 @@ mod tests {
         for _ in 0..1_000 {
             let page = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::of_text("x".repeat(1_000)) };
             gathered.take(page, room).unwrap();
+            let in_part = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::of_failure("1 of 2") };
+            gathered.take(in_part, room).unwrap();
         }
         let file = attachment(1, "a.txt", "text/plain", b"a");
         gathered.take(ToolOutcome { attachments: vec![file], ..ToolOutcome::of_text("made") }, room).unwrap();

@@ -324,6 +324,16 @@ async fn a_failure_is_words_alone_and_what_was_made_stays_known() {
     }
 }
 
+/// A turn that is stopped delivers what its tools had made.
+#[tokio::test]
+async fn stopped_script_keeps_gathered_files() {
+    let stage = Stage::new();
+    let stopped = |_| Evaluation { printed: "so far".into(), ..Evaluation::of_failure(ScriptFailure::Cancelled) };
+    let run = stage.run(vec![creates("a.txt", "a"), creates("b.txt", "b")], stopped).await;
+    assert_eq!((names(&run), run.failed), (vec!["a.txt", "b.txt"], true));
+    assert_eq!(text(&run), "Error: Script execution was cancelled\n--- Printed ---\nso far");
+}
+
 #[tokio::test]
 async fn a_script_yields_no_more_files_and_bytes_than_allowed() {
     let mut stage = Stage::new();
@@ -366,7 +376,7 @@ async fn wrong_files_are_refused_in_words() {
     let binary = attachment(5, "a.bin", "application/octet-stream", b"ab\xff\xfe\x00");
     stage.world.store(b"ab\xff\xfe\x00");
     stage.world.know(binary.clone());
-    let huge = satchel_domain::Attachment { bytes: 5 << 20, ..attachment(6, "huge.txt", "text/plain", b"x") };
+    let huge = satchel_domain::Attachment { bytes: (8 << 20) + 1, ..attachment(6, "huge.txt", "text/plain", b"x") };
     stage.world.know(huge.clone());
     for (step, words) in [
         (Step::Create(new_file(" ", "", Visibility::Deliver), vec![]), "attachment_create: `filename` is empty"),
@@ -387,7 +397,7 @@ async fn wrong_files_are_refused_in_words() {
         ),
         (
             Step::Call("attachment_read", json!({"id": huge.id})),
-            "attachment_read: huge.txt has 5.2 MB; a script can read at most 4.1 MB",
+            "attachment_read: huge.txt has 8388609 bytes (8.3 MB); a script is given at most 8 MiB at once",
         ),
     ] {
         let run = stage.run(vec![step], |_| panic!("it is wrong")).await;

@@ -118,16 +118,25 @@ impl ScriptWorld for World<'_> {
     }
 }
 
-/// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything.
+/// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything. Of a call that
+/// failed in part it gets what it would have got, with what failed in it: the words are for readers.
 fn value_of(outcome: &ToolOutcome) -> Value {
+    let is_partial = outcome.has_failed_in_part();
     match (&outcome.text, outcome.attachments.as_slice()) {
+        (_, []) if is_partial => Value::from(outcome.data.as_ref().map(Value::to_string).unwrap_or_default()),
         (_, []) => Value::from(outcome.as_model_text()),
-        (None, [file]) => Value::from(file.id.to_string()),
-        (text, files) => json!({
-            "text": text,
-            "data": outcome.data,
-            "attachment_ids": files.iter().map(|file| file.id.to_string()).collect::<Vec<_>>(),
-        }),
+        (None, [file]) if !is_partial => Value::from(file.id.to_string()),
+        (text, files) => {
+            let mut value = json!({
+                "text": text,
+                "data": outcome.data,
+                "attachment_ids": files.iter().map(|file| file.id.to_string()).collect::<Vec<_>>(),
+            });
+            if is_partial {
+                value["failed"] = Value::Bool(true);
+            }
+            value
+        }
     }
 }
 
@@ -149,6 +158,14 @@ mod tests {
         assert_eq!(said(None, Some(json!({"ok": true})), vec![file(1)]), json!(one));
         let all = json!({"text": "words", "data": null, "attachment_ids": [one]});
         assert_eq!(said(Some("words"), None, vec![file(1)]), all);
+        let in_part = |attachments| {
+            let outcome =
+                ToolOutcome { data: Some(json!({"failed": [2]})), attachments, ..ToolOutcome::of_failure("1 of 2") };
+            value_of(&outcome)
+        };
+        assert_eq!(in_part(vec![]), json!(r#"{"failed":[2]}"#));
+        let all = json!({"text": "1 of 2", "data": {"failed": [2]}, "attachment_ids": [one], "failed": true});
+        assert_eq!(in_part(vec![file(1)]), all);
         let two = said(None, Some(json!([1])), vec![file(1), file(2)]);
         assert_eq!(two, json!({"text": null, "data": [1], "attachment_ids": [one, file(2).id.to_string()]}));
     }

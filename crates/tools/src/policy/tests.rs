@@ -5,10 +5,7 @@ use satchel_domain::path::Mount;
 use serde_json::json;
 
 use super::*;
-use crate::{
-    fakes::{World, attachment},
-    path_fields::path_fields,
-};
+use crate::{fakes::World, path_fields::path_fields};
 
 #[test]
 fn a_refusal_names_the_argument_the_path_and_the_mounts() {
@@ -18,6 +15,8 @@ fn a_refusal_names_the_argument_the_path_and_the_mounts() {
         ("attachment.save_all", json!({"dir": "/etc"}), "but `/etc` is outside the workspace"),
         ("attachment.add", json!({"paths": ["/shared/a", "/shared/../b"]}), "but `/shared/../b` climbs"),
         ("attachment.add", json!({"paths": ["/shared/a"], "path": "C:\\a"}), "but `C:\\\\a` is outside"),
+        ("attachment.add", json!({"paths": ["a.png", "../b.png"]}), "but `../b.png` climbs"),
+        ("file_read", json!({"path": "vault/key"}), "but `vault/key` is outside the workspace"),
         ("file_write", json!({"path": "/shared/a\0b"}), "invisible"),
         ("file_write", json!({"path": {"a": 1}}), "but {\"a\":1} is no path"),
         ("file_write", json!({"path": ["/shared/a", ["/vault/b"]]}), "is no path"),
@@ -35,12 +34,35 @@ fn what_lies_beneath_the_mounts_passes_and_what_is_missing_is_the_tools_affair()
     for (tool, arguments) in [
         ("attachment_save", json!({"path": "~/photo.jpg"})),
         ("attachment.add", json!({"paths": ["/shared/a", "/tmp/b", null]})),
+        ("attachment.add", json!({"paths": ["a.png", "./b.png"]})),
+        ("file_write", json!({"path": "notes/a.txt"})),
         ("attachment.list", json!({"path": "/etc/passwd"})),
         ("file_list", json!({})),
         ("file_list", json!("not an object")),
     ] {
         assert_eq!(check(path_fields(tool).unwrap(), &arguments), Ok(()), "{tool} {arguments}");
     }
+}
+
+#[tokio::test]
+async fn every_tool_takes_paths_without_a_mount() {
+    let world = World::new();
+    world.put_file("/shared/in/a", b"a");
+    world.receive_bytes(1, "b", "text/plain", b"b");
+    for (tool, arguments) in [
+        ("attachment.add", json!({"paths": ["in/a"]})),
+        ("attachment.add", json!({"path": "./in/a"})),
+        ("attachment.save_all", json!({"dir": "in"})),
+        ("attachment_save", json!({"index": 0, "path": "in/b-again"})),
+        ("file_list", json!({"path": "in"})),
+        ("file_read", json!({"path": "in/a"})),
+        ("file_write", json!({"path": "in/c", "content": "c"})),
+    ] {
+        let outcome = world.call(tool, arguments.clone()).await;
+        assert!(outcome.as_ref().is_ok_and(|outcome| !outcome.failed), "{tool} {arguments}: {outcome:?}");
+    }
+    let written = ["/shared/in/b", "/shared/in/b-again", "/shared/in/c"].map(|path| world.file(path).is_some());
+    assert_eq!(written, [true, true, true]);
 }
 
 fn path_text() -> impl Strategy<Value = String> {
@@ -62,42 +84,86 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// A path that every tool may use, or one that none may, with which of both it is.
+fn judged_path() -> impl Strategy<Value = (String, bool)> {
+    prop_oneof![
+        "(/shared|/tmp|~)(/(a|b|sub|\u{e9})){1,3}".prop_map(|path| (path, true)),
+        "(/vault|/etc)(/(key|a)){1,2}".prop_map(|path| (path, false)),
+        "(/shared|/tmp|~)(/sub){0,2}/\\.\\.(/(a|key|vault)){0,3}".prop_map(|path| (path, false)),
+    ]
+}
+
+/// A conversation with a file in it, one that just came, and a secret.
+fn world() -> World {
+    let world = World::new();
+    world.put_file("/shared/a", b"a");
+    world.put_file("/vault/key", b"secret");
+    world.receive_bytes(1, "a", "text/plain", b"a");
+    world
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
 proptest! {
     #[test]
     fn no_arguments_bring_a_tool_outside_its_mounts(
         values in proptest::collection::vec(proptest::option::weighted(0.7, value()), 8),
-        valid_rest in any::<bool>(),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let world = World::new();
-            world.put_file("/shared/a", b"a");
-            world.put_file("/vault/key", b"secret");
-            world.receive(attachment(1, "a", "text/plain", b"a"));
+        block_on(async {
+            let world = world();
             for spec in world.registry().specs() {
                 let names = spec.parameters["properties"].as_object().cloned().unwrap_or_default();
-                let mut arguments: serde_json::Map<String, Value> = names
+                let arguments: serde_json::Map<String, Value> = names
                     .keys()
                     .zip(&values)
                     .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
                     .collect();
-                if valid_rest {
-                    // With its other arguments right, a call comes as far as its paths let it.
-                    let PathFields::Some(fields) = path_fields(&spec.name).unwrap() else { continue };
-                    arguments.retain(|name, _| fields.iter().any(|field| field.name == name.as_str()));
-                    match spec.name.as_str() {
-                        "attachment_save" => drop(arguments.insert("index".to_owned(), json!(0))),
-                        "file_write" => drop(arguments.insert("content".to_owned(), json!("x"))),
-                        _ => {}
-                    }
-                }
                 let _answer = world.call(&spec.name, Value::Object(arguments)).await;
-                let allowed = [Mount::Shared, Mount::Tmp];
                 for path in world.touched() {
-                    assert!(allowed.contains(&path.mount()), "{} touched {path}", spec.name);
-                    assert!(!path.to_string().contains(".."), "{} touched {path}", spec.name);
+                    assert!([Mount::Shared, Mount::Tmp].contains(&path.mount()), "{} touched {path}", spec.name);
+                    assert!(path.to_string().split('/').all(|name| name != ".."), "{} touched {path}", spec.name);
                 }
             }
+        });
+    }
+
+    /// Everything else about the calls is right, so that nothing but their paths decides.
+    #[test]
+    fn only_allowed_paths_bring_calls_to_the_workspace(paths in proptest::collection::vec(judged_path(), 1..4)) {
+        block_on(async {
+            let world = world();
+            let mut tried = 0;
+            for spec in world.registry().specs() {
+                let PathFields::Some(fields) = path_fields(&spec.name).unwrap() else { continue };
+                for field in fields {
+                    let is_list = spec.parameters["properties"][field.name].to_string().contains("\"array\"");
+                    let given = if is_list { &paths[..] } else { &paths[..1] };
+                    let texts: Vec<&str> = given.iter().map(|(path, _)| path.as_str()).collect();
+                    let mut arguments = match spec.name.as_str() {
+                        "attachment_save" => json!({ "index": 0 }),
+                        "file_write" => json!({ "content": "x" }),
+                        _ => json!({}),
+                    };
+                    arguments[field.name] = if is_list { json!(texts) } else { json!(texts[0]) };
+
+                    let before = world.touched().len();
+                    let answer = world.call(&spec.name, arguments.clone()).await;
+                    let touched = &world.touched()[before..];
+                    let call = format!("{} {arguments}: {answer:?} after {touched:?}", spec.name);
+                    if given.iter().all(|(_, is_allowed)| *is_allowed) {
+                        // Nothing was said with files in this world, so a download has nothing to bring.
+                        let reaches = spec.name != "attachment.download";
+                        assert!(!(reaches && touched.is_empty()), "nothing was wrong with its paths: {call}");
+                        assert!(touched.iter().all(|path| path.mount() != Mount::Vault), "{call}");
+                    } else {
+                        assert!(answer.is_err() && touched.is_empty(), "it is refused before it begins: {call}");
+                    }
+                    tried += 1;
+                }
+            }
+            assert!(tried >= 8, "every tool that takes paths was called");
         });
     }
 }

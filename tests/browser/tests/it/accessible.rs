@@ -7,12 +7,13 @@ use satchel_browser::{
     samples::{PNG, bytes},
     server::Server,
 };
+use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_stands_in_the_way_of_those_who_see_or_move_otherwise() {
     let server = Server::start(&["attachments.max_inbound_file_bytes=1MB"]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
-    let Some(axe) = Axe::get() else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let Some(axe) = required(Axe::get()) else { return };
     page.find(".idea").await;
     assert_no_findings(&page, &axe, "the empty page").await;
     let picture = server.household().file("beach.png", PNG);

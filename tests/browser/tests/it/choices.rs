@@ -1,6 +1,7 @@
 //! What a person chooses: the theme, and the conversation.
 
 use satchel_browser::{browser::Window, page::Page, server::Server, wait::until};
+use satchel_requirements::required;
 
 /// The colour behind everything, as light or dark.
 const LOOK: &str = "const [red] = getComputedStyle(document.body).backgroundColor.match(/\\d+/);
@@ -9,7 +10,7 @@ const LOOK: &str = "const [red] = getComputedStyle(document.body).backgroundColo
 #[tokio::test(flavor = "multi_thread")]
 async fn the_theme_is_the_systems_until_another_is_chosen_and_remembered() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE.dark()).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE.dark()).await) else { return };
     page.find("[aria-label='Theme: as the system']").await;
     assert_eq!(page.browser.run(LOOK, vec![]).await, "dark");
     page.click("Theme: as the system").await;
@@ -29,7 +30,7 @@ async fn the_theme_is_the_systems_until_another_is_chosen_and_remembered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn conversations_are_begun_listed_and_kept_apart() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("write first.txt: one").await;
     page.answered(1).await;
     page.click("New conversation").await;

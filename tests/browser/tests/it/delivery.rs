@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use satchel_browser::{browser::Window, page::Page, samples::bytes, server::Server, wait::until};
+use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_failed_says_why_and_can_be_sent_again() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let data = bytes(50_000);
     let file = server.household().file("data.bin", &data);
     page.upload(&[&file]).await;
@@ -32,7 +33,7 @@ async fn a_part_that_failed_says_why_and_can_be_sent_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_was_cut_off_goes_on_by_itself() {
     let mut server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let data = bytes(3_000_000);
     let file = server.household().file("slow.bin", &data);
     page.browser.slow_uploads(400_000).await;
@@ -57,7 +58,7 @@ async fn an_upload_that_was_cut_off_goes_on_by_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_whose_upload_has_expired_is_uploaded_again() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let file = server.household().file("data.bin", bytes(5_000));
     page.upload(&[&file]).await;
     let expire = "const ask = window.fetch;
@@ -81,7 +82,7 @@ async fn a_file_whose_upload_has_expired_is_uploaded_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_files_are_uploaded_three_at_a_time() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let names: Vec<String> = (0..10).map(|at| format!("{at}.bin")).collect();
     let files: Vec<PathBuf> = names.iter().map(|name| server.household().file(name, bytes(90_000))).collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();

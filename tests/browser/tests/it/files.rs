@@ -7,11 +7,12 @@ use satchel_browser::{
     server::Server,
     wait::until,
 };
+use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_files_go_in_and_the_same_bytes_come_out() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let data = bytes(300_000);
     let picture = server.household().file("Sommer am Meer.png", PNG);
     let archive = server.household().file("data.bin", &data);
@@ -32,7 +33,7 @@ async fn two_files_go_in_and_the_same_bytes_come_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_grows_and_the_reader_stays_at_its_end() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let text = server.household().file("long.txt", long_text(60));
     page.upload(&[&text]).await;
     page.say("read long.txt").await;
@@ -56,7 +57,7 @@ async fn an_answer_grows_and_the_reader_stays_at_its_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_further_up_is_left_in_peace() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window { height: 500, ..Window::WIDE }).await else { return };
+    let Some(page) = required(Page::open(&server, Window { height: 500, ..Window::WIDE }).await) else { return };
     let text = server.household().file("long.txt", long_text(60));
     page.upload(&[&text]).await;
     page.say("read long.txt").await;
@@ -76,7 +77,7 @@ async fn a_reader_further_up_is_left_in_peace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_sent_early_goes_when_its_files_are_uploaded() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let slow = server.household().file("slow.bin", bytes(1_500_000));
     page.browser.slow_uploads(60_000).await;
     page.attach(&[&slow]).await;
@@ -94,7 +95,7 @@ async fn a_message_that_is_sent_early_goes_when_its_files_are_uploaded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_can_be_cancelled_while_it_runs() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let slow = server.household().file("slow.bin", bytes(5_000_000));
     page.browser.slow_uploads(200_000).await;
     page.attach(&[&slow]).await;
@@ -110,7 +111,7 @@ async fn an_upload_can_be_cancelled_while_it_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_and_pasted_files_are_taken() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;
     let drop = "const files = new DataTransfer();
         files.items.add(new File(['dropped'], 'dropped.txt', { type: 'text/plain' }));

@@ -8,6 +8,7 @@ use satchel_browser::{
     server::Server,
     wait::until,
 };
+use satchel_requirements::required;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,7 +18,7 @@ use tokio::{
 #[tokio::test(flavor = "multi_thread")]
 async fn drawings_and_pages_that_were_sent_never_run() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let svg = server.household().file("drawing.svg", SVG);
     let html = server.household().file("page.html", HTML);
     page.upload(&[&svg, &html]).await;
@@ -51,7 +52,7 @@ async fn drawings_and_pages_that_were_sent_never_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn markup_in_words_stays_words() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let hostile = "<img src=x onerror=localStorage.setItem('acted','img')><script>localStorage.setItem('acted','script')</script>\n\n\
                    [a](javascript:localStorage.setItem('acted','link')) ![b](https://example.com/b.png)";
     let file = server.household().file("notes.md", hostile);
@@ -71,7 +72,7 @@ async fn markup_in_words_stays_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_would_disarm_html_that_the_server_should_never_send() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let ask = "const [html, done] = arguments;
         import('/page/sanitise.js').then(({ sanitised }) => {
             const place = document.createElement('div');
@@ -116,7 +117,7 @@ async fn the_page_would_disarm_html_that_the_server_should_never_send() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_from_elsewhere_can_neither_post_nor_read_nor_frame() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;
     let attack = format!(
         "<!doctype html><form id=f method=post enctype=text/plain target=t action=\"{0}/api/conversations/x/messages\">\

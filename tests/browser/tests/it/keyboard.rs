@@ -8,13 +8,14 @@ use satchel_browser::{
     server::Server,
     wait::until,
 };
+use satchel_requirements::required;
 
 const FOCUSED: &str = "const at = document.activeElement; return at.getAttribute('aria-label') ?? at.tagName";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn enter_sends_and_shift_enter_breaks_the_line() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.write(&format!("what did{}{}{}I send", char::from(Key::Shift), char::from(Key::Enter), char::from(Key::Null)))
         .await;
     page.say("").await;
@@ -26,7 +27,7 @@ async fn enter_sends_and_shift_enter_breaks_the_line() {
 #[tokio::test(flavor = "multi_thread")]
 async fn escape_stops_the_answer() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let text = server.household().file("long.txt", long_text(60));
     page.upload(&[&text]).await;
     page.say("read long.txt").await;
@@ -48,7 +49,7 @@ async fn escape_stops_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dialogs_and_pictures_open_and_close_by_key() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let first = server.household().file("first.png", PNG);
     let second = server.household().file("second.png", PNG);
     page.upload(&[&first, &second]).await;
@@ -75,7 +76,7 @@ async fn dialogs_and_pictures_open_and_close_by_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_announced_once() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;
     let listen = "window.announced = [];
         for (const place of document.querySelectorAll('[aria-live=polite]'))

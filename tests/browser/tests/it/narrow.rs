@@ -7,6 +7,7 @@ use satchel_browser::{
     server::Server,
     wait::until,
 };
+use satchel_requirements::required;
 use serde_json::Value;
 
 /// What is wider than the window although nothing around it scrolls.
@@ -36,7 +37,7 @@ const TOO_SMALL: &str = "return [...document.querySelectorAll('button, a[href], 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_fits_and_can_be_reached_at_360_pixels() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::NARROW).await else { return };
+    let Some(page) = required(Page::open(&server, Window::NARROW).await) else { return };
     page.find("main h2").await;
     assert_fits(&page, "the empty page").await;
     let long_name = format!("{}.png", "a-very-long-name-without-any-place-to-break".repeat(3));

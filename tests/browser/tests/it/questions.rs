@@ -1,18 +1,19 @@
 //! A tool that needs a person's word: asked on the page, still asked after a reload, allowed by a button or refused.
 
 use satchel_browser::{axe::Axe, browser::Window, page::Page, server::Server};
+use satchel_requirements::required;
 
 const CONFIRMED: [&str; 1] = ["tools.confirm=side_effecting"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_runs_when_its_button_is_pressed_even_after_a_reload() {
     let server = Server::start(&CONFIRMED).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("write notes.txt: buy milk").await;
     page.find(".question").await;
     page.reload().await;
     page.find(".question").await;
-    if let Some(axe) = Axe::get() {
+    if let Some(axe) = required(Axe::get()) {
         for window in [Window::WIDE, Window::NARROW.dark()] {
             page.browser.look_through(window).await;
             assert_eq!(axe.findings(&page.browser).await, Vec::<String>::new(), "a question in {window:?}");
@@ -29,7 +30,7 @@ async fn a_tool_runs_when_its_button_is_pressed_even_after_a_reload() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_does_not_run_when_it_is_refused() {
     let server = Server::start(&CONFIRMED).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("write notes.txt: buy milk").await;
     page.find(".question").await;
     page.click("Refuse").await;

@@ -1,11 +1,12 @@
 //! What is too large or can't be taken is told, by name and with the reason.
 
 use satchel_browser::{browser::Window, page::Page, samples::bytes, server::Server, wait::until};
+use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_too_large_is_refused_before_it_is_uploaded() {
     let server = Server::start(&["attachments.max_inbound_file_bytes=1MB"]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     // The page knows the limit when it shows who answers.
     until("the page is ready", async || page.browser.tab.find(fantoccini_css(".idea")).await.ok()).await;
     let large = server.household().file("film.mov", bytes(2_400_000));
@@ -30,7 +31,7 @@ async fn a_file_that_is_too_large_is_refused_before_it_is_uploaded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn more_files_than_a_message_may_have_are_refused() {
     let server = Server::start(&["attachments.max_inbound_files_per_turn=2"]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     until("the page is ready", async || page.browser.tab.find(fantoccini_css(".idea")).await.ok()).await;
     let files: Vec<_> = (0..4).map(|at| server.household().file(format!("{at}.txt"), format!("file {at}"))).collect();
     let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
@@ -44,7 +45,7 @@ async fn more_files_than_a_message_may_have_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_could_not_be_taken_is_shown_with_the_reason() {
     let mut server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let large = server.household().file("film.mov", bytes(2_400_000));
     page.upload(&[&large]).await;
     // The owner lowers the limit between the upload and the message.

@@ -7,6 +7,7 @@ use satchel_browser::{
     server::Server,
     wait::until,
 };
+use satchel_requirements::required;
 
 /// A conversation in which an answer has just begun to grow.
 async fn in_mid_answer(server: &Server, page: &Page) {
@@ -27,7 +28,7 @@ fn assert_answered_once(turns: &[ShownTurn]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_in_mid_answer_loses_and_doubles_nothing() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     in_mid_answer(&server, &page).await;
     page.reload().await;
     let again = page.growing().await;
@@ -42,7 +43,7 @@ async fn a_reload_in_mid_answer_loses_and_doubles_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_in_mid_answer_finishes_it_after_its_restart() {
     let mut server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     in_mid_answer(&server, &page).await;
     page.write("a draft").await;
     server.kill();
@@ -64,7 +65,7 @@ async fn a_server_that_is_killed_in_mid_answer_finishes_it_after_its_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_whose_receipt_is_lost_is_taken_once() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;
     let lose = "window.asked = [];
         const ask = window.fetch;
@@ -90,7 +91,7 @@ async fn a_message_whose_receipt_is_lost_is_taken_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_written_while_nobody_answers_goes_once_when_somebody_does() {
     let mut server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("help").await;
     page.answered(1).await;
     server.kill();
@@ -111,7 +112,7 @@ async fn a_message_written_while_nobody_answers_goes_once_when_somebody_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draft_and_its_files_outlive_a_reload_and_belong_to_their_conversation() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("help").await;
     page.answered(1).await;
     let notes = server.household().file("notes.txt", "buy milk");
@@ -144,7 +145,7 @@ async fn a_draft_and_its_files_outlive_a_reload_and_belong_to_their_conversation
 #[tokio::test(flavor = "multi_thread")]
 async fn older_messages_come_when_they_are_scrolled_to() {
     let server = Server::start(&[]).await;
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;
     let fill = "const done = arguments[arguments.length - 1];
         (async () => {

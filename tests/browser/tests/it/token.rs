@@ -2,13 +2,14 @@
 
 use fantoccini::key::Key;
 use satchel_browser::{browser::Window, http, page::Page, server::Server, wait::until};
+use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_token_lets_in_and_nothing_else_does() {
     let server = Server::start(&["web.token=correct-horse-battery-staple"]).await;
     let refused = http::get(&server.url("/api/conversations")).await.expect("the server answers");
     assert_eq!(refused.status().as_u16(), 401);
-    let Some(page) = Page::open(&server, Window::WIDE).await else { return };
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let enter = char::from(Key::Enter);
     let field = page.find("input[type=password]").await;
     field.send_keys(&format!("wrong{enter}")).await.expect("the field takes text");

@@ -42,7 +42,9 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     };
     let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
     assert_eq!(listed(here.clone()).await, [3, 2, 1], "newest first");
-    assert_eq!(listed(AttachmentQuery { limit: Some(2), ..here }).await, [3, 2]);
+    assert_eq!(listed(AttachmentQuery { limit: Some(2), ..here.clone() }).await, [3, 2]);
+    assert_eq!(listed(AttachmentQuery { before: Some(3), limit: Some(1), ..here.clone() }).await, [2]);
+    assert_eq!(listed(AttachmentQuery { before: Some(1), ..here }).await, [0; 0]);
     assert_eq!(listed(AttachmentQuery { turn: Some(other_turn), ..AttachmentQuery::default() }).await, [1]);
     assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
 }

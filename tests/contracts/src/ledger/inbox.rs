@@ -50,6 +50,21 @@ pub async fn an_edit_of_a_message_in_work_is_a_message_of_its_own(fixture: &impl
     assert_ne!(ledger.receive(&edit, Claim::Leave).await.unwrap().turn, turn, "its original is consumed");
 }
 
+/// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.
+pub async fn an_edit_after_journalling_is_its_own_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "first")).await;
+    let entry =
+        JournalEntry::Model { steered: Vec::new(), text: "looking".into(), calls: Vec::new(), asks: Vec::new() };
+    ledger.journal_message(&lease, turn, &entry).await.unwrap();
+    assert!(ledger.release(&lease, Release::Always).await.unwrap());
+    let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
+    let stored = ledger.receive(&edit, Claim::IfFree).await.unwrap();
+    assert_ne!(stored.turn, turn, "though nobody works on the lane");
+    let lease = stored.lease.expect("the lane was free");
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
+}
+
 /// Catches: a message that is first heard of by its edit, and again when it or its next edit comes.
 pub async fn an_edit_stands_for_a_message_that_was_never_heard_of(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
@@ -129,7 +144,12 @@ pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &imp
     let waiting = ledger.waiting_behind(&lease, turn).await.unwrap();
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["2", "3", "4"]);
     let taken = &waiting[0];
-    let steered = Steered { id: taken.id, sender: taken.message.sender.clone(), text: taken.message.text.clone() };
+    let steered = Steered {
+        id: taken.id,
+        sender: taken.message.sender.clone(),
+        text: taken.message.text.clone(),
+        origin: Some(taken.origin()),
+    };
     let entry =
         JournalEntry::Model { steered: vec![steered], text: String::new(), calls: Vec::new(), asks: Vec::new() };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();

@@ -66,7 +66,7 @@ pub async fn a_remembered_history_is_what_every_process_reads(fixture: &impl Led
     reads_the_same("before the first turn").await;
     let mut file = attachment(&one, &lease.conversation, "a.txt");
     file.number = 0;
-    let sent_in = Message::Person { text: "this".into(), attachments: vec![file], refused: Vec::new() };
+    let sent_in = Message::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };
     complete(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
     reads_the_same("with a file").await;
     for (ledger, key, change) in [

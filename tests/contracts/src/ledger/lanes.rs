@@ -196,3 +196,54 @@ pub async fn an_idle_lane_is_released_and_a_busy_one_kept(fixture: &impl LedgerF
     assert!(ledger.release(&lease, Release::IfIdle).await.unwrap());
     assert_lost(ledger.settle_part(&lease, &settlement(part)).await, "a released lease");
 }
+
+/// Catches: a `renew` that looks at the owner alone, or at the token alone, so that a process goes on in a lane that
+/// has been somebody else's meanwhile.
+pub async fn a_renewal_with_an_old_token_is_lost(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (first, _) = receive(&one, &message("1", "hello")).await;
+    one.release(&first, Release::Always).await.unwrap();
+    let second = one.take_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    assert_eq!(first.owner, second.owner);
+    let both = [first.clone(), second.clone()];
+    assert_eq!(one.renew(&both).await.unwrap(), std::slice::from_ref(&first), "the token is an old one");
+    assert!(one.next_turn(&second).await.unwrap().is_some(), "the lane is still held under the new one");
+
+    one.release(&second, Release::Always).await.unwrap();
+    let others = two.take_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    let forged = Lease { token: others.token, ..second.clone() };
+    let stale = [first, second, forged];
+    assert_eq!(one.renew(&stale).await.unwrap(), stale, "the lane is somebody else's");
+    assert_eq!(two.renew(std::slice::from_ref(&others)).await.unwrap(), []);
+    assert!(two.next_turn(&others).await.unwrap().is_some());
+}
+
+/// Catches: a release that looks whether a lane is idle, and not whose it is.
+pub async fn a_stale_release_frees_no_held_lane(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (old, turn) = receive(&one, &message("1", "hello")).await;
+    one.complete_turn(&old, &completed(turn, Vec::new())).await.unwrap();
+    assert!(one.release(&old, Release::IfIdle).await.unwrap());
+    let (new, turn) = receive(&two, &message("2", "hello")).await;
+    two.complete_turn(&new, &completed(turn, Vec::new())).await.unwrap();
+
+    let forged = Lease { token: new.token, ..old.clone() };
+    let outdated = Lease { token: old.token, ..new.clone() };
+    for (ledger, stale, what) in [
+        (&one, &old, "a lease that was given back"),
+        (&one, &forged, "the right token of the wrong owner"),
+        (&two, &outdated, "an old token of the right owner"),
+    ] {
+        for release in [Release::IfIdle, Release::Always] {
+            assert_eq!(two.renew(std::slice::from_ref(&new)).await.unwrap(), []);
+            assert_lost(ledger.release(stale, release).await, what);
+            let key = format!("3 {what} {release:?}");
+            let received = one.receive(&message(&key, "hello"), Claim::IfFree).await.unwrap();
+            assert_eq!(received.lease, None, "{what}: the lane is held");
+            let turn = two.next_turn(&new).await.unwrap().expect("it came just now");
+            assert_eq!(turn.id, received.turn);
+            two.complete_turn(&new, &completed(turn.id, Vec::new())).await.unwrap();
+        }
+    }
+    assert!(two.release(&new, Release::IfIdle).await.unwrap(), "its own holder gives it back");
+}

@@ -24,7 +24,8 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     let file = ledger.journal_outcome(&lease, first, 0, &outcome).await.unwrap().attachments.remove(0);
     done.plan.parts.push(file_part(&file));
     done.response.attachments.push(file.clone());
-    let said = Message::Person { text: quoting.into(), attachments: vec![file.clone()], refused: Vec::new() };
+    let said =
+        Message::Person { text: quoting.into(), attachments: vec![file.clone()], refused: Vec::new(), origin: None };
     done.history = HistoryChange::Append(vec![said]);
     ledger.complete_turn(&lease, &done).await.unwrap();
     let second = ledger.receive(&at(&old, message("2", "and then")), Claim::Leave).await.unwrap().turn;

@@ -51,13 +51,9 @@ async fn serve(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<
     response
 }
 
-async fn called(shared: &Shared, cut: &Cut, route: Route, path: &str, request: Request) -> Response {
+async fn called(shared: &Arc<Shared>, cut: &Cut, route: Route, path: &str, request: Request) -> Response {
     let mut arrival = shared.arrive(&route.name);
-    let unread = matches!(
-        arrival.fault,
-        Some(ServerFault::Common(Fault::ResetMidTransfer | Fault::Outage { .. } | Fault::Hang { performed: false }))
-    );
-    if unread {
+    if arrival.common_fault().is_some_and(|fault| !fault.is_read()) {
         return answer(shared, cut, arrival, || (HeaderMap::new(), Ok(Done::Silently))).await;
     }
     let refusal = unwelcome(&route, request.headers());
@@ -78,7 +74,14 @@ async fn called(shared: &Shared, cut: &Cut, route: Route, path: &str, request: R
     }
     arrival.fault = arrival.fault.filter(|fault| fits(fault, &call));
     shared.note(&call);
-    answer(shared, cut, arrival, || shared.perform(&call)).await
+    if let Some(fault) = arrival.common_fault().filter(|fault| fault.is_late()) {
+        return postpone(shared, cut, arrival, call, fault).await;
+    }
+    answer(shared, cut, arrival, || {
+        let (headers, allowed) = shared.allow(&call);
+        (headers, allowed.and_then(|()| shared.perform(&call)))
+    })
+    .await
 }
 
 /// Why a request isn't even looked at.
@@ -124,15 +127,7 @@ pub(crate) async fn answer(
         shared.state().script.ended(&arrival);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    let performs = match &arrival.fault {
-        None => true,
-        Some(ServerFault::Common(fault)) => match fault {
-            Fault::AcceptAndDrop => true,
-            Fault::BadGateway { performed } | Fault::Hang { performed } => *performed,
-            _ => false,
-        },
-        Some(_) => false,
-    };
+    let performs = arrival.fault.is_none() || arrival.common_fault().is_some_and(Fault::is_performed);
     let acted = performs.then(act);
     if performs {
         shared.state().script.performed(&arrival);
@@ -154,6 +149,28 @@ pub(crate) async fn answer(
     response
 }
 
+/// Cuts a request off that has been read, and performs it later, when nobody hears of it.
+async fn postpone(shared: &Arc<Shared>, cut: &Cut, arrival: Arrival<Refusal>, call: Call, fault: Fault) -> Response {
+    // The pace is one of requests, whenever they are performed.
+    if let (headers, Err(refusal)) = shared.allow(&call) {
+        after(shared, &arrival);
+        return (headers, refused(&refusal)).into_response();
+    }
+    if shared.door.is_shut() {
+        return answer(shared, cut, arrival, || (HeaderMap::new(), Ok(Done::Silently))).await;
+    }
+    cut.cut();
+    after(shared, &arrival);
+    let server = Arc::downgrade(shared);
+    shared.late.postpone(fault, &shared.stopped, move || {
+        let Some(shared) = server.upgrade() else { return };
+        // Whoever asked is told of no refusal either.
+        let _unheard = shared.perform(&call);
+        shared.state().script.performed(&arrival);
+    });
+    StatusCode::SERVICE_UNAVAILABLE.into_response()
+}
+
 /// What follows a request: the door may be scripted to be shut before the next one.
 pub(crate) fn after(shared: &Shared, arrival: &Arrival<Refusal>) {
     shared.state().script.ended(arrival);
@@ -173,7 +190,7 @@ async fn common(shared: &Shared, cut: &Cut, fault: Fault) -> Response {
         Fault::Forbidden => missing_permissions(),
         Fault::ChatGone => unknown_channel(),
         Fault::VoiceForbidden => Refusal::new(403, 50_173, "You cannot send voice messages in this channel."),
-        Fault::ServerError => Refusal::of_status(500),
+        Fault::ServerError | Fault::Restart { .. } => Refusal::of_status(500),
         Fault::BadGateway { .. } => {
             let page = Html("<html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>");
             return (StatusCode::BAD_GATEWAY, page).into_response();
@@ -188,7 +205,13 @@ async fn common(shared: &Shared, cut: &Cut, fault: Fault) -> Response {
             cut.cut();
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
-        Fault::ResetMidTransfer | Fault::AcceptAndDrop | Fault::RefuseConnection { .. } | Fault::BadMarkup => {
+        Fault::ResetMidTransfer
+        | Fault::ResetAfterRead
+        | Fault::AcceptAndDrop
+        | Fault::AcceptLate { .. }
+        | Fault::AcceptOnRelease
+        | Fault::RefuseConnection { .. }
+        | Fault::BadMarkup => {
             cut.cut();
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
@@ -202,16 +225,20 @@ fn refused(refusal: &Refusal) -> Response {
 }
 
 impl Shared {
-    /// Performs a request, unless the bot has been too fast, and lets the gateway tell of it.
-    fn perform(&self, call: &Call) -> Outcome {
-        let outcome = {
+    /// Lets a request through, unless the bot has been too fast.
+    fn allow(&self, call: &Call) -> (HeaderMap, Result<(), Refusal>) {
+        self.state().pace.allow(&call.route)
+    }
+
+    /// Performs a request and lets the gateway tell of it.
+    fn perform(&self, call: &Call) -> Result<Done, Refusal> {
+        let done = {
             let mut state = self.state();
-            let (headers, allowed) = state.pace.allow(&call.route);
-            let done = allowed.and_then(|()| methods::perform(&mut state.world, &self.rules, &self.hub, call));
+            let done = methods::perform(&mut state.world, &self.rules, &self.hub, call);
             self.tell(&mut state);
-            (headers, done)
+            done
         };
         self.changed.notify_waiters();
-        outcome
+        done
     }
 }

@@ -10,8 +10,9 @@ use crate::model::{
 
 const WIRE: ModelWire = ModelWire::Gemini;
 
-/// <https://ai.google.dev/gemini-api/docs/image-understanding>, …/document-processing, …/audio.
-const TAKEN: [&str; 14] = [
+/// <https://ai.google.dev/gemini-api/docs/image-understanding>, …/document-processing, …/audio,
+/// …/video-understanding.
+const TAKEN: [&str; 18] = [
     "image/png",
     "image/jpeg",
     "image/webp",
@@ -25,6 +26,10 @@ const TAKEN: [&str; 14] = [
     "audio/aac",
     "audio/ogg",
     "audio/flac",
+    "video/mp4",
+    "video/mpeg",
+    "video/quicktime",
+    "video/webm",
     "text/plain",
 ];
 

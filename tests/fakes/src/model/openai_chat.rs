@@ -142,6 +142,23 @@ fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
                     }
                     Ok(AskedPart::File(file))
                 }
+                "input_audio" => {
+                    let audio = &part["input_audio"];
+                    // https://platform.openai.com/docs/guides/audio, "Add audio to your existing application".
+                    match rules::text(audio, "format", "content")? {
+                        format @ ("wav" | "mp3") => {
+                            let data = rules::text(audio, "data", "content")?;
+                            Ok(AskedPart::File(rules::file(&format!("audio/{format}"), data, None)?))
+                        }
+                        other => Err(format!("Invalid value: '{other}'. Supported values are: 'wav' and 'mp3'.")),
+                    }
+                }
+                // OpenAI itself takes no films; servers of one's own that do take them like this:
+                // https://docs.vllm.ai/en/latest/features/multimodal_inputs.html, "Video Inputs".
+                "video_url" => {
+                    let url = rules::text(&part["video_url"], "url", "content")?;
+                    Ok(AskedPart::File(rules::data_url(url, None)?))
+                }
                 other => Err(format!("Invalid value: '{other}'. Supported values are: 'text', 'image_url', 'file' …")),
             }
         })

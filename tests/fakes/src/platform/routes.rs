@@ -45,7 +45,7 @@ type Platform = State<Arc<Shared>>;
 
 async fn send(State(shared): Platform, ConnectInfo(cut): ConnectInfo<Cut>, fields: Multipart) -> Response {
     let arrival = shared.arrive(Operation::Send);
-    let act = |upload| {
+    let act = |shared: &Shared, upload| {
         let messages = shared.state().store.send(&shared.rules, upload)?;
         Ok(json!(messages))
     };
@@ -64,7 +64,7 @@ async fn edit(
     fields: Multipart,
 ) -> Response {
     let arrival = shared.arrive(Operation::Edit);
-    let act = |upload| {
+    let act = move |shared: &Shared, upload| {
         let messages = shared.state().store.edit(&shared.rules, &target.message, upload)?;
         Ok(json!(messages))
     };
@@ -77,7 +77,7 @@ async fn delete(
     Json(address): Json<MessageAddress>,
 ) -> Response {
     let arrival = shared.arrive(Operation::Delete);
-    let act = || {
+    let act = move |shared: &Shared| {
         if shared.state().store.delete(&address.conversation, &address.message) {
             return Ok(json!(true));
         }
@@ -93,7 +93,7 @@ async fn history(
     Json(query): Json<HistoryQuery>,
 ) -> Response {
     let arrival = shared.arrive(Operation::History);
-    let act = || {
+    let act = move |shared: &Shared| {
         if shared.rules.mode == FakeMode::TelegramLike {
             // The Bot API has no method that reads a chat's past; unknown methods are 404.
             return Err(WireError::new(404, Why::Other, "Not Found"));
@@ -106,7 +106,7 @@ async fn history(
 
 async fn probe(State(shared): Platform, ConnectInfo(cut): ConnectInfo<Cut>) -> Response {
     let arrival = shared.arrive(Operation::Probe);
-    perform(&shared, &cut, arrival, || Ok(json!({"bot": true}))).await
+    perform(&shared, &cut, arrival, |_| Ok(json!({"bot": true}))).await
 }
 
 /// Bot API, getUpdates: a long poll. Discord's gateway acknowledges nothing; the fake gives both modes this one way in.
@@ -117,7 +117,7 @@ async fn updates(
 ) -> Response {
     let arrival = shared.arrive(Operation::Updates);
     if arrival.fault.is_some() {
-        return perform(&shared, &cut, arrival, || Ok(json!([]))).await;
+        return perform(&shared, &cut, arrival, |_| Ok(json!([]))).await;
     }
     let poll = {
         let mut state = shared.state();
@@ -148,7 +148,7 @@ async fn updates(
             () = shared.stopped.cancelled() => break Ok(json!([])),
         }
     };
-    perform(&shared, &cut, arrival, || found).await
+    perform(&shared, &cut, arrival, |_| found).await
 }
 
 async fn file(State(shared): Platform, ConnectInfo(cut): ConnectInfo<Cut>, Path(file): Path<String>) -> Response {
@@ -187,7 +187,7 @@ async fn file(State(shared): Platform, ConnectInfo(cut): ConnectInfo<Cut>, Path(
             after(&shared, arrival);
             stream_of(file.bytes(), Body::from_stream(file.stream()))
         }
-        other => perform(&shared, &cut, arrival, || other.map(|_| json!(true))).await,
+        other => perform(&shared, &cut, arrival, |_| other.map(|_| json!(true))).await,
     }
 }
 
@@ -197,18 +197,14 @@ fn stream_of(bytes: u64, body: Body) -> Response {
 
 /// Reads an upload and performs it, unless the script says otherwise.
 async fn uploading(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     cut: &Cut,
     mut arrival: Arrival,
     fields: Multipart,
-    act: impl FnOnce(Upload) -> Result<Value, WireError>,
+    act: impl FnOnce(&Shared, Upload) -> Result<Value, WireError> + Send + 'static,
 ) -> Response {
-    let unread = matches!(
-        arrival.fault,
-        Some(Fault::ResetMidTransfer | Fault::Outage { .. } | Fault::Hang { performed: false })
-    );
-    if unread {
-        return perform(shared, cut, arrival, || Ok(Value::Null)).await;
+    if arrival.fault.is_some_and(|fault| !fault.is_read()) {
+        return perform(shared, cut, arrival, |_| Ok(Value::Null)).await;
     }
     let keep_bytes = shared.state().store.keep_bytes;
     let upload = match upload::read(fields, &shared.rules, keep_bytes).await {
@@ -223,7 +219,7 @@ async fn uploading(
     if let Ok(upload) = &upload {
         arrival.fault = arrival.fault.filter(|fault| fits(fault, upload));
     }
-    perform(shared, cut, arrival, || upload.and_then(act)).await
+    perform(shared, cut, arrival, |shared| upload.and_then(|upload| act(shared, upload))).await
 }
 
 /// Whether a fault can meet this message at all.
@@ -238,10 +234,10 @@ fn fits(fault: &Fault, upload: &Upload) -> bool {
 
 /// Performs a request that has been read, or what the script says instead.
 async fn perform(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     cut: &Cut,
     arrival: Arrival,
-    act: impl FnOnce() -> Result<Value, WireError>,
+    act: impl FnOnce(&Shared) -> Result<Value, WireError> + Send + 'static,
 ) -> Response {
     // A connection that was made before the door was shut ends as one that came too late.
     if shared.door.is_shut() && arrival.operation != Operation::Updates {
@@ -249,22 +245,27 @@ async fn perform(
         shared.ended(arrival);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
+    if let Some(fault) = arrival.fault.filter(|fault| fault.is_late()) {
+        cut.cut();
+        after(shared, arrival);
+        let server = Arc::downgrade(shared);
+        shared.late.postpone(fault, &shared.stopped, move || {
+            let Some(shared) = server.upgrade() else { return };
+            // Whoever asked is told of no refusal either.
+            let _unheard = act(&shared);
+            shared.performed(arrival);
+        });
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     let mut acted = None;
-    let performs = match arrival.fault {
-        None | Some(Fault::AcceptAndDrop | Fault::RefuseConnection { .. }) => true,
-        Some(Fault::BadGateway { performed } | Fault::Hang { performed }) => performed,
-        Some(_) => false,
-    };
-    if performs {
-        acted = Some(act());
+    if arrival.fault.is_none_or(Fault::is_performed) {
+        acted = Some(act(shared));
         shared.performed(arrival);
     }
     let response = match (arrival.fault, acted) {
         // What the platform refuses it refuses readably, whatever was to go wrong with its answer.
         (_, Some(Err(refused))) => refusal(refused),
-        (None | Some(Fault::RefuseConnection { .. }), Some(Ok(result))) => {
-            Json(Answer { ok: true, result, error: None }).into_response()
-        }
+        (None, Some(Ok(result))) => Json(Answer { ok: true, result, error: None }).into_response(),
         (Some(Fault::BadGateway { .. }), _) => {
             let page = Html("<html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>");
             (StatusCode::BAD_GATEWAY, page).into_response()
@@ -279,7 +280,7 @@ async fn perform(
             cut.cut();
             StatusCode::SERVICE_UNAVAILABLE.into_response()
         }
-        (Some(Fault::ResetMidTransfer | Fault::AcceptAndDrop), _) | (None, None) => {
+        (Some(Fault::ResetMidTransfer | Fault::ResetAfterRead | Fault::AcceptAndDrop), _) | (None, None) => {
             cut.cut();
             StatusCode::SERVICE_UNAVAILABLE.into_response()
         }

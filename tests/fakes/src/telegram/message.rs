@@ -1,7 +1,7 @@
 //! Chats, messages and files as the fake keeps them and as a test reads them.
 
 use satchel_domain::Sha256;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::FakeFile;
 
@@ -16,6 +16,8 @@ pub enum ChatKind {
     Supergroup,
     /// A large group with topics.
     Forum,
+    /// A channel, whose posts are the channel's own.
+    Channel,
 }
 
 /// What sort of file stands in a message.
@@ -121,12 +123,14 @@ pub enum Content {
         /// How they are called up.
         phone: String,
     },
+    /// What happened in the chat: the fields that a service message has.
+    Service(Map<String, Value>),
 }
 
 /// One message.
 #[derive(Debug, Clone, Default)]
 pub struct TelegramMessage {
-    /// Its id. The fake gives each number once, in whatever chat.
+    /// Its id in its chat. Private chats and basic groups share one counter, every other chat has its own.
     pub id: i64,
     /// Where it stands.
     pub chat: i64,

@@ -2,6 +2,7 @@
 
 mod edit;
 mod inform;
+mod members;
 mod send;
 
 use serde_json::Value;
@@ -21,10 +22,13 @@ pub(crate) fn perform(state: &mut State, rules: &TelegramRules, call: &Call) -> 
         "editmessagetext" => edit::text(world, rules, call),
         "editmessagecaption" => edit::caption(world, rules, call),
         "editmessagereplymarkup" => edit::buttons(world, rules, call),
+        "stopmessagelivelocation" => edit::stop_live_location(world, rules, call),
         "deletemessage" => edit::delete(world, call),
-        "getme" => Ok(inform::me()),
+        "getme" => Ok(inform::me(world)),
         "getfile" => inform::file(world, rules, call),
         "getchat" => inform::chat(world, call),
+        "getchatmember" => members::member(world, call),
+        "getchatadministrators" => members::administrators(world, call),
         "setmycommands" => inform::set_commands(world, call),
         "getmycommands" => Ok(Value::Array(world.commands.clone())),
         "deletemycommands" => {

@@ -4,14 +4,14 @@ use serde_json::{Map, Value, json};
 
 use crate::telegram::{
     message::{ChatKind, Content, FileKind, TelegramFile, TelegramMessage},
-    world::{BOT, BOT_USERNAME, World},
+    world::{BOT, BOT_USERNAME, BotRole, Standing, World},
 };
 
 /// User: the bot, as `getMe` has it.
-pub(crate) fn me() -> Value {
+pub(crate) fn me(world: &World) -> Value {
     json!({
         "id": BOT, "is_bot": true, "first_name": "Satchel", "username": BOT_USERNAME,
-        "can_join_groups": true, "can_read_all_group_messages": true, "supports_inline_queries": false,
+        "can_join_groups": true, "can_read_all_group_messages": !world.privacy_mode, "supports_inline_queries": false,
         "can_connect_to_business": false, "has_main_web_app": false,
     })
 }
@@ -33,29 +33,56 @@ pub(crate) fn chat(world: &World, id: i64) -> Value {
         ChatKind::Group => json!({ "id": id, "type": "group", "title": chat.title }),
         ChatKind::Supergroup => json!({ "id": id, "type": "supergroup", "title": chat.title }),
         ChatKind::Forum => json!({ "id": id, "type": "supergroup", "title": chat.title, "is_forum": true }),
+        ChatKind::Channel => json!({ "id": id, "type": "channel", "title": chat.title }),
+    }
+}
+
+/// ChatMember: the bot or a person in a chat.
+pub(crate) fn member(world: &World, chat: i64, user: i64) -> Value {
+    let shown = self::user(world, user);
+    let chat = world.chat(chat);
+    if user != BOT {
+        return match (chat.members.contains(&user), user == chat.owner && chat.kind != ChatKind::Private) {
+            (true, true) => json!({ "status": "creator", "user": shown, "is_anonymous": false }),
+            (true, false) => json!({ "status": "member", "user": shown }),
+            (false, _) => json!({ "status": "left", "user": shown }),
+        };
+    }
+    match (chat.standing, chat.role) {
+        (Standing::Welcome, BotRole::Administrator { edits_posts }) => {
+            let mut member = json!({
+                "status": "administrator", "user": shown, "can_be_edited": false, "is_anonymous": false,
+                "can_manage_chat": true, "can_delete_messages": true, "can_manage_video_chats": false,
+                "can_restrict_members": false, "can_promote_members": false, "can_change_info": false,
+                "can_invite_users": false, "can_post_stories": false, "can_edit_stories": false,
+                "can_delete_stories": false,
+            });
+            // ChatMemberAdministrator: "for channels only", "for groups and supergroups only".
+            if chat.kind == ChatKind::Channel {
+                member["can_post_messages"] = json!(true);
+                member["can_edit_messages"] = json!(edits_posts);
+            } else {
+                member["can_pin_messages"] = json!(false);
+            }
+            member
+        }
+        (Standing::Welcome, BotRole::Member) => json!({ "status": "member", "user": shown }),
+        (Standing::Blocked | Standing::Kicked, _) => json!({ "status": "kicked", "user": shown, "until_date": 0 }),
+        (Standing::Migrated(_), _) => json!({ "status": "left", "user": shown }),
     }
 }
 
 /// Message, with the message that it answers.
 pub(crate) fn message(world: &World, message: &TelegramMessage) -> Value {
     let mut object = alone(world, message);
-    if let Some(answered) = message.reply_to.and_then(|id| world.message(message.chat, id)) {
+    // A message of a topic that answers nothing else answers the message that opened the topic.
+    let topic = message.thread.filter(|topic| *topic != message.id);
+    let answered = message.reply_to.and_then(|id| world.message(message.chat, id));
+    if let Some(answered) = answered.or_else(|| world.message(message.chat, topic?)) {
         // Message, reply_to_message: "will not contain further reply_to_message fields even if it itself is a reply".
         object.insert("reply_to_message".to_owned(), Value::Object(alone(world, answered)));
-    } else if let Some(topic) = message.thread {
-        // A message of a topic that answers nothing else answers the message that opened the topic.
-        object.insert("reply_to_message".to_owned(), topic_opening(world, message, topic));
     }
     Value::Object(object)
-}
-
-fn topic_opening(world: &World, message: &TelegramMessage, topic: i64) -> Value {
-    let name = world.chat(message.chat).topics.get(&topic).map_or("", String::as_str);
-    json!({
-        "message_id": topic, "message_thread_id": topic, "is_topic_message": true, "date": message.date,
-        "from": user(world, BOT), "chat": chat(world, message.chat),
-        "forum_topic_created": { "name": name, "icon_color": 7_322_096 },
-    })
 }
 
 fn alone(world: &World, message: &TelegramMessage) -> Map<String, Value> {
@@ -64,7 +91,12 @@ fn alone(world: &World, message: &TelegramMessage) -> Map<String, Value> {
         object.insert(name.to_owned(), value);
     };
     put("message_id", json!(message.id));
-    put("from", user(world, message.from));
+    if world.chat(message.chat).kind == ChatKind::Channel {
+        // Message, from: "may be empty for messages sent to channels"; a post's sender_chat is its channel.
+        put("sender_chat", chat(world, message.chat));
+    } else {
+        put("from", user(world, message.from));
+    }
     put("chat", chat(world, message.chat));
     put("date", json!(message.date));
     if let Some(thread) = message.thread {
@@ -110,6 +142,7 @@ fn alone(world: &World, message: &TelegramMessage) -> Map<String, Value> {
         Content::Contact { name, phone } => {
             put("contact", json!({ "phone_number": phone, "first_name": name }));
         }
+        Content::Service(fields) => fields.iter().for_each(|(field, value)| put(field, value.clone())),
     }
     if !message.buttons.is_empty() {
         let described = |row: &Vec<_>| -> Vec<Value> {

@@ -16,8 +16,8 @@ const JITTER: Duration = Duration::from_millis(100);
 pub(crate) struct Pace {
     rules: Option<TelegramPace>,
     report: PaceReport,
-    /// What was let through in the last minute.
-    recent: VecDeque<(Instant, i64)>,
+    /// What was let through in the last minute; what puts nothing into a chat has none.
+    recent: VecDeque<(Instant, Option<i64>)>,
     /// When each chat's burst is whole again.
     whole_again: BTreeMap<i64, Instant>,
 }
@@ -56,11 +56,15 @@ impl Pace {
     /// Lets a request through, or says when to come again. An album counts as one.
     pub(crate) fn allow(&mut self, world: &World, call: &Call) -> Result<(), Refusal> {
         let sends = call.method.starts_with("send") && call.method != "sendchataction";
-        if !sends && !call.method.starts_with("edit") {
+        // It is refused before Telegram is asked to edit (tdlib/td, `MessagesManager.cpp`, `edit_message_live_location`):
+        // a request like any other, and no edit in a chat.
+        let looks_up = call.method == "stopmessagelivelocation";
+        if !sends && !looks_up && !call.method.starts_with("edit") {
             return Ok(());
         }
-        let Some(chat) = call.words("chat_id").and_then(|id| id.parse().ok()) else { return Ok(()) };
-        let group = world.chats.get(&chat).is_some_and(|chat| chat.kind != ChatKind::Private);
+        let Some(named) = call.words("chat_id").and_then(|id| id.parse().ok()) else { return Ok(()) };
+        let chat = Some(named).filter(|_| !looks_up);
+        let group = world.chats.get(&named).is_some_and(|chat| chat.kind != ChatKind::Private);
         let now = Instant::now();
         while self.recent.front().is_some_and(|(at, _)| now.duration_since(*at) > Duration::from_secs(60)) {
             self.recent.pop_front();
@@ -70,30 +74,34 @@ impl Pace {
             return Err(Refusal::too_many_requests(wait.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(60)));
         }
         self.recent.push_back((now, chat));
-        let whole = self.whole_again.entry(chat).or_insert(now);
-        *whole = (*whole).max(now) + Duration::from_secs(1);
-        self.report.note(now, chat, group);
+        if let Some(chat) = chat {
+            let whole = self.whole_again.entry(chat).or_insert(now);
+            *whole = (*whole).max(now) + Duration::from_secs(1);
+            self.report.note(now, chat, group);
+        }
         Ok(())
     }
 
-    /// How long a message of a chat would have to wait.
-    fn wait(&self, rules: TelegramPace, now: Instant, chat: i64, group: bool) -> Option<Duration> {
+    /// How long a request would have to wait: for all chats together, and for its own, if it puts something there.
+    fn wait(&self, rules: TelegramPace, now: Instant, chat: Option<i64>, group: bool) -> Option<Duration> {
         let in_window = |window: Duration, of: Option<i64>, most: u32| {
             let window = window - JITTER;
             let since = |at: Instant| now.duration_since(at);
-            let met = self.recent.iter().filter(|(at, to)| since(*at) < window && of.is_none_or(|of| of == *to));
+            let met = self.recent.iter().filter(|(at, to)| since(*at) < window && (of.is_none() || of == *to));
             let times: Vec<Instant> = met.map(|(at, _)| *at).collect();
             // The window is free again when the oldest of its last `most` has left it.
             let oldest = times.len().checked_sub(most as usize).map(|place| times[place])?;
             Some(window - since(oldest))
         };
+        let everywhere = in_window(Duration::from_secs(1), None, rules.per_second);
+        let Some(chat) = chat else { return everywhere };
         let burst = Duration::from_secs(rules.chat_burst.into());
         let whole = self.whole_again.get(&chat).map_or(Duration::ZERO, |whole| whole.saturating_duration_since(now));
         // One more second is owed for the message that is to be let through.
         let chat_wait = (whole + Duration::from_secs(1)).checked_sub(burst).filter(|wait| *wait > JITTER);
         let group_wait =
             group.then(|| in_window(Duration::from_secs(60), Some(chat), rules.per_group_minute)).flatten();
-        chat_wait.max(group_wait).max(in_window(Duration::from_secs(1), None, rules.per_second))
+        chat_wait.max(group_wait).max(everywhere)
     }
 
     pub(crate) fn report(&self) -> PaceReport {

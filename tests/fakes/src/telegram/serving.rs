@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Json, Router,
     body::Body,
-    extract::{ConnectInfo, DefaultBodyLimit, Request, State},
+    extract::{ConnectInfo, DefaultBodyLimit, Request, State as Extracted},
     http::{HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
@@ -18,7 +18,7 @@ use crate::{
     platform::Cut,
     script::Arrival,
     telegram::{
-        FakeTelegram, Shared,
+        FakeTelegram, Shared, State,
         call::{Call, Unread},
         files, methods,
         refusal::{Refusal, TelegramFault, bad, forbidden},
@@ -32,7 +32,11 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new().fallback(serve).layer(DefaultBodyLimit::disable()).with_state(shared)
 }
 
-async fn serve(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<Cut>, request: Request) -> Response {
+async fn serve(
+    Extracted(shared): Extracted<Arc<Shared>>,
+    ConnectInfo(cut): ConnectInfo<Cut>,
+    request: Request,
+) -> Response {
     let path = request.uri().path().to_owned();
     let file = path.strip_prefix("/file/bot").and_then(|rest| rest.split_once('/'));
     let method = path.strip_prefix("/bot").and_then(|rest| rest.split_once('/'));
@@ -47,13 +51,9 @@ async fn serve(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<
     response
 }
 
-async fn called(shared: &Shared, cut: &Cut, token: &str, method: String, request: Request) -> Response {
+async fn called(shared: &Arc<Shared>, cut: &Cut, token: &str, method: String, request: Request) -> Response {
     let mut arrival = shared.arrive(&method);
-    let unread = matches!(
-        arrival.fault,
-        Some(TelegramFault::Common(Fault::ResetMidTransfer | Fault::Outage { .. } | Fault::Hang { performed: false }))
-    );
-    if unread {
+    if arrival.common_fault().is_some_and(|fault| !fault.is_read()) {
         return answer(shared, cut, arrival, || Ok(Value::Null)).await;
     }
     let keep_bytes = shared.state().world.keep_bytes;
@@ -71,11 +71,15 @@ async fn called(shared: &Shared, cut: &Cut, token: &str, method: String, request
         return answer(shared, cut, arrival, || Err(Refusal::new(401, "Unauthorized"))).await;
     }
     arrival.fault = arrival.fault.filter(|fault| fits(fault, &call));
+    if let Some(fault) = arrival.common_fault().filter(|fault| fault.is_late()) {
+        shared.note(&call);
+        return postpone(shared, cut, arrival, call, fault).await;
+    }
     let done = if call.method == "getupdates" && arrival.fault.is_none() {
         let found = poll(shared, &call).await;
         answer(shared, cut, arrival, || found).await
     } else {
-        answer(shared, cut, arrival, || shared.perform(&call)).await
+        answer(shared, cut, arrival, || shared.allow(&call).and_then(|()| shared.perform(&call))).await
     };
     shared.note(&call);
     done
@@ -196,15 +200,7 @@ async fn answer(
         shared.state().script.ended(&arrival);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    let performs = match &arrival.fault {
-        None => true,
-        Some(TelegramFault::Common(fault)) => match fault {
-            Fault::AcceptAndDrop => true,
-            Fault::BadGateway { performed } | Fault::Hang { performed } => *performed,
-            _ => false,
-        },
-        Some(_) => false,
-    };
+    let performs = arrival.fault.is_none() || arrival.common_fault().is_some_and(Fault::is_performed);
     let acted = performs.then(act);
     if performs {
         shared.state().script.performed(&arrival);
@@ -223,6 +219,28 @@ async fn answer(
     };
     after(shared, &arrival);
     response
+}
+
+/// Cuts a request off that has been read, and performs it later, when nobody hears of it.
+async fn postpone(shared: &Arc<Shared>, cut: &Cut, arrival: Arrival<Refusal>, call: Call, fault: Fault) -> Response {
+    // The pace is one of requests, whenever they are performed.
+    if let Err(refusal) = shared.allow(&call) {
+        after(shared, &arrival);
+        return refused(&refusal);
+    }
+    if shared.door.is_shut() {
+        return answer(shared, cut, arrival, || Ok(Value::Null)).await;
+    }
+    cut.cut();
+    after(shared, &arrival);
+    let server = Arc::downgrade(shared);
+    shared.late.postpone(fault, &shared.stopped, move || {
+        let Some(shared) = server.upgrade() else { return };
+        // Whoever asked is told of no refusal either.
+        let _unheard = shared.perform(&call);
+        shared.state().script.performed(&arrival);
+    });
+    StatusCode::SERVICE_UNAVAILABLE.into_response()
 }
 
 /// What follows a request: the door may be scripted to be shut before the next one.
@@ -244,6 +262,8 @@ async fn common(shared: &Shared, cut: &Cut, fault: Fault) -> Response {
         Fault::ChatGone => bad("chat not found"),
         Fault::VoiceForbidden => bad("VOICE_MESSAGES_FORBIDDEN"),
         Fault::ServerError => Refusal::new(500, "Internal Server Error"),
+        // tdlib/telegram-bot-api, `Client.cpp`: what is left of a client's requests when it closes.
+        Fault::Restart { .. } => Refusal::new(500, "Internal Server Error: restart"),
         Fault::BadGateway { .. } => {
             let page = Html("<html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>");
             return (StatusCode::BAD_GATEWAY, page).into_response();
@@ -258,7 +278,12 @@ async fn common(shared: &Shared, cut: &Cut, fault: Fault) -> Response {
             cut.cut();
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
-        Fault::ResetMidTransfer | Fault::AcceptAndDrop | Fault::RefuseConnection { .. } => {
+        Fault::ResetMidTransfer
+        | Fault::ResetAfterRead
+        | Fault::AcceptAndDrop
+        | Fault::AcceptLate { .. }
+        | Fault::AcceptOnRelease
+        | Fault::RefuseConnection { .. } => {
             cut.cut();
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
@@ -272,14 +297,15 @@ fn refused(refusal: &Refusal) -> Response {
 }
 
 impl Shared {
-    /// Performs a request, unless the bot has been too fast.
+    /// Lets a request through, unless the bot has been too fast.
+    fn allow(&self, call: &Call) -> Result<(), Refusal> {
+        let mut state = self.state();
+        let State { pace, world, .. } = &mut *state;
+        pace.allow(world, call)
+    }
+
     fn perform(&self, call: &Call) -> Result<Value, Refusal> {
-        let performed = {
-            let mut state = self.state();
-            let state = &mut *state;
-            state.pace.allow(&state.world, call)?;
-            methods::perform(state, &self.rules, call)
-        };
+        let performed = methods::perform(&mut self.state(), &self.rules, call);
         self.changed.notify_waiters();
         performed
     }

@@ -55,9 +55,9 @@ impl TelegramMessage {
 impl TelegramTranscript {
     pub(crate) fn of(world: &World) -> Self {
         let chats = world.chats.iter().map(|(id, chat)| {
-            let messages: Vec<_> = world.messages.values().filter(|message| message.chat == *id).cloned().collect();
-            let under = |press: &&Press| messages.iter().any(|message| message.id == press.message);
-            let presses = world.presses.values().filter(under).cloned().collect();
+            let messages =
+                world.messages.range((*id, 0)..=(*id, i64::MAX)).map(|(_, message)| message.clone()).collect();
+            let presses = world.presses.values().filter(|press| press.chat == *id).cloned().collect();
             let (title, topics, actions) = (chat.title.clone(), chat.topics.clone(), chat.actions.clone());
             (*id, TelegramChat { kind: chat.kind, title, topics, messages, actions, presses })
         });
@@ -92,7 +92,8 @@ impl TelegramTranscript {
     #[must_use]
     pub fn shared(&self) -> Transcript {
         let mut transcript = Transcript::default();
-        for message in self.chats.values().flat_map(|chat| &chat.messages) {
+        let written = |message: &&TelegramMessage| !matches!(message.content, Content::Service(_));
+        for message in self.chats.values().flat_map(|chat| &chat.messages).filter(written) {
             let conversation = match message.thread {
                 Some(thread) => format!("telegram:{}/{thread}", message.chat),
                 None => format!("telegram:{}", message.chat),
@@ -178,6 +179,9 @@ impl TelegramTranscript {
             Content::File(file) => write_file(f, file)?,
             Content::Location { latitude, longitude } => writeln!(f, "    + location {latitude}, {longitude}")?,
             Content::Contact { name, phone } => writeln!(f, "    + contact {name}, {phone}")?,
+            Content::Service(fields) => {
+                fields.iter().try_for_each(|(field, value)| writeln!(f, "    + {field} {value}"))?;
+            }
         }
         message.words.to_string().lines().try_for_each(|line| writeln!(f, "    {line}"))?;
         if message.words.dropped_entities > 0 {
@@ -212,6 +216,7 @@ impl fmt::Display for TelegramTranscript {
                 ChatKind::Group => "group",
                 ChatKind::Supergroup => "supergroup",
                 ChatKind::Forum => "forum",
+                ChatKind::Channel => "channel",
             };
             writeln!(f, "== {kind}: {} ==", chat.title)?;
             chat.messages.iter().try_for_each(|message| self.write_message(f, message))?;

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     FakeFile,
@@ -26,12 +26,17 @@ pub(crate) const BOT_USERNAME: &str = "satchel_fake_bot";
 pub(crate) struct World {
     pub(crate) people: BTreeMap<i64, String>,
     pub(crate) chats: BTreeMap<i64, Chat>,
-    pub(crate) messages: BTreeMap<i64, TelegramMessage>,
+    /// By chat and id: equal ids in two chats are two messages.
+    pub(crate) messages: BTreeMap<(i64, i64), TelegramMessage>,
     pub(crate) files: HashMap<String, TelegramFile>,
     pub(crate) presses: BTreeMap<String, Press>,
     pub(crate) commands: Vec<Value>,
     pub(crate) keep_bytes: bool,
-    last_message: i64,
+    /// Whether the bot sees only a part of what people write in groups.
+    pub(crate) privacy_mode: bool,
+    /// The last id of the mailbox: private chats and basic groups share one counter, which is the bot's own.
+    last_in_mailbox: i64,
+    last_chat: i64,
     last_file: u64,
     last_album: u64,
 }
@@ -42,10 +47,15 @@ pub(crate) struct Chat {
     pub(crate) title: String,
     pub(crate) topics: BTreeMap<i64, String>,
     pub(crate) standing: Standing,
+    pub(crate) role: BotRole,
     pub(crate) forbids_voice: bool,
     pub(crate) members: BTreeSet<i64>,
+    /// Who made it.
+    pub(crate) owner: i64,
     /// What the bot was seen doing there, in the words of `sendChatAction`.
     pub(crate) actions: Vec<String>,
+    /// The last id of a chat that counts for itself.
+    last_message: i64,
 }
 
 /// How the bot stands in a chat.
@@ -57,11 +67,23 @@ pub(crate) enum Standing {
     Migrated(i64),
 }
 
+/// What the bot may do in a chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BotRole {
+    Member,
+    Administrator {
+        /// ChatMemberAdministrator, can_edit_messages: "can edit messages of other users", "for channels only".
+        edits_posts: bool,
+    },
+}
+
 /// A press of a button.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Press {
     /// Who pressed it.
     pub person: i64,
+    /// In which chat.
+    pub chat: i64,
     /// Under which message.
     pub message: i64,
     /// What stands on the button.
@@ -79,9 +101,12 @@ impl Chat {
             title: title.to_owned(),
             topics: BTreeMap::new(),
             standing: Standing::Welcome,
+            role: BotRole::Member,
             forbids_voice: false,
             members: BTreeSet::new(),
+            owner: 0,
             actions: Vec::new(),
+            last_message: 0,
         }
     }
 }
@@ -104,6 +129,7 @@ impl World {
             (Standing::Welcome, _) => Ok(id),
             (Standing::Blocked, _) => Err(forbidden("bot was blocked by the user")),
             (Standing::Kicked, ChatKind::Group) => Err(forbidden("bot was kicked from the group chat")),
+            (Standing::Kicked, ChatKind::Channel) => Err(forbidden("bot was kicked from the channel chat")),
             (Standing::Kicked, _) => Err(forbidden("bot was kicked from the supergroup chat")),
             // ResponseParameters: migrate_to_chat_id.
             (Standing::Migrated(to), _) => Err(Refusal {
@@ -121,22 +147,61 @@ impl World {
         self.chats.get_mut(&id).expect("a test names chats that it made")
     }
 
-    /// A message that stands in a chat and has not been deleted.
+    /// A message that stands in a chat, that has not been deleted, and that the bot can see.
     pub(crate) fn message(&self, chat: i64, id: i64) -> Option<&TelegramMessage> {
-        self.messages.get(&id).filter(|message| message.chat == chat && !message.deleted)
+        self.messages.get(&(chat, id)).filter(|message| !message.deleted && self.is_visible(message))
     }
 
+    /// Whether the bot can see a message.
+    ///
+    /// Bots FAQ, "What messages will my bot get?": all bots get service messages and all of private chats and channels,
+    /// administrators and bots without privacy mode get all, others get commands and replies that are meant for them.
+    pub(crate) fn is_visible(&self, message: &TelegramMessage) -> bool {
+        let chat = self.chat(message.chat);
+        !self.privacy_mode
+            || matches!(chat.kind, ChatKind::Private | ChatKind::Channel)
+            || matches!(chat.role, BotRole::Administrator { .. })
+            || matches!(message.content, Content::Service(_))
+            || message.from == BOT
+            || self.is_for_bot(message)
+    }
+
+    fn is_for_bot(&self, message: &TelegramMessage) -> bool {
+        let answered = message.reply_to.and_then(|id| self.messages.get(&(message.chat, id)));
+        let first = message.words.text.split_whitespace().next().unwrap_or_default();
+        let is_command = message.words.entities.iter().any(|entity| entity.kind == "bot_command" && entity.offset == 0);
+        // No other bot is there, so commands that name none are for this one.
+        let is_named = first.split_once('@').is_none_or(|(_, name)| name == BOT_USERNAME);
+        answered.is_some_and(|answered| answered.from == BOT) || (is_command && is_named)
+    }
+
+    /// Puts a message into its chat under the next id of the chat's counter. Returns the id.
+    ///
+    /// Telegram's API, Working with Updates: private chats and basic groups make up the account's one common message
+    /// box, each supergroup and channel has a message box of its own. Ids count from 1 in each, one by one.
     pub(crate) fn add(&mut self, message: TelegramMessage) -> i64 {
-        self.last_message += 1;
-        let id = self.last_message;
-        self.messages.insert(id, TelegramMessage { id, date: now(), ..message });
+        let Self { chats, last_in_mailbox, .. } = self;
+        let chat = chats.get_mut(&message.chat).expect("a test names chats that it made");
+        let last = match chat.kind {
+            ChatKind::Private | ChatKind::Group => last_in_mailbox,
+            ChatKind::Supergroup | ChatKind::Forum | ChatKind::Channel => &mut chat.last_message,
+        };
+        *last += 1;
+        let id = *last;
+        self.messages.insert((message.chat, id), TelegramMessage { id, date: now(), ..message });
         id
     }
 
-    /// A number for something that shares the messages' numbers, as topics do.
-    pub(crate) fn new_number(&mut self) -> i64 {
-        self.last_message += 1;
-        self.last_message
+    /// Puts a service message with one field into a chat: what somebody did there. Returns its id.
+    pub(crate) fn add_service(&mut self, chat: i64, from: i64, field: &str, value: Value) -> i64 {
+        let content = Content::Service(Map::from_iter([(field.to_owned(), value)]));
+        self.add(TelegramMessage { chat, from, content, ..TelegramMessage::default() })
+    }
+
+    /// A number for a chat that is no person's.
+    pub(crate) fn new_chat_number(&mut self) -> i64 {
+        self.last_chat += 1;
+        self.last_chat
     }
 
     pub(crate) fn new_album(&mut self) -> String {

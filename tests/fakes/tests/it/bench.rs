@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use satchel_domain::{
-    Attachment, AttachmentId, ConversationId, Filename, PartContent, PartId, Source, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, ConversationId, Filename, MessageRef, PartContent, PartId, Source, Timestamp, TurnId,
+    Visibility,
+    delivery::SendError,
     part::{FileForm, FileItem, PreparedVoice},
 };
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, MemoryBlobs, PlatformRules, Timeouts};
-use satchel_ports::{BlobHint, Blobs, PartToSend};
+use satchel_ports::{
+    BlobHint, Blobs, Channel, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::KnownMessages,
+};
 use uuid::Uuid;
 
 /// A platform, a channel on it, and a conversation.
@@ -19,6 +23,16 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// What a look-up finds for certain.
+    pub(crate) async fn find(&self, part: &PartToSend) -> Result<Option<Vec<MessageRef>>, SendError> {
+        let (range, known) = (LookupRange::After(None), KnownMessages::default());
+        let outcome = self.channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, known }).await?;
+        Ok(match outcome {
+            LookupOutcome::Found { messages, .. } => Some(messages),
+            LookupOutcome::Absent | LookupOutcome::Uncertain { .. } => None,
+        })
+    }
+
     pub(crate) async fn start(mode: FakeMode) -> Self {
         Self::with_rules(mode.rules()).await
     }

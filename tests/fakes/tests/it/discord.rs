@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 /// The person, the guild and its one channel.
 const ADA: u64 = 1001;
 const GUILD: u64 = 70_000;
-const CHANNEL: u64 = 70_001;
+pub(crate) const CHANNEL: u64 = 70_001;
 
 /// A fake with one person, one guild with a channel, and a client that does nothing by itself.
 pub(crate) struct Bot {

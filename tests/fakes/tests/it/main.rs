@@ -4,6 +4,7 @@ mod bench;
 mod discord;
 mod faults;
 mod inbound;
+mod outages;
 mod python;
 mod refusals;
 mod telegram;

@@ -24,8 +24,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Installs what is pinned, once, into a directory that is named after the pins.
+    /// Installs what is pinned, once, into a directory that is named after the pins. The error is what a test would need.
     pub(crate) async fn install(name: &'static str) -> Result<Self, String> {
+        Self::find_or_install(name).await.map_err(|why| format!("{name} from PyPI, but {why}"))
+    }
+
+    async fn find_or_install(name: &'static str) -> Result<Self, String> {
         let requirements = Path::new(PACKAGE).join(format!("{name}.txt"));
         let pinned = std::fs::read(&requirements).map_err(|error| error.to_string())?;
         let digest = FakeFile::of("requirements.txt", "text/plain", pinned).sha256().to_string();

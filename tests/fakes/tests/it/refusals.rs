@@ -152,7 +152,7 @@ async fn telegram_refuses_edits_that_change_nothing_or_add_files() {
 async fn telegram_has_no_history_and_knows_no_nonce() {
     let bench = Bench::start(FakeMode::TelegramLike).await;
     let part = bench.part(1, plain("a"));
-    assert_eq!(bench.channel.find_sent(&part, None).await, Ok(None));
+    assert_eq!(bench.find(&part).await, Ok(None));
     assert_eq!(bench.platform.requests(Operation::History), 0);
     bench.channel.send(&part).await.expect("sent");
     bench.channel.send(&part).await.expect("sent");
@@ -237,11 +237,11 @@ async fn conversations_that_ended_and_forbidden_history_are_told() {
     let bench = Bench::start(FakeMode::DiscordLike).await;
     let part = bench.part(1, plain("a"));
     bench.channel.send(&part).await.expect("sent");
-    assert!(matches!(bench.channel.find_sent(&part, None).await, Ok(Some(_))));
+    assert!(matches!(bench.find(&part).await, Ok(Some(_))));
     bench.platform.forbid_history();
-    assert_eq!(bench.channel.find_sent(&part, None).await, Ok(None));
+    assert_eq!(bench.find(&part).await, Ok(None));
     bench.platform.script_next(Operation::History, Fault::ServerError);
-    assert!(matches!(bench.channel.find_sent(&part, None).await, Err(SendError::NotSent { .. })));
+    assert!(matches!(bench.find(&part).await, Err(SendError::NotSent { .. })));
 }
 
 /// What the channel never does, written by hand.

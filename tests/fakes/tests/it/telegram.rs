@@ -2,8 +2,12 @@
 
 mod aiogram;
 mod faults;
+mod ids;
+mod late;
+mod look_up;
 mod markup;
 mod media;
+mod members;
 mod pace;
 mod people;
 mod refusals;

@@ -6,7 +6,7 @@ use satchel_discord::{DiscordChannel, DiscordListener, DiscordSettings};
 use satchel_domain::{ChannelCapabilities, ChannelName};
 use satchel_fakes::{FakeChannel, FakeDiscord, FakeMode, Timeouts, telegram::FakeTelegram};
 use satchel_ports::{Blobs, Channel, Fetcher, Inbound};
-use satchel_telegram::{Patience, TelegramChannel, TelegramListener, TelegramSettings};
+use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramListener, TelegramSettings};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +28,17 @@ pub struct Waits {
     pub connect: Duration,
     /// For an answer, and for progress.
     pub answer: Duration,
+}
+
+/// The waits of a look-up in a test: as the product's, hundreds of times shorter.
+fn quick_look_up() -> LookupSettings {
+    LookupSettings {
+        delay: Duration::from_millis(60),
+        delay_per_megabyte: Duration::from_millis(10),
+        second_pass_delay: Duration::from_millis(120),
+        interval: Duration::from_millis(1),
+        ..LookupSettings::default()
+    }
 }
 
 /// An adapter, open in both directions.
@@ -79,6 +90,7 @@ impl Open {
                     answers_in: Vec::new(),
                     webhook: None,
                     commands: Vec::new(),
+                    look_up: quick_look_up(),
                 };
                 let patience = Patience { connect, answer, silence: answer };
                 let channel = Arc::new(TelegramChannel::with_patience(&settings, blobs, patience)?);

@@ -1,6 +1,7 @@
-//! The tools that only the crash matrix has: one that counts how often it ran, and one that asks for a voice.
+//! The tools that only the crash matrix has: one that counts how often it ran, one that asks for a voice, and one that waits
+//! for the person.
 
-use std::{fs::OpenOptions, io::Write, path::PathBuf};
+use std::{fs::OpenOptions, io::Write, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{ToolOutcome, VoiceRequest};
@@ -59,5 +60,38 @@ impl Tool for RequestVoice {
     async fn call(&self, _arguments: Value, _context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let voice = Some(VoiceRequest { text: Some(SPOKEN.to_owned()) });
         Ok(ToolOutcome { voice, ..ToolOutcome::of_text("queued") })
+    }
+}
+
+/// Waits until the person has done what the scene needs, so that no scene depends on how fast anybody is.
+#[derive(Debug, Clone)]
+pub struct WaitForPerson {
+    /// The file that it makes when it begins to wait.
+    pub reached: PathBuf,
+    /// The file that it waits for.
+    pub done: PathBuf,
+}
+
+#[async_trait]
+impl Tool for WaitForPerson {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "wait_for_person".to_owned(),
+            description: "Waits.".to_owned(),
+            parameters: json!({"type": "object"}),
+            tier: SafetyTier::ReadOnly,
+            time_limit: None,
+        }
+    }
+
+    async fn call(&self, _arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        std::fs::write(&self.reached, "").map_err(|error| ToolError(error.to_string()))?;
+        while !self.done.exists() {
+            if context.cancel.is_cancelled() {
+                return Err(ToolError("cancelled".to_owned()));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Ok(ToolOutcome::of_text("the person is done"))
     }
 }

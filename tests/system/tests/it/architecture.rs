@@ -25,13 +25,14 @@ const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
 /// What an adapter's tests may know of ours besides; the web's run over the stores that people have, and Telegram's
 /// render what routing has measured.
-const ADAPTERS_TEST_WITH: [&str; 7] = [
+const ADAPTERS_TEST_WITH: [&str; 8] = [
     "satchel-contracts",
     "satchel-fakes",
     "satchel-files",
     "satchel-http",
     "satchel-ledger",
     "satchel-local",
+    "satchel-requirements",
     "satchel-routing",
 ];
 
@@ -77,7 +78,7 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("indicatif", &["satchel-console"]),
     ("infer", &["satchel-files"]),
     ("ipnet", &["satchel-http"]),
-    ("jiff", &["satchel"]),
+    ("jiff", &["satchel", "satchel-agent"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
     ("mockall", &["satchel-ports"]),
@@ -120,6 +121,9 @@ const HOMES: [(&str, &[&str]); 52] = [
 /// What unit tests under `crates/` may use besides what the code itself uses there.
 const TEST_LIBRARIES: [&str; 5] = ["criterion", "insta", "mockall", "proptest", "rstest"];
 
+/// What lies in a checkout and is no part of the project: what git keeps, what is built, what a run leaves behind.
+const NOT_OURS: [&str; 5] = [".git", "target", "apps/satchel-script/target", "satchel-data", "files"];
+
 fn metadata() -> Metadata {
     let manifest = workspace_root().join("Cargo.toml");
     MetadataCommand::new()
@@ -161,28 +165,36 @@ fn linked_into_satchel() -> BTreeMap<String, BTreeSet<String>> {
     linked
 }
 
-/// Every source file of the workspace, by its path in it.
-fn source_files() -> Vec<(PathBuf, String)> {
-    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+/// Every file beneath a directory of the workspace that `is_wanted` by its name, by its path in the workspace.
+fn files_in(directory: &Path, is_wanted: fn(&Path) -> bool) -> Vec<(PathBuf, String)> {
+    fn walk(directory: &Path, is_wanted: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(directory).expect("the sources can be listed").flatten() {
             let path = entry.path();
-            let is_build = path.ends_with("target") || path.file_name().is_some_and(|name| name == "snapshots");
-            if path.is_dir() && !is_build {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let is_ours = !NOT_OURS.iter().any(|name| path == workspace_root().join(name));
+            if path.is_dir() && is_ours {
+                walk(&path, is_wanted, found);
+            } else if path.is_file() && is_wanted(&path) {
                 found.push(path);
             }
         }
     }
-    let root = workspace_root();
     let mut found = Vec::new();
-    ["crates", "adapters", "apps", "tests"].iter().for_each(|layer| walk(&root.join(layer), &mut found));
-    assert!(found.len() > 100, "the sources were found");
+    walk(directory, is_wanted, &mut found);
     let read = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path).expect("sources are UTF-8");
-        (path.strip_prefix(&root).expect("it lies in the root").to_owned(), text)
+        let text = std::fs::read(&path).expect("sources can be read");
+        let path = path.strip_prefix(workspace_root()).expect("it lies in the root").to_owned();
+        (path, String::from_utf8_lossy(&text).into_owned())
     };
     found.into_iter().map(read).collect()
+}
+
+/// Every source file of the workspace, by its path in it.
+fn source_files() -> Vec<(PathBuf, String)> {
+    let layers = ["crates", "adapters", "apps", "tests"].map(|layer| workspace_root().join(layer));
+    let is_source = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    let found: Vec<_> = layers.iter().flat_map(|layer| files_in(layer, is_source)).collect();
+    assert!(found.len() > 100, "the sources were found");
+    found
 }
 
 /// Fails with every complaint, not only the first.
@@ -435,4 +447,51 @@ fn the_guide_to_embedding_shows_code_that_is_compiled() {
     let shown = blocks[..2].iter().flat_map(|block| block.lines()).map(str::trim);
     let unknown: Vec<&str> = shown.filter(|line| !known.contains(line)).collect();
     assert_none(&unknown.iter().map(|line| format!("not in the example: {line}")).collect::<Vec<_>>());
+}
+
+/// Whoever clones the project has no more than the project.
+#[test]
+fn nothing_leads_out_of_the_checkout() {
+    // Written apart, so that this file doesn't find itself.
+    let elsewhere = concat!("../", "shared");
+    let files = files_in(&workspace_root(), |_| true);
+    assert!(files.iter().any(|(path, _)| path.ends_with(".ci/run")), "all files are looked at, hidden ones too");
+    let speaking = files.iter().filter(|(_, text)| text.contains(elsewhere));
+    assert_none(&speaking.map(|(path, _)| format!("{} speaks of {elsewhere}", path.display())).collect::<Vec<_>>());
+}
+
+/// A test that leaves early has proved nothing; where it lacks something, `satchel_requirements` counts it.
+#[test]
+fn tests_leave_early_only_by_required() {
+    let mut complaints = Vec::new();
+    let mut counted = 0;
+    for (path, text) in source_files() {
+        // Written apart, so that this file doesn't find itself.
+        if text.contains(concat!("\"not", " run: ")) && !path.starts_with("tests/requirements") {
+            complaints.push(format!("{} says by itself that something is not run", path.display()));
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (start, attribute) in lines.iter().enumerate() {
+            let code = attribute.trim_start();
+            if !code.starts_with("#[test]") && !code.starts_with("#[tokio::test") {
+                continue;
+            }
+            let end = format!("{}}}", &attribute[..attribute.len() - code.len()]);
+            let mut statement = String::new();
+            for line in lines[start..].iter().take_while(|line| **line != end) {
+                if ["let ", "if ", "match "].iter().any(|begin| line.trim_start().starts_with(begin)) {
+                    statement.clear();
+                }
+                statement.push_str(line);
+                let leaves = line.ends_with(concat!("return", ";")) || line.contains(concat!("{ return", " }"));
+                match (leaves, statement.contains("required(")) {
+                    (true, true) => counted += 1,
+                    (true, false) => complaints.push(format!("a test in {} leaves early: {line}", path.display())),
+                    (false, _) => {}
+                }
+            }
+        }
+    }
+    assert!(counted > 40, "only {counted} tests that need something were found");
+    assert_none(&complaints);
 }

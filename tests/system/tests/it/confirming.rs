@@ -64,3 +64,55 @@ async fn only_the_asker_or_an_owner_allows_a_tool_and_a_button_counts_once() {
     assert!(refused.await.is_ok(), "{}", telegram.transcript());
     assert_eq!(telegram.transcript().files(group).len(), 1, "nothing was written");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_call_waits_for_decision_after_kill() {
+    let mut home = Home::furnish(ANN, SETTINGS).await;
+    home.telegram.person_says(ANN, ANN, "write notes.txt: buy milk");
+    let (asked, _) = home.reads(ANN, 0).await;
+    assert!(asked.starts_with("May I use file_write?"), "{asked}");
+    for kills in 1..=2 {
+        home.restart_after_kill().await;
+        let (again, _) = home.reads(ANN, kills).await;
+        assert_eq!(again, asked, "the same question, under the same code");
+        assert!(!home.has_file("notes.txt") && home.telegram.transcript().files(ANN).is_empty(), "nobody allowed it");
+    }
+    let (_, question) = home.reads(ANN, 2).await;
+    home.telegram.person_presses(ANN, question, "Allow");
+    let done = home.telegram.wait_until(|transcript| transcript.files(ANN).len() == 1).await;
+    assert!(done.is_ok() && home.has_file("notes.txt"), "{}", home.telegram.transcript());
+}
+
+/// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with; and
+/// whoever might decide about a call is revoked before they do.
+#[tokio::test(flavor = "multi_thread")]
+async fn telegram_ignores_edits_and_presses_of_strangers() {
+    const SECRET: &str = "what a stranger writes";
+    let home = Home::furnish(ANN, SETTINGS).await;
+    let telegram = &home.telegram;
+    let_in(&home, BOB, 0).await;
+    let group = telegram.group("Family", &[ANN, BOB, EVE]);
+    telegram.person_says(group, BOB, "write notes.txt: buy milk");
+    let (asked, question) = home.reads(group, 0).await;
+    assert!(asked.starts_with("May I use file_write?"), "{asked}");
+
+    let passed_over = telegram.person_says(group, EVE, "/help");
+    telegram.person_edits(group, EVE, passed_over, &format!("/help {SECRET}"));
+    telegram.person_presses(EVE, question, "Allow");
+    let revoked = home.runs(&["pair", "revoke", "telegram"], BOB.to_string()).await;
+    assert_eq!(revoked.stdout, "revoked: 42 on telegram\n", "{revoked:?}");
+    telegram.person_presses(BOB, question, "Allow");
+    telegram.person_presses(ANN, question, "Refuse");
+    let refusal = |text: &&str| text.contains("the person refused this call");
+    let refused = telegram.wait_until(|transcript| transcript.texts(group).iter().any(refusal)).await;
+    assert!(refused.is_ok(), "{}", telegram.transcript());
+
+    // A conversation's messages are answered in their order, so that nothing else can come any more.
+    telegram.person_says(group, ANN, "/files");
+    let last = |text: &&str| text.starts_with("No files here yet");
+    let answered = telegram.wait_until(|transcript| transcript.texts(group).iter().any(last)).await;
+    let transcript = telegram.transcript();
+    assert!(answered.is_ok() && transcript.visible(group).count() == 3, "{transcript}");
+    assert!(transcript.files(group).is_empty() && !home.has_file("notes.txt"), "{transcript}");
+    assert!(!home.holds(SECRET), "nothing of hers is kept");
+}

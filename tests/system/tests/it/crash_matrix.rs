@@ -4,25 +4,30 @@
 //! request that the platform sees (SIGKILL from without). It is then started again on the same data, and what stands
 //! on the platform in the end is looked at.
 
+mod disk;
+mod memory;
+mod play;
 mod run;
 mod scene;
 mod table;
+mod verbs;
 mod verdict;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt, stream};
 use satchel_fakes::{Moment, Operation};
-use satchel_system::crash::points::Point;
+use satchel_system::crash::points::{Point, Side};
 
 use self::{
-    run::{Death, Ending, Outcome, run},
+    play::{Play, Plot},
+    run::{Death, Ending, Outcome, Scenario, run},
     scene::{Platform, Scene},
     table::Table,
-    verdict::Verdict,
+    verbs::{killed_verbs, verbs_of_plot},
 };
 
 /// How many processes run at once.
@@ -35,6 +40,9 @@ const TRIES: usize = 4;
 
 /// Of how many deaths one may not come all the same, since none of its runs edited the reply as often.
 const ONE_UNREACHED_IN: usize = 10;
+
+/// How many second deaths are tried at a call that only a process makes which takes up what another has left.
+const SECOND_DEATHS: usize = 3;
 
 /// The operations in the midst of which the process is killed.
 const KILLED_DURING: [Operation; 3] = [Operation::Send, Operation::Edit, Operation::Fetch];
@@ -78,29 +86,42 @@ async fn files_on_the_message_of_their_text_survive_their_process_on_discord() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_survives_a_second_death_while_it_is_taken_up() {
-    let twice = |death: &Death| match death {
-        Death::At(point) => Some(Death::AtTwice(point.clone())),
-        Death::Never | Death::AtTwice(_) | Death::During { .. } => None,
+async fn whatever_arrives_survives_its_process() {
+    play(Plot::Arrivals).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moved_group_survives_its_process() {
+    play(Plot::Moved).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confirmed_call_survives_its_process() {
+    play(Plot::Confirmed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_script_survives_its_process() {
+    play(Plot::Stopped).await;
+}
+
+/// Dies in a short scene around the verbs that it is about, and once around every other.
+async fn play(plot: Plot) {
+    let (scenario, verbs) = (&Play::new(plot), verbs_of_plot(plot));
+    let undisturbed = undisturbed(scenario).await;
+    let chosen = |_: usize, death: &Death| match death {
+        Death::At(point) => point.nth == 1 || verbs.contains(&point.call.as_str()),
+        Death::During { .. } => true,
+        Death::Never | Death::Twice { .. } => false,
     };
-    let chosen = |index: usize, _: &Death| index.is_multiple_of(4);
-    die(Platform::WithKeys, |all| all.iter().filter_map(twice).collect(), chosen).await;
+    die(scenario, &undisturbed, &chosen, verbs).await;
 }
 
 async fn matrix(platform: Platform) {
-    die(platform, <[Death]>::to_vec, |index, death| is_telling(platform, index, death)).await;
-}
-
-/// Dies in each of the ways that `ways` makes of the points of an undisturbed turn; unless all are wanted, in those that
-/// are `chosen`.
-async fn die(platform: Platform, ways: impl Fn(&[Death]) -> Vec<Death>, chosen: impl Fn(usize, &Death) -> bool) {
     let began = Instant::now();
     let scene = &Scene::set(platform).await;
-    let undisturbed = stream::iter(0..UNDISTURBED).map(|_| run(scene, Death::Never)).buffer_unordered(AT_ONCE);
-    let undisturbed: Vec<Outcome> = undisturbed.collect().await;
+    let undisturbed = undisturbed(scene).await;
     for outcome in &undisturbed {
-        let verdict = Verdict::on(scene, outcome);
-        assert!(verdict.is_flawless(), "{verdict:#?}\n{}", outcome.told());
         for (operation, least) in scene.least_requests() {
             let made = outcome.requests[&operation];
             assert!(made >= least, "{made} of {least} requests in the midst of which it is to die: {operation:?}");
@@ -108,9 +129,34 @@ async fn die(platform: Platform, ways: impl Fn(&[Death]) -> Vec<Death>, chosen: 
         let messages = outcome.transcript.visible(&scene.conversation).count();
         assert!(scene.has_everything || messages == 2, "all files stand on their text's message, of {messages}");
     }
-    let (all, least) = (ways(&deaths(&undisturbed)), scene.least_deaths());
-    assert!(all.len() > least, "a turn with all this in it has more than {} points", all.len());
+    let all = deaths(&undisturbed);
+    assert!(all.len() > scene.least_deaths(), "a turn with all this in it has more than {} points", all.len());
+    die(scene, &undisturbed, &|index, death| is_telling(platform, index, death), &killed_verbs(platform)).await;
+    println!("{platform:?}: {:.1?} in all", began.elapsed());
+}
+
+/// Turns that nobody disturbs, in which nothing is amiss.
+async fn undisturbed(scenario: &impl Scenario) -> Vec<Outcome> {
+    let undisturbed = stream::iter(0..UNDISTURBED).map(|_| run(scenario, Death::Never)).buffer_unordered(AT_ONCE);
+    let undisturbed: Vec<Outcome> = undisturbed.collect().await;
+    for outcome in &undisturbed {
+        let verdict = scenario.judge(outcome, &undisturbed[0]);
+        assert!(verdict.is_flawless(), "{verdict:#?}\n{}", outcome.told());
+    }
+    undisturbed
+}
+
+/// Dies in all ways that undisturbed turns showed, or in those that are `chosen`; then once more, while the next process
+/// takes up what is left. Processes must have died around each of the `verbs`.
+async fn die<S: Scenario>(
+    scenario: &S,
+    undisturbed: &[Outcome],
+    chosen: &dyn Fn(usize, &Death) -> bool,
+    verbs: &[&str],
+) {
+    let began = Instant::now();
     let all_are_wanted = std::env::var(HOW_MANY).is_ok_and(|how_many| how_many == "all");
+    let all = deaths(undisturbed);
     let tried: Vec<Death> = all
         .iter()
         .enumerate()
@@ -118,43 +164,102 @@ async fn die(platform: Platform, ways: impl Fn(&[Death]) -> Vec<Death>, chosen: 
         .map(|(_, death)| death.clone())
         .collect();
 
-    let mut table = Table::default();
-    let mut failures = Vec::new();
-    let mut slowest = Duration::ZERO;
-    let mut unreached = Vec::new();
-    let mut runs = stream::iter(tried)
-        .map(|death| async move {
-            let outcome = run_to_its_death(scene, &death).await;
-            (death, outcome)
-        })
-        .buffer_unordered(AT_ONCE);
-    while let Some((death, outcome)) = runs.next().await {
-        let verdict = Verdict::on(scene, &outcome);
-        slowest = slowest.max(outcome.took);
-        match outcome.ending {
-            Ending::Died => {}
-            Ending::NotReached => unreached.push(death.to_string()),
-            Ending::Survived => failures.push(format!("{death}: nobody died of it\n{}", outcome.told())),
-        }
-        for problem in verdict.problems(platform) {
-            failures.push(format!("{death}: {problem}\n{}", outcome.told()));
-        }
-        table.add(&death, &outcome, &verdict, platform);
-    }
-    println!("{table}");
+    let mut tries = Tries::new(scenario, &undisturbed[0]);
+    let recoveries = tries.perform(tried).await;
+    let again = second_deaths(recoveries, undisturbed, all_are_wanted);
+    let (once, twice) = (tries.table.runs(), again.len());
+    tries.perform(again).await;
+    println!("{}", tries.table);
     println!(
-        "{platform:?}: {} of {} deaths in {:.1?} ({HOW_MANY}=all tries all), the slowest run took {slowest:.1?}",
-        table.runs(),
+        "{once} of {} deaths and {twice} second ones in {:.1?} ({HOW_MANY}=all tries all), the slowest run took {:.1?}",
         all.len(),
-        began.elapsed()
+        began.elapsed(),
+        tries.slowest
     );
-    assert!(failures.is_empty(), "{} of {} deaths:\n{}", failures.len(), table.runs(), failures.join("\n\n"));
-    let are_few = unreached.len() * ONE_UNREACHED_IN <= table.runs();
-    assert!(are_few, "deaths that undisturbed turns showed did not come: {unreached:#?}");
+    let (failures, runs) = (tries.failures, tries.table.runs());
+    assert!(failures.is_empty(), "{} of {runs} deaths:\n{}", failures.len(), failures.join("\n\n"));
+    let are_few = tries.unreached.len() * ONE_UNREACHED_IN <= runs;
+    assert!(are_few, "deaths that other turns showed did not come: {:#?}", tries.unreached);
+    println!("died around: {}", tries.killed.iter().map(String::as_str).collect::<Vec<_>>().join(" "));
+    let spared: Vec<&&str> = verbs.iter().filter(|verb| !tries.killed.contains(**verb)).collect();
+    assert!(spared.is_empty(), "no process died around {spared:?}");
+}
+
+/// The deaths that are tried, and what came of them.
+struct Tries<'a, S> {
+    scenario: &'a S,
+    undisturbed: &'a Outcome,
+    table: Table,
+    failures: Vec<String>,
+    unreached: Vec<String>,
+    /// The calls around which processes died.
+    killed: BTreeSet<String>,
+    slowest: Duration,
+}
+
+impl<'a, S: Scenario> Tries<'a, S> {
+    fn new(scenario: &'a S, undisturbed: &'a Outcome) -> Self {
+        let (table, killed) = (Table::default(), BTreeSet::new());
+        let (failures, unreached, slowest) = (Vec::new(), Vec::new(), Duration::ZERO);
+        Self { scenario, undisturbed, table, failures, unreached, killed, slowest }
+    }
+
+    /// Tries these deaths, and returns the points that the next process passed after each.
+    async fn perform(&mut self, deaths: Vec<Death>) -> Vec<(Death, Vec<Point>)> {
+        let (scenario, platform) = (self.scenario, self.scenario.platform());
+        let mut recoveries = Vec::new();
+        let mut runs = stream::iter(deaths)
+            .map(|death| async move {
+                let outcome = run_to_its_death(scenario, &death).await;
+                (death, outcome)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((death, outcome)) = runs.next().await {
+            let verdict = scenario.judge(&outcome, self.undisturbed);
+            self.slowest = self.slowest.max(outcome.took);
+            match outcome.ending {
+                Ending::Died => self.killed.extend(death.deaths().iter().filter_map(Death::call)),
+                Ending::NotReached => self.unreached.push(death.to_string()),
+                Ending::Survived => self.failures.push(format!("{death}: nobody died of it\n{}", outcome.told())),
+            }
+            for problem in verdict.problems(platform) {
+                self.failures.push(format!("{death}: {problem}\n{}", outcome.told()));
+            }
+            self.table.add(&death, &outcome, &verdict, platform);
+            recoveries.push((death, outcome.recovery));
+        }
+        recoveries
+    }
+}
+
+/// Second deaths, at points that processes passed while they took up what a first death had left: one on each side of each
+/// call, a few where only such a process makes it; unless all points are wanted, each after one first death.
+fn second_deaths(recoveries: Vec<(Death, Vec<Point>)>, undisturbed: &[Outcome], all_are_wanted: bool) -> Vec<Death> {
+    let usual: BTreeSet<&str> =
+        undisturbed.iter().flat_map(|outcome| &outcome.points).map(|point| point.call.as_str()).collect();
+    let mut by_point: BTreeMap<Point, Vec<Death>> = BTreeMap::new();
+    for (first, points) in recoveries {
+        for point in points {
+            by_point.entry(point).or_default().push(first.clone());
+        }
+    }
+    let mut tried: HashMap<(String, Side), usize> = HashMap::new();
+    let mut deaths = Vec::new();
+    for (index, (second, firsts)) in by_point.into_iter().enumerate() {
+        let of_this_call = tried.entry((second.call.clone(), second.side)).or_default();
+        let most = if usual.contains(second.call.as_str()) { 1 } else { SECOND_DEATHS };
+        if all_are_wanted || *of_this_call < most {
+            *of_this_call += 1;
+            // Which first death goes before it changes from point to point, so that many are met.
+            let first = firsts[index % firsts.len()].clone();
+            deaths.push(Death::Twice { first: Box::new(first), second });
+        }
+    }
+    deaths
 }
 
 /// Runs until the process has died as it was to, or has come past that place every time.
-async fn run_to_its_death(scene: &Scene, death: &Death) -> Outcome {
+async fn run_to_its_death(scene: &impl Scenario, death: &Death) -> Outcome {
     let mut outcome = run(scene, death.clone()).await;
     for _ in 1..TRIES {
         if outcome.ending == Ending::Died {

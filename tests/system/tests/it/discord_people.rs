@@ -9,9 +9,12 @@ use satchel_fakes::{
     FakeDiscord,
     discord::{DiscordMessage, DiscordRules, DiscordTranscript, EPHEMERAL, Tier},
 };
-use satchel_system::real_binary::Household;
+use satchel_system::real_binary::{Household, finish};
 use serde_json::json;
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    task::spawn_blocking,
+};
 
 /// The longest that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -158,4 +161,35 @@ async fn on_discord_a_tool_asks_whoever_asked_for_it_and_a_button_counts_once() 
     })
     .await;
     assert_eq!(discord.transcript().files(FAMILY).len(), 1, "it ran once");
+}
+
+/// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with; and
+/// whoever might decide about a call is revoked before they do.
+#[tokio::test(flavor = "multi_thread")]
+async fn discord_ignores_edits_and_presses_of_strangers() {
+    let home = Home::furnish().await;
+    home.lets_bob_in().await;
+    let discord = &home.discord;
+    discord.person_says(FAMILY, BOB, &format!("{} write notes.txt: buy milk", discord.mention()));
+    let question = home.reads(FAMILY, 0).await;
+    assert!(question.content.contains("file_write"), "{}", question.content);
+
+    let passed_over = discord.person_says(FAMILY, EVE, &format!("{} hello", discord.mention()));
+    discord.person_edits(FAMILY, EVE, passed_over, &format!("{} /help", discord.mention()));
+    home.presses(EVE, &question, "Allow");
+    let mut revoke = home.household.satchel(&["pair", "revoke", "discord", &BOB.to_string()]);
+    let revoked = spawn_blocking(move || finish(&mut revoke)).await.expect("a command ends");
+    assert_eq!(revoked.stdout, "revoked: 42 on discord\n", "{revoked:?}");
+    home.presses(BOB, &question, "Allow");
+    home.presses(ANN, &question, "Refuse");
+    let refusal = |text: &&str| text.contains("the person refused this call");
+    home.sees("that the call was refused", |seen| seen.texts(FAMILY).iter().any(refusal)).await;
+
+    // A conversation's messages are answered in their order, so that nothing else can come any more.
+    discord.person_says(FAMILY, ANN, &format!("{} /files", discord.mention()));
+    let last = |text: &&str| text.starts_with("No files here yet");
+    home.sees("the answer to the last message", |seen| seen.texts(FAMILY).iter().any(last)).await;
+    let seen = discord.transcript();
+    assert_eq!(for_all(&seen, FAMILY).count(), 3, "the question, the refusal, and the answer to Ann:\n{seen}");
+    assert!(seen.files(FAMILY).is_empty(), "{seen}");
 }

@@ -3,22 +3,24 @@
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
 mod system_calls;
+mod workspace_copies;
 
 use std::{process::Command, sync::Arc, time::Duration};
 
-use satchel_domain::capabilities::StreamRule;
+use satchel_domain::{ConversationId, capabilities::StreamRule};
 use satchel_fakes::{FakeFile, FakeMode, FakePlatform};
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
+use satchel_requirements::required;
 use satchel_system::{
     crash::{CrashOptions, Front},
     real_binary::Household,
 };
 use serde_json::json;
 
-use self::system_calls::{SystemCall, position, strace_is_missing, traced};
+use self::system_calls::{SystemCall, find_strace, position, traced};
 use crate::product::{Product, Setup};
 
 const WAL: &str = "satchel.db-wal";
@@ -100,34 +102,37 @@ fn durable(calls: &[SystemCall], words: &str) -> usize {
 async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_gets_no_part_that_is_not() {
     const SAID: &str = "palimpsest-in";
     const REPLIED: &str = "palimpsest-out";
-    if strace_is_missing() {
-        return;
-    }
+    let Some(()) = required(find_strace()) else { return };
     let mode = FakeMode::TelegramLike;
     let platform = FakePlatform::start(mode.rules()).await.expect("a loopback port");
     let directory = tempfile::tempdir().expect("a directory");
     let setup = Setup::of(mode);
+    let conversation: ConversationId = "fake:5".parse().expect("a conversation");
     let options = CrashOptions {
         data: directory.path().join("data"),
         shared: directory.path().join("shared"),
         tally: directory.path().join("tally"),
+        reached: directory.path().join("reached"),
+        done: directory.path().join("done"),
+        confirms: false,
         platform: platform.base_url(),
         front: Front::Imitated(mode),
         capabilities: setup.capabilities,
-        conversation: "fake:5".parse().expect("a conversation"),
+        channel: conversation.channel().clone(),
+        script_worker: None,
         script: Script { pick: Pick::ByProgress, answers: vec![text(REPLIED)] },
         turns: 1,
         points: None,
         crash_at: None,
     };
     std::fs::create_dir(&options.shared).expect("a directory");
-    platform.person_says(&options.conversation, SAID, Vec::new());
+    platform.person_says(&conversation, SAID, Vec::new());
     let mut command = Command::new(env!("CARGO_BIN_EXE_crash"));
     command.arg(serde_json::to_string(&options).expect("options are data"));
     let ran = tokio::task::spawn_blocking(move || traced(command)).await.expect("tracing does not panic");
     let calls = ran.calls;
     assert_eq!(platform.unconfirmed_updates(), 0, "{}", ran.ran.stderr);
-    assert_eq!(platform.transcript().visible_texts(&options.conversation), [REPLIED], "{}", ran.ran.stderr);
+    assert_eq!(platform.transcript().visible_texts(&conversation), [REPLIED], "{}", ran.ran.stderr);
 
     let heard = position(&calls, "the platform offers the message", |call| call.is_read() && call.text.contains(SAID));
     let acknowledged = position(&calls, "the platform is told", |call| {
@@ -149,9 +154,7 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
 
 #[test]
 fn the_bytes_of_a_file_and_their_directory_are_on_disk_before_the_row_that_names_them() {
-    if strace_is_missing() {
-        return;
-    }
+    let Some(()) = required(find_strace()) else { return };
     let household = Household::new();
     let file = household.file("a.txt", "bytes that matter, once\n");
     let mut command = household.satchel(&["chat", "--once", "save this as notes/kept.txt", "--json"]);

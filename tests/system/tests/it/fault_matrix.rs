@@ -9,7 +9,8 @@ mod stage;
 use std::{fmt::Write, time::Duration};
 
 use futures::{StreamExt, stream};
-use satchel_fakes::{FakeMode, Fault};
+use satchel_domain::capabilities::LookupRule;
+use satchel_fakes::{FakeMode, Fault, When};
 use satchel_system::crash::Front;
 
 use self::stage::{Cell, Column, Played, play};
@@ -25,6 +26,10 @@ const LONG_OUTAGE: u64 = 900;
 /// How long keys are remembered where they are forgotten in the long outage.
 const SHORT_LIVED: Duration = Duration::from_millis(400);
 
+/// An outage of one sort of call: longer than the three labelled tries of a part, shorter than those of its notice behind
+/// them, as 5 min are.
+const LONG_RESET: u64 = 350;
+
 const OUTAGE_BEYOND_AGE: u64 = 1_200;
 const AGE: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -34,8 +39,11 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 enum Allowed {
     /// Everything arrives once and without a label.
     Everything,
-    /// Everything arrives; where the platform has no key, at most one message twice or with a label.
+    /// Everything arrives; where nothing tells whether it did, at most one message twice or with a label.
     OneInDoubt,
+    /// Everything arrives; where nothing tells whether it did, one message at most three times more, each with a label, or
+    /// it is told that it may have arrived.
+    LabelledTries,
     /// What can't arrive in any form is named in the notice.
     Told,
 }
@@ -43,6 +51,8 @@ enum Allowed {
 struct Fate {
     name: &'static str,
     fault: Fault,
+    /// For how many milliseconds all requests of the sort meet it, while others are answered.
+    lasts: Option<u64>,
     /// What the next request of the same sort meets.
     then: Option<Fault>,
     allowed: Allowed,
@@ -53,13 +63,14 @@ struct Fate {
 
 impl Fate {
     /// Whether the fault can meet the request of a column at all.
-    fn fits(&self, column: Column, front: Front) -> bool {
-        if self.keys_live.is_some() && repeats(front) || column == Column::Bundle && !bundles(front) {
+    fn fits(&self, column: Column, platform: Platform) -> bool {
+        let front = platform.front;
+        if self.keys_live.is_some() && !has_keys(front) || column == Column::Bundle && !has_keys(front) {
             return false;
         }
         match self.fault {
             // An edit's repeat is no repeat under a key.
-            _ if self.then.is_some() => column != Column::Edit && !repeats(front),
+            _ if self.then.is_some() => column != Column::Edit && has_keys(front),
             // Discord takes whatever is written for Markdown.
             Fault::BadMarkup => {
                 let is_text = matches!(column, Column::Text | Column::Bundle | Column::Stream | Column::Edit);
@@ -68,16 +79,24 @@ impl Fate {
             // The others have one item at most.
             Fault::BadItem { .. } => matches!(column, Column::Album | Column::Bundle),
             Fault::VoiceForbidden => column == Column::Voice,
+            // The imitating platform never performs what it says so of.
+            Fault::Restart { .. } => front == Front::Telegram || has_keys(front),
+            // Where it is sent again with a label, the one without may come behind it.
+            Fault::AcceptLate { .. } => !platform.repeats(),
             _ => true,
         }
     }
 }
 
 fn fates() -> Vec<Fate> {
-    let fate = |name, fault, allowed| Fate { name, fault, then: None, allowed, max_age: DAY, keys_live: None };
+    let fate =
+        |name, fault, allowed| Fate { name, fault, lasts: None, then: None, allowed, max_age: DAY, keys_live: None };
+    let lasting = |name, fault, ms| Fate { lasts: Some(ms), ..fate(name, fault, Allowed::LabelledTries) };
     vec![
         fate("429, retry after 120 ms", Fault::RateLimit { retry_after_ms: 120 }, Allowed::Everything),
-        fate("500, readable", Fault::ServerError, Allowed::Everything),
+        // Telegram's servers say so of what they perform, too.
+        fate("500, readable", Fault::ServerError, Allowed::OneInDoubt),
+        fate("500, performed all the same", Fault::Restart { performed: true }, Allowed::OneInDoubt),
         fate("502 as HTML, not performed", Fault::BadGateway { performed: false }, Allowed::OneInDoubt),
         fate("502 as HTML, performed", Fault::BadGateway { performed: true }, Allowed::OneInDoubt),
         fate("connection refused", Fault::RefuseConnection { for_ms: 50 }, Allowed::Everything),
@@ -94,6 +113,11 @@ fn fates() -> Vec<Fate> {
         fate("400, voice forbidden", Fault::VoiceForbidden, Allowed::Everything),
         fate("413", Fault::TooLarge, Allowed::Told),
         fate("403", Fault::Forbidden, Allowed::Told),
+        fate("arrives late", Fault::AcceptLate { after_ms: 30 }, Allowed::OneInDoubt),
+        lasting("sends reset for 20 s", Fault::ResetAfterRead, SHORT_OUTAGE),
+        lasting("sends reset for 5 min", Fault::ResetAfterRead, LONG_RESET),
+        lasting("answers lost for 20 s", Fault::AcceptAndDrop, SHORT_OUTAGE),
+        lasting("answers lost for 5 min", Fault::AcceptAndDrop, LONG_RESET),
         fate("outage (20 s)", Fault::Outage { for_ms: SHORT_OUTAGE }, Allowed::OneInDoubt),
         fate("outage (5 min)", Fault::Outage { for_ms: LONG_OUTAGE }, Allowed::OneInDoubt),
         Fate {
@@ -109,46 +133,61 @@ fn fates() -> Vec<Fate> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_fault_of_a_platform_with_keys_loses_or_repeats_anything() {
-    matrix(Front::Imitated(FakeMode::DiscordLike)).await;
+    matrix(Platform { front: Front::Imitated(FakeMode::DiscordLike), look_up: LookupRule::History }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_fault_of_a_platform_without_keys_loses_anything_or_repeats_it_unlabelled() {
-    matrix(Front::Imitated(FakeMode::TelegramLike)).await;
+    matrix(Platform { front: Front::Imitated(FakeMode::TelegramLike), look_up: LookupRule::None }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_of_telegram_loses_anything_or_repeats_it_unlabelled() {
-    matrix(Front::Telegram).await;
+async fn no_fault_of_telegram_loses_or_repeats_anything() {
+    matrix(Platform { front: Front::Telegram, look_up: LookupRule::MessageIds }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_fault_of_telegram_without_look_up_repeats_anything_unlabelled() {
+    matrix(Platform { front: Front::Telegram, look_up: LookupRule::None }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_fault_of_discord_loses_or_repeats_anything() {
-    matrix(Front::Discord).await;
+    matrix(Platform { front: Front::Discord, look_up: LookupRule::History }).await;
 }
 
-/// Whether what is sent again arrives again.
-fn repeats(front: Front) -> bool {
-    !matches!(front, Front::Imitated(FakeMode::DiscordLike) | Front::Discord)
+/// A platform, and how a doubtful send is looked for there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Platform {
+    pub(crate) front: Front,
+    pub(crate) look_up: LookupRule,
 }
 
-/// Whether files ride on the message of their text.
-fn bundles(front: Front) -> bool {
+impl Platform {
+    /// Whether nothing tells a repeat from what it repeats, nor whether that arrived.
+    fn repeats(self) -> bool {
+        !has_keys(self.front) && self.look_up == LookupRule::None
+    }
+}
+
+/// Whether a repeat under a key is the same message, and files ride on the message of their text.
+fn has_keys(front: Front) -> bool {
     matches!(front, Front::Imitated(FakeMode::DiscordLike) | Front::Discord)
 }
 
-async fn matrix(front: Front) {
+async fn matrix(platform: Platform) {
     let fates = fates();
     let cells = fates.iter().flat_map(|fate| Column::ALL.map(|column| (fate, column)));
     let mut played: Vec<(usize, String, Vec<String>)> = stream::iter(cells.enumerate())
         .map(|(at, (fate, column))| async move {
-            if !fate.fits(column, front) {
+            if !fate.fits(column, platform) {
                 return (at, "-".to_owned(), Vec::new());
             }
-            let Fate { fault, then, max_age, keys_live, .. } = *fate;
-            let cell = Cell { front, column, fault, then, max_age, keys_live };
+            let Fate { fault, lasts, then, max_age, keys_live, .. } = *fate;
+            let lasts = lasts.map(When::ForMs);
+            let cell = Cell { platform, column, fault, lasts, then, max_age, keys_live };
             let played = play(&cell).await;
-            let problems = problems(fate, &played, front);
+            let problems = problems(fate, &played, platform);
             let problems =
                 problems.iter().map(|problem| format!("{}, {column:?}: {problem}\n{}", fate.name, played.told()));
             (at, played.word(), problems.collect())
@@ -158,7 +197,7 @@ async fn matrix(front: Front) {
         .await;
     played.sort_by_key(|(at, ..)| *at);
 
-    let mut table = format!("{front:?}\n{:<28}", "");
+    let mut table = format!("{platform:?}\n{:<28}", "");
     for column in Column::ALL {
         let _ = write!(table, "{:<23}", format!("{column:?}").to_lowercase());
     }
@@ -173,7 +212,7 @@ async fn matrix(front: Front) {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n\n"));
 }
 
-fn problems(fate: &Fate, played: &Played, front: Front) -> Vec<String> {
+fn problems(fate: &Fate, played: &Played, platform: Platform) -> Vec<String> {
     let mut problems = Vec::new();
     if !played.settled {
         problems.push("the turns did not end".to_owned());
@@ -187,12 +226,15 @@ fn problems(fate: &Fate, played: &Played, front: Front) -> Vec<String> {
     if !played.untold.is_empty() {
         problems.push(format!("lost and not told: {:?}", played.untold));
     }
-    if fate.allowed != Allowed::Told && !played.missing.is_empty() {
+    let may_be_told = fate.allowed == Allowed::Told || fate.allowed == Allowed::LabelledTries && platform.repeats();
+    if !may_be_told && !played.missing.is_empty() {
         problems.push(format!("missing: {:?}", played.missing));
     }
     let in_doubt = match fate.allowed {
-        Allowed::OneInDoubt | Allowed::Told if repeats(front) => 1,
-        Allowed::Everything | Allowed::OneInDoubt | Allowed::Told => 0,
+        Allowed::OneInDoubt | Allowed::Told if platform.repeats() => 1,
+        // Three times a part, and three times the notice of it.
+        Allowed::LabelledTries if platform.repeats() => 6,
+        Allowed::Everything | Allowed::OneInDoubt | Allowed::LabelledTries | Allowed::Told => 0,
     };
     // Where the keys are forgotten by then, and nothing is found in the history, what is sent again says so.
     let labels = in_doubt.max(usize::from(fate.keys_live.is_some()));

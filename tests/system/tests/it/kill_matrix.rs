@@ -1,6 +1,8 @@
 //! The kill matrix: the real `satchel` binary in the terminal, killed with SIGKILL at many moments of a turn with files,
 //! and started again.
 
+mod serving;
+
 use std::{
     collections::BTreeMap,
     path::Path,

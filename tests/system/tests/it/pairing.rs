@@ -20,7 +20,7 @@ const SECRET: &str = "the words of a stranger";
 pub(crate) struct Home {
     pub(crate) telegram: FakeTelegram,
     household: Household,
-    _satchel: Child,
+    satchel: Child,
 }
 
 impl Home {
@@ -38,11 +38,24 @@ impl Home {
              web: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n{settings}"
         );
         household.file("satchel.yaml", settings);
-        let log = File::create(household.root().join("log")).expect("a log can be written");
-        let mut command: Command = household.satchel(&["run", "--log", "debug"]).into();
-        command.stdout(Stdio::null()).stderr(log).kill_on_drop(true);
-        let satchel = command.spawn().expect("the binary can be started");
-        Self { telegram, household, _satchel: satchel }
+        let satchel = start(&household);
+        Self { telegram, household, satchel }
+    }
+
+    /// Kills Satchel with SIGKILL and starts it again.
+    pub(crate) async fn restart_after_kill(&mut self) {
+        self.satchel.kill().await.expect("a process can be killed");
+        self.satchel = start(&self.household);
+    }
+
+    /// Whether the text stands in any file of the household.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        is_kept(self.household.root(), text)
+    }
+
+    /// Whether the household has a file of this name.
+    pub(crate) fn has_file(&self, name: &str) -> bool {
+        has_file(self.household.root(), name)
     }
 
     /// Waits until the bot's `nth` message stands in a chat, and returns its words and its id.
@@ -61,7 +74,7 @@ impl Home {
     }
 
     /// Runs a command beside the running `satchel run`, which this process answers meanwhile.
-    async fn runs(&self, arguments: &'static [&'static str], last: String) -> Ran {
+    pub(crate) async fn runs(&self, arguments: &'static [&'static str], last: String) -> Ran {
         let mut command = self.household.satchel(arguments);
         if !last.is_empty() {
             command.arg(last);
@@ -75,9 +88,24 @@ impl Home {
     }
 }
 
+fn start(household: &Household) -> Child {
+    let log = File::options().create(true).append(true).open(household.root().join("log"));
+    let mut command: Command = household.satchel(&["run", "--log", "debug"]).into();
+    command.stdout(Stdio::null()).stderr(log.expect("a log can be written")).kill_on_drop(true);
+    command.spawn().expect("the binary can be started")
+}
+
 fn code_in(text: &str) -> String {
     let is_code = |word: &&str| word.len() == 9 && word.as_bytes()[4] == b'-';
     text.split([' ', '*', '.']).find(is_code).unwrap_or_else(|| panic!("no code in {text}")).to_owned()
+}
+
+/// Whether a file beneath the directory has the name.
+fn has_file(directory: &Path, name: &str) -> bool {
+    std::fs::read_dir(directory).expect("a directory").any(|entry| {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { has_file(&path, name) } else { path.file_name().is_some_and(|own| own == name) }
+    })
 }
 
 /// Whether a file beneath the directory holds the text.

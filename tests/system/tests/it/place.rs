@@ -122,6 +122,15 @@ impl Place {
         }
     }
 
+    /// Lets requests of an operation go wrong; on Telegram calls of a method.
+    pub(crate) fn script_all(&self, operation: Operation, method: &str, when: When, fault: Fault) {
+        match self {
+            Self::Imitated(platform) => platform.script(operation, when, fault),
+            Self::Telegram(telegram) => telegram.script(method, when, fault),
+            Self::Discord(discord) => discord.script(route(operation), when, fault),
+        }
+    }
+
     /// Whether that request was made.
     pub(crate) fn was_asked(&self, operation: (Operation, u64), method: &str) -> bool {
         match self {

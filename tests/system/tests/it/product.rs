@@ -53,7 +53,8 @@ pub(crate) struct Product {
     turns: Arc<Taken>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-    _directory: TempDir,
+    /// Where everything of it lies.
+    pub(crate) directory: TempDir,
 }
 
 /// Takes messages in and remembers their turns.
@@ -133,13 +134,18 @@ impl Product {
         let (shutdown, inbound) = (stop.clone(), Arc::clone(&turns));
         let listening = tokio::spawn(async move { channel.listen(inbound, shutdown).await });
         let tasks = vec![tokio::spawn(lanes.run(stop.clone())), listening];
-        Self { platform, conversation, ledger, turns, stop, tasks, _directory: directory }
+        Self { platform, conversation, ledger, turns, stop, tasks, directory }
     }
 
     /// Lets the person say something and waits until the turn is over and every part of its reply is settled.
     pub(crate) async fn say(&self, text: &str, files: Vec<FakeFile>) -> TurnRecord {
+        self.say_in(&self.conversation, text, files).await
+    }
+
+    /// Does the same in another conversation.
+    pub(crate) async fn say_in(&self, conversation: &ConversationId, text: &str, files: Vec<FakeFile>) -> TurnRecord {
         let before = self.taken().len();
-        self.platform.person_says(&self.conversation, text, files);
+        self.platform.person_says(conversation, text, files);
         let over = async {
             loop {
                 if let Some(turn) = self.taken().get(before)

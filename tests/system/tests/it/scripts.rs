@@ -1,30 +1,45 @@
 //! Scripts as they were designed: what they make, and what the tools that they call make, goes with their answer.
 //!
-//! Everything is real here but the platform: the worker evaluates, the ledger keeps, the bytes lie on the disk. The tests
-//! whose names begin with a number are those of the design's own list.
+//! Everything is real here but the platform and the model: the worker evaluates, the ledger keeps, the bytes lie on the
+//! disk. The tests whose names begin with a number are those of the design's own list.
 
 mod people;
+mod reach;
 mod schedules;
 mod terminal;
 mod tools;
 
 use std::sync::Arc;
 
-use satchel_domain::{Attachment, Message, Visibility};
-use satchel_fakes::FakeMode;
-use satchel_local::ScriptedModel;
+use satchel_domain::{Attachment, Visibility};
+use satchel_fakes::{FakeFile, FakeMode, FakeModelServer, MemoryBlobs, model::ModelWire};
+use satchel_models::{ModelSettings, Provider, RemoteModel};
 use satchel_ports::{Ledger, ledger::AttachmentQuery};
 use satchel_starlark::{ScriptSettings, WorkerPool};
 use satchel_system::real_binary::script_worker;
+use secrecy::SecretString;
+use serde_json::json;
 
-use crate::product::{Product, Setup};
+use crate::{
+    day::{calls, says},
+    product::{Product, Setup},
+    tool_result::{ToolResult, last_result},
+};
 
-/// A product in whose conversation scripts are run.
-struct Desk(Product);
+/// A model that can't see: it is told of every file in words, and of none are the bytes sent.
+const BLIND: &str = "plain";
 
-/// What one script answered, as the model would read it.
+/// A product in whose conversation a model runs scripts.
+struct Desk {
+    product: Product,
+    model: FakeModelServer,
+}
+
+/// What one script answered.
 struct Answer {
+    /// The words that the model read.
     text: String,
+    /// The files that the model read of with them.
     files: Vec<Attachment>,
     /// What the person got.
     delivered: Vec<Attachment>,
@@ -32,30 +47,43 @@ struct Answer {
 
 impl Desk {
     async fn open() -> Self {
-        Self::with_model(ScriptedModel::saying(Vec::<String>::new())).await
-    }
-
-    async fn with_model(model: ScriptedModel) -> Self {
+        let model = FakeModelServer::start().await.expect("a loopback port");
+        model.add_model(BLIND);
+        let settings = ModelSettings {
+            name: "main".into(),
+            provider: Provider::OpenAi,
+            base_url: Some(SecretString::from(model.base_url(ModelWire::OpenAiChat))),
+            api_key: Some(SecretString::from(FakeModelServer::KEY)),
+            model: Some(BLIND.into()),
+            accepts: None,
+        };
+        let asked = RemoteModel::new(settings, Arc::new(MemoryBlobs::default())).expect("the settings are right");
         let mut setup = Setup::of(FakeMode::DiscordLike);
         setup.scripts = Some(Arc::new(WorkerPool::new(ScriptSettings::new(script_worker()))));
         setup.tools = tools::all;
-        Self(Product::start(setup, Arc::new(model)).await)
+        Self { product: Product::start(setup, Arc::new(asked)).await, model }
     }
 
-    /// Runs a script as a person who writes it into the chat does.
+    /// Lets the model run a script, and reads what it is handed for it.
     async fn run(&self, script: &str) -> Answer {
-        let record = self.0.say(&satchel_domain::script::fenced(script), Vec::new()).await;
-        let history = self.0.ledger.history(&self.0.conversation, 10).await.expect("the ledger can be read");
-        let answer = history.into_iter().rev().find_map(|message| match message {
-            Message::Tool { text, attachments, .. } => Some((text, attachments)),
-            _ => None,
-        });
-        let (text, files) = answer.expect("the script was run");
-        Answer { text, files, delivered: record.response.map(|response| response.attachments).unwrap_or_default() }
+        self.run_with(script, Vec::new()).await
+    }
+
+    /// The same, for a message with files.
+    async fn run_with(&self, script: &str, files: Vec<FakeFile>) -> Answer {
+        self.model.reply(calls("Run it", &[("execute_script", json!({ "script": script }))]));
+        self.model.reply(says("Done."));
+        let record = self.product.say("Run it.", files).await;
+        let ToolResult { text, named, .. } = last_result(&self.model);
+        let known = self.known().await;
+        let file = |id: &String| known.iter().find(|file| file.id.to_string() == *id).cloned();
+        let files = named.iter().map(|named| file(&named.id).expect("the model reads of files that there are"));
+        let delivered = record.response.map(|response| response.attachments).unwrap_or_default();
+        Answer { text, files: files.collect(), delivered }
     }
 
     async fn known(&self) -> Vec<Attachment> {
-        self.0.ledger.attachments(&AttachmentQuery::default()).await.expect("the ledger can be read")
+        self.product.ledger.attachments(&AttachmentQuery::default()).await.expect("the ledger can be read")
     }
 }
 
@@ -81,7 +109,7 @@ return "Created chart"
     assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Created chart", vec!["chart.png"]));
     let [file] = answer.delivered.as_slice() else { panic!("{:?}", answer.delivered) };
     assert_eq!((file.id, file.description.as_str(), file.bytes), (answer.files[0].id, "Sales chart", 10));
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +121,7 @@ async fn test_2_tool_result_attachment_propagation() {
     // As Example 2 of the design has it: the answer of a tool that only made a file is the file's id.
     let answer = desk.run("chart_result = tools_execute(\n    \"create_chart\",\n    data=[1, 2, 3, 4, 5],\n    chart_type=\"line\"\n)\n\nreturn \"Chart created: \" + chart_result\n").await;
     assert_eq!(answer.text, format!("Script result: Chart created: {}", answer.files[0].id));
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +139,7 @@ return "Created 3 attachments"
         answer.delivered.iter().map(|file| file.id).collect::<Vec<_>>(),
         answer.files.iter().map(|file| file.id).collect::<Vec<_>>()
     );
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +153,7 @@ return {"text": "Created files", "attachment_ids": [id1]}
     let answer = desk.run(script).await;
     assert_eq!(answer.names(), ["file1.txt", "file2.txt"], "both: what is named joins what was made");
     assert!(answer.text.starts_with("Script result:\n{\n  \"text\": \"Created files\","), "{}", answer.text);
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +164,7 @@ id1 = attachment_create(content="data", filename="file.txt")
 return {"attachment_ids": [id1, id1, id1]}  # Same ID 3 times
 "#;
     assert_eq!(desk.run(script).await.names(), ["file.txt"]);
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +172,7 @@ async fn test_6_no_attachments() {
     let desk = Desk::open().await;
     let answer = desk.run("result = 2 + 2\nreturn f\"Result is {result}\"\n").await;
     assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Result is 4", 0));
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,7 +185,7 @@ return f"Found {count} TODO items"
 "#;
     let answer = desk.run(script).await;
     assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Found 2 TODO items", 0));
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +200,7 @@ async fn test_8_error_returns_text_only() {
     assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
     let known: Vec<_> = desk.known().await.iter().map(|file| file.filename.to_string()).collect();
     assert_eq!(known, ["kept.txt"], "what it had made stays known");
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 /// The design's examples 3 and 4, as they stand there.
@@ -207,7 +235,7 @@ return {
 }
 "#;
     assert_eq!(desk.run(control).await.names(), ["temp.txt", "intermediate.txt", "final.txt"]);
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,7 +244,7 @@ async fn a_tools_files_are_tracked_even_when_the_script_drops_its_answer() {
     let answer = desk.run("create_chart(metric=\"a\")\nreturn None\n").await;
     assert_eq!(answer.names(), ["chart-a.txt"]);
     assert_eq!(answer.text, "Script executed successfully with no return value.");
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,7 +258,7 @@ async fn internal_files_are_never_delivered() {
     assert_eq!(answer.files[0].visibility, Visibility::Internal);
     let wrong = desk.run("attachment_create(content=\"x\", filename=\"a\", visibility=\"secret\")").await;
     assert!(wrong.text.contains("`deliver` or `internal`"), "{}", wrong.text);
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,7 +272,7 @@ async fn a_file_made_in_turn_1_is_used_by_its_id_in_turn_3() {
     assert_eq!((third.names(), third.delivered.len()), (vec!["keep.txt"], 1));
     assert!(third.text.contains("\"text\": \"keep me\""), "{}", third.text);
     assert_eq!(third.files[0].number, first.files[0].number, "the same file");
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,24 +299,44 @@ async fn only_canonical_ids_under_their_keys_are_files() {
         "{}",
         foreign.text
     );
-    desk.0.stop().await;
+    desk.product.stop().await;
 }
 
-/// The attack: everything by which a script might get out.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_but_the_conversation_is_within_a_scripts_reach() {
+async fn script_gets_whole_text_of_large_file() {
     let desk = Desk::open().await;
-    for script in [
-        "load(\"/etc/passwd\", \"x\")",
-        "open(\"/etc/passwd\")",
-        "__import__(\"os\")",
-        "return execute_script(script=\"return 1\")",
-        "return tools_execute(\"execute_script\", script=\"return 1\")",
-        "return file_read(path=\"/vault/key\")",
-        "return file_read(path=\"/shared/../../etc/passwd\")",
-    ] {
-        let answer = desk.run(script).await;
-        assert!(answer.text.starts_with("Error: ") && !answer.text.contains("root:"), "{script}: {}", answer.text);
+    let answer = desk
+        .run(
+            "row = \"0123456789,abcdefghij\\n\"\nfile_write(path=\"/shared/100k.csv\", content=row * 5000)\n\
+             return [len(file_read(path=\"/shared/100k.csv\")), file_read(path=\"/shared/100k.csv\") == row * 5000]\n",
+        )
+        .await;
+    assert_eq!(answer.text, "Script result:\n[\n  110000,\n  true\n]");
+    let answer = desk
+        .run(
+            "file_write(path=\"/shared/empty.txt\", content=\"\")\n\
+             made = attachment_create(content=\"\", filename=\"nothing.txt\", visibility=\"internal\")\n\
+             read = tools_execute(\"attachment.read\", id=made)\n\
+             return [file_read(path=\"/shared/empty.txt\") == \"\", read == \"\", attachment_read(made) == \"\"]\n",
+        )
+        .await;
+    assert_eq!(answer.text, "Script result:\n[\n  true,\n  true,\n  true\n]");
+    desk.product.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn script_gets_error_above_8_mib() {
+    let desk = Desk::open().await;
+    let too_large = "x".repeat((8 << 20) + 1);
+    let script = "attachment_save(index=0, path=\"/shared/too-large.txt\")\n\
+                  return file_read(path=\"/shared/too-large.txt\")\n";
+    let answer = desk.run_with(script, vec![FakeFile::of("too-large.txt", "text/plain", too_large)]).await;
+    let says = "has 8388609 bytes (8.3 MB); a script is given at most 8 MiB at once";
+    assert!(answer.text.starts_with("Error: ") && answer.text.contains(says), "{}", answer.text);
+    let id = desk.known().await[0].id;
+    for read in [format!("attachment_read(\"{id}\")"), format!("tools_execute(\"attachment.read\", id=\"{id}\")")] {
+        let answer = desk.run(&format!("return {read}\n")).await;
+        assert!(answer.text.starts_with("Error: ") && answer.text.contains(says), "{read}: {}", answer.text);
     }
-    desk.0.stop().await;
+    desk.product.stop().await;
 }

@@ -130,6 +130,7 @@ fn names(message: &InboundMessage) -> Vec<&str> {
 fn words_in_a_direct_channel_are_a_message() {
     let came = direct(json!({ "content": "hello" }));
     let expected = InboundMessage {
+        sent_at: Some(Timestamp(1_420_070_400_000)),
         text: "hello".into(),
         message: Some(MessageRef("1000".into())),
         raw: came.clone(),

@@ -184,7 +184,7 @@ async fn files_that_had_arrived_stay_whatever_keeps_them_from_going_once_more() 
         let channel = stage.restarted();
         let again = channel.send(&whole).await;
         assert!(matches!(again, Err(SendError::Unreadable { .. } | SendError::Refused { .. })), "{kept:?}: {again:?}");
-        assert_eq!(channel.find_sent(&whole, None).await, Ok(None));
+        assert_eq!(doubt::find(&channel, &whole, None).await, Ok(None));
         let found = channel.send(&PartToSend { content: text("hello"), ..whole.clone() }).await.unwrap();
         assert_eq!(channel.edit(&found[0], &whole).await, Ok(found), "{kept:?}: it shows all of it");
         let transcript = stage.discord.transcript();

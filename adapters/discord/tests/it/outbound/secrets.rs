@@ -10,6 +10,7 @@ use satchel_fakes::{
     Fault,
     discord::{DiscordFault, Refusal},
 };
+use satchel_ports::{LookupRange, LookupRequest, ledger::KnownMessages};
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -88,7 +89,9 @@ async fn everything(channel: &DiscordChannel, item: Option<FileItem>) -> String 
     let message = MessageRef("1".to_owned());
     note(format!("{:?}", channel.edit(&message, &part(text(WORDS))).await));
     note(format!("{:?}", channel.delete(&conversation("4711"), &message).await));
-    note(format!("{:?}", channel.find_sent(&part(text(WORDS)), None).await));
+    let (range, known) = (LookupRange::After(None), KnownMessages::default());
+    let look_up = LookupRequest { part: part(text(WORDS)), range, attempts: 1, known };
+    note(format!("{:?}", channel.find_sent(&look_up).await));
     // Told by the channel's own words, since nobody else may know where a file lies.
     let link = format!("http://{NAME}:{PASSWORD}@127.0.0.1:9/attachments/1/2/a?hm={CANARY}");
     let locator = serde_json::json!({ "url": link, "channel": 4_711, "message": 2, "attachment": 3 });

@@ -79,6 +79,7 @@ fn words_in_a_private_chat_are_a_message() {
     let came = update("message", message(private(), json!({ "text": "hello" })));
     let read = read(&came);
     let expected = InboundMessage {
+        sent_at: Some(Timestamp(1_700_000_000_000)),
         text: "hello".into(),
         message: Some(MessageRef("10".into())),
         raw: came,

@@ -15,7 +15,9 @@ use satchel_fakes::{
 };
 use satchel_ports::{Inbound, InboundError};
 use satchel_routing::tables;
-use satchel_telegram::{BotCommand, Patience, TelegramChannel, TelegramError, TelegramListener, TelegramSettings};
+use satchel_telegram::{
+    BotCommand, LookupSettings, Patience, TelegramChannel, TelegramError, TelegramListener, TelegramSettings,
+};
 use serde_json::Value;
 use tokio::{
     sync::{Semaphore, watch},
@@ -53,6 +55,7 @@ impl Bench {
             answers_in: Vec::new(),
             webhook: None,
             commands: vec![BotCommand { name: "files".into(), description: "Lists your files".into() }],
+            look_up: LookupSettings::default(),
         };
         Self { fake: Arc::new(fake), settings }
     }

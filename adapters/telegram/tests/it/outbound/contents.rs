@@ -225,7 +225,7 @@ async fn an_answer_refers_to_the_persons_message_even_when_that_is_gone() {
     let reply_to = Some(MessageRef(asked.to_string()));
     let part = PartToSend { reply_to, ..stage.part(text("hello")) };
     stage.channel.send(&part).await.unwrap();
-    stage.telegram.person_deletes(asked);
+    stage.telegram.person_deletes(stage.chat, asked);
     stage.channel.send(&part).await.unwrap();
     let replies: Vec<_> = shown(&stage).iter().map(|message| message.reply_to).collect();
     assert_eq!(replies, [Some(asked), None]);

@@ -42,7 +42,8 @@ impl ChannelFixture for Stage {
                 return true;
             }
             Trouble::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
-            Trouble::ServerError => Fault::ServerError,
+            // Telegram says so of what it performs, too: see `answers`.
+            Trouble::ServerError => return false,
             Trouble::Reset => Fault::ResetMidTransfer,
             Trouble::AnswerLost => Fault::AcceptAndDrop,
             Trouble::NotAnAnswer => Fault::BadGateway { performed: true },

@@ -64,6 +64,7 @@ fn channel(token: &str, api_url: Option<String>) -> TelegramChannel {
         answers_in: Vec::new(),
         webhook: None,
         commands: Vec::new(),
+        look_up: LookupSettings::default(),
     };
     TelegramChannel::with_patience(&settings, Arc::new(MemoryBlobs::default()), SHORT).unwrap()
 }
@@ -171,6 +172,7 @@ fn settings_that_cannot_work_are_told_without_their_secrets() {
             answers_in: Vec::new(),
             webhook: None,
             commands: Vec::new(),
+            look_up: LookupSettings::default(),
         };
         let error = TelegramChannel::new(&settings, Arc::new(MemoryBlobs::default())).unwrap_err();
         assert_silent(&format!("{error} {error:?} {settings:?}"), "a wrong setting");

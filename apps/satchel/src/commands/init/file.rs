@@ -39,6 +39,10 @@ pub(super) fn render(answers: &Answers) -> String {
          # take one # off the next line:\n## yaml-language-server: $schema=./satchel.schema.json\n\n",
     );
     file.push_str(&model(answers.model.as_ref()));
+    file.push_str(
+        "\n# Who the assistant is, in your own words.\n\
+         #instructions: |\n#  You are the librarian of the Lovelace family. Answer briefly.\n",
+    );
     file.push_str("\n# Where everything is kept. A relative path counts from this file.\n");
     match &answers.data_dir {
         Some(directory) => {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use satchel_ports::Blobs;
-use satchel_telegram::{BotCommand, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, Webhook};
+use satchel_telegram::{
+    BotCommand, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, Webhook,
+};
 
 use super::Platform;
 use crate::{
@@ -54,5 +56,6 @@ fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> 
         answers_in: telegram.groups.clone(),
         webhook,
         commands: menu.iter().map(command).collect(),
+        look_up: LookupSettings::default(),
     })
 }

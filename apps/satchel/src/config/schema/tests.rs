@@ -45,7 +45,7 @@ fn reader_says(yaml: &str) -> Result<(), Problems> {
     load_text(&path, yaml, &sources).map(drop)
 }
 
-/// Every key of the schema, a secret's file left out, because the reader counts the two as one.
+/// Every key of the schema.
 fn keys(section: &Value, at: &str, found: &mut BTreeSet<String>) {
     let mut inner: Vec<(&str, &Value)> = Vec::new();
     if let Some(properties) = section["properties"].as_object() {
@@ -70,7 +70,7 @@ fn the_schema_has_the_readers_keys_and_no_others() {
     keys(&schema(), "", &mut found);
     let mut known = BTreeSet::new();
     for field in fields() {
-        if field.kind == Kind::Secret {
+        if matches!(field.kind, Kind::Secret | Kind::TextOrFile) {
             known.insert(format!("{}_file", field.key));
         }
         known.insert(field.key);
@@ -98,6 +98,8 @@ fn what_can_be_given_is_accepted() {
     for yaml in [
         EVERY_KEY,
         "{}\n",
+        "instructions: |\n  You are Ada's librarian.\n  Be brief.\n",
+        "instructions_file: secret\n",
         "model: [a, offline]\nmodels:\n  a: { provider: gemini }\n",
         "telegram:\n  # token: x\nturn:\n",
         "web: { listen: off }\n",
@@ -135,6 +137,8 @@ fn what_is_refused_is_marked_in_the_editor_too() {
         "tools: { confirm: [dangerous] }\n",
         "telegram: { api_url: telegram.org }\n",
         "telegram: { token: ' ' }\n",
+        "instructions: ' '\n",
+        "instructions: [a]\n",
         "storage: { database_url: 'mysql://x' }\n",
         "storage: { blobs_url: 'file:' }\n",
         "bus: { url: 'amqp://x' }\n",
@@ -168,4 +172,60 @@ fn the_defaults_are_those_that_count() {
         schema["properties"]["models"]["additionalProperties"]["properties"]["provider"]["default"],
         Value::Null
     );
+}
+
+const GUIDE: &str = include_str!("../../../../../docs/guide/configuration.md");
+
+/// The keys in the first columns of a text's tables: `a.{b,c}` stands for two of them, `.c` beside `a.b` for `a.c`.
+fn keys_of_tables(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let cell = row.split(" | ").next().unwrap();
+        let mut section = String::new();
+        for written in cell.split('`').skip(1).step_by(2) {
+            let written = written.split(':').next().unwrap();
+            let key = match written.strip_prefix('.') {
+                Some(_) => format!("{section}{written}"),
+                None => written.to_owned(),
+            };
+            section = key.rsplit_once('.').map_or(String::new(), |(section, _)| section.to_owned());
+            match key.split_once('{') {
+                Some((section, names)) => {
+                    let names = names.trim_end_matches('}').split(',');
+                    found.extend(names.map(|name| format!("{section}{name}")));
+                }
+                None => drop(found.insert(key)),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_guide_names_every_setting() {
+    let known: BTreeSet<String> = fields().into_iter().map(|field| field.key).collect();
+    assert_eq!(keys_of_tables(GUIDE), known);
+}
+
+#[test]
+fn documents_name_the_keys_without_effect() {
+    let without_effect: BTreeSet<&str> = DESCRIPTIONS
+        .iter()
+        .filter(|(_, description)| description.ends_with("No effect yet."))
+        .map(|(key, _)| *key)
+        .collect();
+    let (_, guide) = GUIDE.split_once("have no effect yet\n").unwrap();
+    let (guide, _) = guide.split_once("\n## ").unwrap();
+    let guide = keys_of_tables(guide);
+    let is_below = |key: &str, section: &str| key == section || key.starts_with(&format!("{section}."));
+    for key in &guide {
+        assert!(without_effect.iter().any(|section| is_below(key, section)), "`{key}` has an effect");
+    }
+    for section in &without_effect {
+        assert!(guide.iter().any(|key| is_below(key, section)), "the guide doesn't say that `{section}` has no effect");
+    }
+    let (_, limits) = include_str!("../../../../../CHANGELOG.md").split_once("### Known limits\n").unwrap();
+    let line = limits.split("\n- ").find(|line| line.contains("no effect yet")).unwrap();
+    let told: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
+    assert_eq!(told, without_effect, "the changelog");
 }

@@ -147,10 +147,6 @@ impl Channel for Chat {
         Ok(())
     }
 
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
-        Ok(None)
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }

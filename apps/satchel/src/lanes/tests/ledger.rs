@@ -15,9 +15,9 @@ use satchel_domain::{
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement, TurnRecord,
-    TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, KnownMessages,
+    Lease, Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
+    Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use serde_json::Value;
@@ -147,5 +147,8 @@ troubled! {
     fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
     fn outbox(query: &OutboxQuery) -> Vec<Part>;
     fn sent_before(part: PartId) -> Option<MessageRef>;
+    fn known_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> KnownMessages;
+    fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
+    fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
     fn unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
 }

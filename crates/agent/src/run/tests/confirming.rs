@@ -1,11 +1,14 @@
 //! Calls that need a person's word: asked for, given, refused, forged, run out, and remembered over a crash.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use satchel_domain::{InboxId, Sender, ToolOutcome};
 use satchel_ports::{SafetyTier, ledger::JournalEntry};
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::{
@@ -142,7 +145,7 @@ async fn whoever_does_not_answer_one_question_is_not_asked_all_the_others() {
     let storm: Vec<_> = (0..20).map(|_| ("vault", json!({}))).collect();
     let (mut stage, opened) = stage_with_vault();
     stage.answer_first(calls(&storm));
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let played = stage.play().await;
     assert_eq!((opened.count(), played.answers(1).len()), (0, 20));
     assert_eq!(played.log.iter().filter(|line| line.starts_with("ask")).count(), 3, "three stand at once");
@@ -170,7 +173,7 @@ fn stage_with_a_script(left: Duration, gives_up: Duration) -> (Stage, Counter) {
 #[tokio::test(start_paused = true)]
 async fn a_question_within_a_script_stands_no_longer_than_the_script() {
     let (stage, opened) = stage_with_a_script(Duration::from_secs(90), Duration::from_secs(3_000));
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     let played = stage.play().await;
     assert!(begun.elapsed() < Duration::from_secs(200), "{:?}", begun.elapsed());
     let answers = played.answers(1);
@@ -194,4 +197,70 @@ async fn a_question_whose_call_is_cut_off_loses_its_buttons() {
     stage.arrives_after(Duration::from_secs(5), waiting(91, "/stop"));
     let played = stage.play().await;
     assert_eq!((closed(&played), opened.count()), (1, 0), "{:?}", played.log);
+}
+
+/// Takes up a turn that a dead process had left with this journal, of whose call each press tells. Returns how it was
+/// played, and how long it had run when the call was made.
+async fn resumed(tier: SafetyTier, journal: Vec<JournalEntry>, allowed_after: Option<u64>) -> (Played, Vec<Duration>) {
+    let mut stage = Stage::with_model(vec![says("Done.")]);
+    stage.turn.journal = journal;
+    if let Some(after) = allowed_after {
+        presses(&mut stage, after, "allow", "owner");
+    }
+    let (begun, runs) = (Instant::now(), Arc::<Mutex<Vec<Duration>>>::default());
+    let ran = Arc::clone(&runs);
+    stage.tools.push(tool("vault", tier, move |_| {
+        ran.lock().unwrap().push(begun.elapsed());
+        async { Ok(ToolOutcome::of_text("the secret")) }
+    }));
+    let played = stage.play().await;
+    let runs = runs.lock().unwrap().clone();
+    (played, runs)
+}
+
+fn pending() -> JournalEntry {
+    JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("vault", 0)], asks: vec![0] }
+}
+
+/// Catches: a call that was waiting for a decision when its process died, and is made when the turn is taken up.
+#[tokio::test(start_paused = true)]
+async fn a_pending_call_runs_only_once_allowed() {
+    let question = format!("ask May I use `vault`? /allow {}", code(&recorded("vault", 0)));
+    // One that could be repeated without harm was not to be made at all.
+    for tier in [SafetyTier::Privileged, SafetyTier::SideEffecting, SafetyTier::ReadOnly] {
+        let (played, runs) = resumed(tier, vec![pending()], Some(45)).await;
+        let at = |wanted: &str| played.log.iter().position(|line| line == wanted);
+        let order = [at(&question), at("journal message"), at("journal outcome 0")];
+        assert!(order[0].is_some() && order.is_sorted(), "{tier:?}: {:?}", played.log);
+        assert!(matches!(runs.as_slice(), [after] if *after >= Duration::from_secs(45)), "{tier:?}: {runs:?}");
+        assert_eq!(played.answers(0), ["the secret"]);
+
+        let (played, runs) = resumed(tier, vec![pending()], None).await;
+        assert!(played.log.contains(&question) && runs.is_empty(), "{tier:?}: {:?}\n{runs:?}", played.log);
+        assert!(played.answers(0)[0].contains("nobody allowed this call within 10 min"), "{:?}", played.answers(0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_call_stays_refused_after_a_crash() {
+    let refused = JournalEntry::Decided { ordinal: 0, allowed: false, message: InboxId(Uuid::from_u128(7)) };
+    let tiers = [SafetyTier::Privileged, SafetyTier::SideEffecting, SafetyTier::ReadOnly];
+    for tier in tiers {
+        // Whoever presses the other button after that changes nothing.
+        let (played, runs) = resumed(tier, vec![pending(), refused.clone()], Some(0)).await;
+        assert!(runs.is_empty() && played.answers(0)[0].contains("the person refused this call"), "{runs:?}");
+        assert!(!played.log.iter().any(|line| line.starts_with("ask")), "{:?}", played.log);
+        assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(7))]);
+    }
+}
+
+/// Catches: a journal that doesn't tell which calls wait, so that whoever takes the turn up asks nobody.
+#[tokio::test(start_paused = true)]
+async fn the_journal_tells_which_calls_need_confirmation() {
+    let mut stage = Stage::with_model(vec![calls(&[("look", json!({})), ("vault", json!({}))]), says("Done.")]);
+    for (name, tier) in [("look", SafetyTier::ReadOnly), ("vault", SafetyTier::Privileged)] {
+        stage.tools.push(tool(name, tier, |_| async { Ok(ToolOutcome::of_text("seen")) }));
+    }
+    let played = stage.play().await;
+    assert!(matches!(&played.journal[0], JournalEntry::Model { asks, .. } if *asks == [1]), "{:?}", played.journal);
 }

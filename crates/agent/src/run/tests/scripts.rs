@@ -9,7 +9,7 @@ use satchel_domain::{
     Ending, Errand, OutgoingResponse, PartContent, PartId, ToolOutcome, Wake,
     part::{FailureReason, RoutingError},
 };
-use satchel_ports::{ModelMessage, SafetyTier, ToolError, ledger::JournalEntry};
+use satchel_ports::{ModelMessage, OutcomeReader, SafetyTier, ToolError, ledger::JournalEntry};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -139,13 +139,13 @@ async fn a_script_that_a_person_writes_costs_nothing_of_what_a_model_may_do() {
 
 #[tokio::test(start_paused = true)]
 async fn people_read_what_their_own_script_answers_and_nothing_else_that_is_called() {
-    let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
-    let saw = |seen: &Arc<Mutex<Vec<bool>>>, name: &str| {
+    let seen: Arc<Mutex<Vec<OutcomeReader>>> = Arc::default();
+    let saw = |seen: &Arc<Mutex<Vec<OutcomeReader>>>, name: &str| {
         let seen = Arc::clone(seen);
         tool_that_calls(name, SafetyTier::ReadOnly, move |_, context| {
             let seen = Arc::clone(&seen);
             async move {
-                seen.lock().unwrap().push(context.for_people);
+                seen.lock().unwrap().push(context.reader);
                 if let Some(tools) = context.tools {
                     tools.call("inner", json!({}), HOUR).await.unwrap();
                 }
@@ -160,7 +160,8 @@ async fn people_read_what_their_own_script_answers_and_nothing_else_that_is_call
     let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Four.")]);
     stage.tools = vec![saw(&seen, "execute_script"), saw(&seen, "inner")];
     stage.play().await;
-    assert_eq!(*seen.lock().unwrap(), [true, false, false, false]);
+    let (person, model, program) = (OutcomeReader::Person, OutcomeReader::Model, OutcomeReader::Program);
+    assert_eq!(*seen.lock().unwrap(), [person, program, model, program]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,8 +306,8 @@ async fn a_schedules_words_are_for_the_model_which_is_told_that_nobody_wrote_the
     stage.turn.messages[0].message.text = "Say good morning".into();
     let played = stage.play().await;
     let seen: Vec<String> = played.requests[0].messages.iter().map(text_of).collect();
-    assert_eq!(seen[0], "Say good morning");
-    assert!(seen[1].starts_with("Nobody has written this just now"), "{seen:?}");
+    assert_eq!(seen[1], "Say good morning");
+    assert!(seen[2].starts_with("Nobody has written this just now"), "{seen:?}");
 }
 
 /// A tool that calls another one with no arguments as often as it is told to, and answers what it heard.
@@ -356,6 +357,20 @@ async fn a_tool_that_is_called_by_a_tool_passes_the_checks_and_calls_no_further(
     stage.tools.push(tool("vault", SafetyTier::Privileged, |_| async { panic!("it never runs") }));
     let answers = heard(&stage.play().await.answers(1));
     assert!(answers[0].contains("can't be used where others read along"), "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn partly_failed_call_reaches_its_script() {
+    let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Done.")]);
+    stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, |_, context| async move {
+        let outcome = context.tools.expect("others can be called").call("half", json!({}), HOUR).await?;
+        Ok(ToolOutcome::of_data(json!([outcome.data, outcome.failed])))
+    }));
+    stage.tools.push(tool("half", SafetyTier::ReadOnly, |_| async {
+        let data = Some(json!({"files": ["a"], "failed": ["b"]}));
+        Ok(ToolOutcome { data, ..ToolOutcome::of_failure("1 of 2 files could not be downloaded") })
+    }));
+    assert_eq!(stage.play().await.answers(1), [r#"[{"files":["a"],"failed":["b"]},true]"#]);
 }
 
 /// The attack: a script around a tool that a person must allow, and one word taken for two calls.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, MessageRef, PartContent, Sender,
-    Sha256, Source, Timestamp, ToolOutcome, TurnId, Visibility, delivery::SendError,
+    Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, Message, MessageRef, PartContent,
+    Sender, Sha256, Source, Timestamp, ToolOutcome, TurnId, Visibility, delivery::SendError,
 };
 use satchel_ports::{
     Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
@@ -132,6 +132,7 @@ fn steer(waiting: &[QueuedMessage]) -> Steering {
         id: queued.id,
         sender: queued.message.sender.clone(),
         text: queued.message.text.clone(),
+        origin: Some(queued.origin()),
     });
     let decisions = waiting.iter().filter_map(|queued| {
         let (verb, code) = queued.message.text.split_once(' ')?;
@@ -163,6 +164,8 @@ pub(super) struct Stage {
     pub(super) settings: AgentSettings,
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
+    /// The conversation so far.
+    pub(super) history: Vec<Message>,
     model: Vec<Script>,
     arrivals: Vec<(Duration, QueuedMessage)>,
 }
@@ -204,6 +207,7 @@ impl Stage {
             busy: 0,
             settings: AgentSettings::default(),
             made: Vec::new(),
+            history: Vec::new(),
             model,
             arrivals: Vec::new(),
         }
@@ -236,8 +240,11 @@ impl Stage {
 
         let mut ledger = MockLedger::new();
         ledger.expect_now().returning(|| Timestamp(0));
+        ledger.expect_begin_question().returning(|_, _, _| Ok(()));
+        ledger.expect_settle_question().returning(|_, _| Ok(()));
         ledger.expect_new_id().returning(Uuid::nil);
-        ledger.expect_history().returning(|_, _| Ok(Vec::new()));
+        let history = self.history;
+        ledger.expect_history().returning(move |_, _| Ok(history.clone()));
         let made = self.made;
         ledger.expect_attachments().returning(move |_| Ok(made.clone()));
         let arrivals = self.arrivals;
@@ -254,7 +261,12 @@ impl Stage {
         let lines = Arc::clone(&log);
         ledger.expect_journal_outcome().returning(move |_, _, ordinal, outcome| {
             lines.lock().unwrap().push(format!("journal outcome {ordinal}"));
-            Ok(outcome.clone())
+            let mut recorded = outcome.clone();
+            // As the ledger does: files that it knows keep their number.
+            for file in recorded.attachments.iter_mut().filter(|file| file.number == 0) {
+                file.number = 101;
+            }
+            Ok(recorded)
         });
         let (lines, end) = (Arc::clone(&log), Arc::clone(&completed));
         ledger.expect_complete_turn().times(1).returning(move |_, turn| {

@@ -88,8 +88,8 @@ async fn a_spoken_question_is_asked_and_remembered_as_words_and_the_answer_is_sp
     stage.turn = QueuedTurn { voice: true, ..turn("", &[words("bring [attachment bread")]) };
     let played = stage.play().await;
     let texts: Vec<_> = played.requests[0].messages.iter().map(text_of).collect();
-    assert_eq!(texts[0], "[voice message, transcribed] bring \\[attachment bread", "escaped as what is typed");
-    assert!(texts[1].starts_with("User sent 1 attachment"), "the recording is a file as any: {texts:?}");
+    assert_eq!(texts[1], "[voice message, transcribed] bring \\[attachment bread", "escaped as what is typed");
+    assert!(texts[2].starts_with("User sent 1 attachment"), "the recording is a file as any: {texts:?}");
     let response = played.completed.response;
     assert!(response.text.is_some_and(|text| text.starts_with("Bread it is.\n\nI could not take `big.mov`")));
     assert_eq!(response.voice, Some(VoiceRequest { text: None }));

@@ -15,8 +15,8 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{
-    Activity, Channel, Event, FetchError, IncomingFile, Lease, LedgerError, MockEventBus, MockLanguageModel,
-    MockLedger, OwnerId, PartToSend, ledger::QueuedTurn, ledger::Steering,
+    Activity, Channel, Event, FetchError, IncomingFile, Lease, LedgerError, LookupOutcome, LookupRequest, MockEventBus,
+    MockLanguageModel, MockLedger, OwnerId, PartToSend, ledger::QueuedTurn, ledger::Steering,
 };
 use satchel_routing::tables;
 use tokio::{sync::Notify, time::Instant};
@@ -64,7 +64,10 @@ pub(super) fn part() -> Part {
         state: PartState::Sending,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
+        streamed: false,
+        searched: false,
         labelled: false,
+        labelled_sends: 0,
         target: None,
         reply_to: None,
         created_at: Timestamp(0),
@@ -172,7 +175,7 @@ impl Channel for Platform {
         panic!("streaming deletes nothing")
     }
 
-    async fn find_sent(&self, _: &PartToSend, _: Option<MessageRef>) -> Result<Option<Vec<MessageRef>>, SendError> {
+    async fn find_sent(&self, _: &LookupRequest) -> Result<LookupOutcome, SendError> {
         panic!("streaming looks nothing up")
     }
 

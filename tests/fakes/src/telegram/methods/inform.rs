@@ -11,8 +11,8 @@ use crate::telegram::{
 };
 
 /// getMe.
-pub(crate) fn me() -> Value {
-    objects::me()
+pub(crate) fn me(world: &World) -> Value {
+    objects::me(world)
 }
 
 /// getChat, with the fields of ChatFullInfo that are always there.

@@ -149,8 +149,9 @@ fn thread_of(world: &World, call: &Call, chat: i64) -> Result<Option<i64>, Refus
 }
 
 fn put(world: &mut World, message: TelegramMessage) -> Value {
+    let chat = message.chat;
     let id = world.add(message);
-    objects::message(world, &world.messages[&id])
+    objects::message(world, &world.messages[&(chat, id)])
 }
 
 pub(crate) fn caption(rules: &TelegramRules, words: Formatted) -> Result<Formatted, Refusal> {

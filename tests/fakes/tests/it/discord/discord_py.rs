@@ -1,8 +1,9 @@
-//! A second client, written by others: discord.py from PyPI, driven by a small script, where Python is present.
+//! A second client, written by others: discord.py from PyPI, driven by a small script.
 //!
 //! Our own adapter and our own fake could share a misreading of the documentation; this one reads it for itself.
 
 use satchel_fakes::FakeFile;
+use satchel_requirements::required;
 
 use crate::{
     discord::{ADA, Bot, CHANNEL},
@@ -11,13 +12,7 @@ use crate::{
 
 #[tokio::test]
 async fn an_independent_client_reads_downloads_answers_edits_and_is_pressed() {
-    let client = match Client::install("discord_py").await {
-        Ok(client) => client,
-        Err(why) => {
-            println!("not run: discord.py can't be had: {why}");
-            return;
-        }
-    };
+    let Some(client) = required(Client::install("discord_py").await) else { return };
     let bot = Bot::start().await;
     bot.fake.thread(CHANNEL, 70_002, "Taxes");
     let file = FakeFile::generated("my report.pdf", "application/pdf", 9, 300_000);

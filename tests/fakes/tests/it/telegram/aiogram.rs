@@ -1,4 +1,4 @@
-//! A second client, written by others: aiogram from PyPI, driven by a small script, where Python is present.
+//! A second client, written by others: aiogram from PyPI, driven by a small script.
 //!
 //! Our own adapter and our own fake could share a misreading of the manual; this one reads it for itself.
 
@@ -6,18 +6,13 @@ use satchel_fakes::{
     FakeFile,
     telegram::{Composed, FileKind},
 };
+use satchel_requirements::required;
 
 use crate::{python::Client, telegram::Bot};
 
 #[tokio::test]
 async fn an_independent_client_sends_edits_polls_and_downloads() {
-    let client = match Client::install("aiogram").await {
-        Ok(client) => client,
-        Err(why) => {
-            println!("not run: aiogram can't be had: {why}");
-            return;
-        }
-    };
+    let Some(client) = required(Client::install("aiogram").await) else { return };
     let bot = Bot::start().await;
     let file = FakeFile::generated("report.pdf", "application/pdf", 9, 300_000);
     bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file.clone()).caption("/save this"));

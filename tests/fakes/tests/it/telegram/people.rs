@@ -135,7 +135,7 @@ async fn the_transcript_reads_as_a_person_reads_it_and_as_other_platforms_do() {
     bot.upload("sendDocument", json!({ "caption": "here" }), vec![("document", "a.txt", b"a".to_vec())])
         .await
         .expect("sent");
-    bot.fake.person_deletes(said);
+    bot.fake.person_deletes(bot.chat, said);
     let expected = "== private chat: Ada ==\n\
         [1] Ada (deleted):\n    May I?\n\
         [2] satchel to [1] (edited once):\n    You may\n\

@@ -139,14 +139,6 @@ impl Channel for Taking {
         Ok(())
     }
 
-    async fn find_sent(
-        &self,
-        _part: &PartToSend,
-        _after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
-        Ok(None)
-    }
-
     async fn probe(&self) -> Result<(), SendError> {
         Ok(())
     }

@@ -7,7 +7,9 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId,
     UnreadableUpdate, delivery::SendError,
 };
-use satchel_ports::{Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, PartToSend};
+use satchel_ports::{
+    Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, LookupOutcome, LookupRequest, PartToSend,
+};
 
 use serde_json::Value;
 
@@ -36,12 +38,8 @@ impl Channel for Wrapped<Arc<dyn Channel>> {
         between!(self, "channel.delete", self.inner.delete(conversation, message))
     }
 
-    async fn find_sent(
-        &self,
-        part: &PartToSend,
-        after: Option<MessageRef>,
-    ) -> Result<Option<Vec<MessageRef>>, SendError> {
-        between!(self, "channel.find_sent", self.inner.find_sent(part, after))
+    async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
+        between!(self, "channel.find_sent", self.inner.find_sent(request))
     }
 
     async fn probe(&self) -> Result<(), SendError> {

@@ -9,9 +9,9 @@ use satchel_domain::{
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled, Settlement, TurnRecord,
-    TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, KnownMessages,
+    Lease, Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
+    Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use serde_json::Value;
@@ -208,6 +208,23 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
 
     async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
         between!(self, "ledger.turns", self.inner.turns(query))
+    }
+
+    async fn known_messages(
+        &self,
+        conversation: &ConversationId,
+        part: PartId,
+        since: Timestamp,
+    ) -> Result<KnownMessages, LedgerError> {
+        between!(self, "ledger.known_messages", self.inner.known_messages(conversation, part, since))
+    }
+
+    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {
+        between!(self, "ledger.begin_question", self.inner.begin_question(lease, question, turn))
+    }
+
+    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError> {
+        between!(self, "ledger.settle_question", self.inner.settle_question(question, message))
     }
 
     async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {

@@ -7,14 +7,17 @@ use futures::StreamExt;
 use satchel_domain::ToolOutcome;
 use satchel_local::{LocalBus, ScriptedModel};
 use satchel_ports::{
-    BusError, Event, EventBus, LanguageModel, ModelError, ModelRequest, Recording, Speech, SpeechError, Spoken, Tool,
-    ToolContext, ToolError, ToolSpec, event_bus::EventStream, language_model::ModelStream,
+    BusError, Event, EventBus, LanguageModel, ModelError, ModelRequest, Recording, Script, ScriptHost, ScriptWorld,
+    Speech, SpeechError, Spoken, Tool, ToolContext, ToolError, ToolSpec, event_bus::EventStream,
+    language_model::ModelStream, script_host::Evaluation,
 };
+use satchel_starlark::WorkerPool;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::{Wrapped, between};
 use crate::crash::{
-    tools::{RequestVoice, Tally},
+    tools::{RequestVoice, Tally, WaitForPerson},
     voice::FakeVoice,
 };
 
@@ -84,5 +87,28 @@ impl Tool for Wrapped<RequestVoice> {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         between!(self, "tool.request_voice", self.inner.call(arguments, context))
+    }
+}
+
+#[async_trait]
+impl Tool for Wrapped<WaitForPerson> {
+    fn spec(&self) -> ToolSpec {
+        self.inner.spec()
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        between!(self, "tool.wait_for_person", self.inner.call(arguments, context))
+    }
+}
+
+#[async_trait]
+impl ScriptHost for Wrapped<WorkerPool> {
+    async fn run<'a>(
+        &self,
+        script: &Script,
+        world: &'a (dyn ScriptWorld + 'a),
+        cancel: &CancellationToken,
+    ) -> Evaluation {
+        between!(self, "scripts.run", self.inner.run(script, world, cancel))
     }
 }

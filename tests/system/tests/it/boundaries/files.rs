@@ -11,6 +11,7 @@ use std::{
 use satchel_domain::{Ending, Filename, filename::is_hidden};
 use satchel_fakes::{FakeFile, FakeMode, PlatformRules};
 use satchel_local::OfflineModel;
+use satchel_requirements::{is_superuser, required};
 use satchel_system::real_binary::{Household, finish, satchel_binary};
 
 use crate::product::{Product, Setup};
@@ -96,7 +97,7 @@ fn a_file_without_permission_is_named_with_its_reason() {
     let secret = household.file("secret.txt", "nobody's business");
     let kept = household.file("kept.txt", "kept");
     std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o000)).expect("it is ours");
-    let Some(mut command) = as_nobody(&household) else { return };
+    let Some(mut command) = required(as_nobody(&household)) else { return };
     command.args(["chat", "--once", "save these", "--json", "--attach"]).arg(&secret).arg("--attach").arg(&kept);
     let ran = finish(&mut command);
     ran.assert_orderly("permission");
@@ -106,8 +107,13 @@ fn a_file_without_permission_is_named_with_its_reason() {
     assert!(ran.reply().contains("kept.txt"), "{}", ran.reply());
 }
 
-/// The binary as somebody who isn't root and to whom the household's directories are given; says so where that can't be.
-pub(super) fn as_nobody(household: &Household) -> Option<Command> {
+/// The binary as somebody who isn't root and to whom the household's directories are given: already is whoever isn't root.
+pub(super) fn as_nobody(household: &Household) -> Result<Command, &'static str> {
+    if !is_superuser() {
+        let mut command = Command::new(satchel_binary());
+        household.at_home(&mut command);
+        return Ok(command);
+    }
     // The build directory may be closed to others, so the binary is brought along.
     let binary = household.root().join("satchel");
     std::fs::copy(satchel_binary(), &binary).expect("the binary can be copied");
@@ -115,13 +121,12 @@ pub(super) fn as_nobody(household: &Household) -> Option<Command> {
     let switch = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let switches = Command::new("setpriv").args(switch).arg("true").stderr(Stdio::null()).status();
     if !given.is_ok_and(|status| status.success()) || !switches.is_ok_and(|status| status.success()) {
-        println!("not run: needs root and setpriv to become somebody else");
-        return None;
+        return Err("chown and setpriv, by which the superuser becomes somebody else");
     }
     let mut command = Command::new("setpriv");
     household.at_home(&mut command);
     command.args(switch).arg(binary);
-    Some(command)
+    Ok(command)
 }
 
 #[test]

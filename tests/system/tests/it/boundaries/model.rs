@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{Ending, Message};
+use satchel_domain::Ending;
 use satchel_fakes::FakeMode;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Failure, Pick, Piece, ScriptedAnswer},
 };
-use satchel_ports::{Ledger, ledger::TurnRecord};
+use satchel_ports::{ModelMessage, ModelRequest, ledger::TurnRecord};
 use serde_json::{Value, json};
 
 use crate::product::{Product, Setup};
@@ -40,25 +40,25 @@ fn failure(reason: &str, retryable: bool) -> Failure {
     Failure { reason: reason.to_owned(), retryable }
 }
 
-/// A turn of a misbehaving model, and one after it.
-async fn talk(case: &str, answers: Vec<ScriptedAnswer>) -> (TurnRecord, Vec<String>, Vec<Message>) {
+/// A turn of a misbehaving model, what the person reads and what the model was asked; and a turn after it.
+async fn talk(case: &str, answers: Vec<ScriptedAnswer>) -> (TurnRecord, Vec<String>, Vec<ModelRequest>) {
     let mut setup = Setup::of(FakeMode::TelegramLike);
     setup.behaviour.agent.model_silence = Duration::from_millis(300);
     setup.behaviour.agent.tool_time = Duration::from_secs(5);
     let mut answers: Vec<ScriptedAnswer> =
         answers.into_iter().map(|answer| ScriptedAnswer { when: Some("misbehave".to_owned()), ..answer }).collect();
     answers.push(ScriptedAnswer { when: Some("behave yourself".to_owned()), ..answer(vec![text(WELL)]) });
-    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }));
-    let product = Product::start(setup, model).await;
+    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(2));
+    let product = Product::start(setup, Arc::clone(&model) as _).await;
     let record = product.say("misbehave", Vec::new()).await;
     let told = product.texts();
-    let history = product.ledger.history(&product.conversation, 1_000).await.expect("the ledger can be read");
+    let requests = model.requests();
     let after = product.say("behave yourself", Vec::new()).await;
     assert_eq!(after.ending, Some(Ending::Done), "{case}: the next turn is like any other");
     assert_eq!(product.texts().last().map(String::as_str), Some(WELL), "{case}");
     assert_eq!(record.routing_errors(), [], "{case}");
     product.stop().await;
-    (record, told, history)
+    (record, told, requests)
 }
 
 #[tokio::test]
@@ -137,14 +137,15 @@ async fn a_call_that_makes_no_sense_is_answered_with_what_would() {
     ];
     for (name, tool, arguments, answered) in cases {
         let misbehaviour = answer(vec![call(tool, arguments)]);
-        let (record, texts, history) = talk(name, vec![misbehaviour, answer(vec![text("I see.")])]).await;
+        let (record, texts, requests) = talk(name, vec![misbehaviour, answer(vec![text("I see.")])]).await;
         assert_eq!(record.ending, Some(Ending::Done), "{name}");
         assert_eq!(texts, ["I see."], "{name}: the person isn't bothered with it");
-        let to_model = history.iter().find_map(|message| match message {
-            Message::Tool { text, .. } => Some(text.to_lowercase()),
+        let read = requests.last().map(|request| request.messages.as_slice()).unwrap_or_default();
+        let to_model = read.iter().rev().find_map(|message| match message {
+            ModelMessage::Tool { text, .. } => Some(text.to_lowercase()),
             _ => None,
         });
-        let to_model = to_model.unwrap_or_else(|| panic!("{name}: the model was answered: {history:#?}"));
+        let to_model = to_model.unwrap_or_else(|| panic!("{name}: the model was answered: {requests:#?}"));
         assert!(to_model.starts_with("error"), "{name}: {to_model}");
         assert!(to_model.contains(answered), "{name}: no {answered:?} in {to_model}");
     }

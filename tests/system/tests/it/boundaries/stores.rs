@@ -11,21 +11,19 @@ use satchel_domain::Ending;
 use satchel_fakes::{FakeMode, Operation};
 use satchel_ledger::Settings;
 use satchel_local::ScriptedModel;
+use satchel_requirements::required;
 use satchel_system::real_binary::{Household, finish, satchel_binary};
 
 use super::files::as_nobody;
 use crate::product::{Product, Setup};
 
-/// Does something to the database with somebody else's SQLite; says so where there is none.
-fn python(household: &Household, what: &str) -> bool {
+/// Does something to the database with somebody else's SQLite.
+fn python(household: &Household, what: &str) -> Result<(), &'static str> {
     let script = format!("import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n{what}\ndb.commit()\ndb.close()\n");
     let mut command = Command::new("python3");
     command.args(["-c", &script]).arg(household.data().join("satchel.db"));
     let done = command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
-    if !done {
-        println!("not run: needs python3 with sqlite3 to do to the database what Satchel never does");
-    }
-    done
+    if done { Ok(()) } else { Err("python3 with sqlite3, to do to the database what Satchel never does") }
 }
 
 /// What is done to a database's bytes.
@@ -51,9 +49,7 @@ fn a_broken_database_is_named_and_left_as_it_is() {
         let household = Household::new();
         assert_eq!(household.once("hi", &[]).code(), Some(0), "{case}");
         let database = household.data().join("satchel.db");
-        if !python(&household, "db.execute('pragma wal_checkpoint(truncate)')") {
-            return;
-        }
+        let Some(()) = required(python(&household, "db.execute('pragma wal_checkpoint(truncate)')")) else { return };
         let broken = break_it(std::fs::read(&database).expect("the first run left a database"));
         for beside in ["satchel.db-wal", "satchel.db-shm"] {
             let _is_gone_after_a_good_end = std::fs::remove_file(household.data().join(beside));
@@ -75,9 +71,7 @@ fn a_newer_database_is_left_to_the_newer_satchel() {
     assert_eq!(household.once("hi", &[]).code(), Some(0));
     let newer = "db.execute(\"insert into _sqlx_migrations (version, description, installed_on, success, checksum, \
                  execution_time) values (99991231, 'of tomorrow', datetime(), 1, x'00', 1)\")";
-    if !python(&household, newer) {
-        return;
-    }
+    let Some(()) = required(python(&household, newer)) else { return };
     let ran = household.run(&["chat", "--once", "hi"]);
     ran.assert_orderly("newer");
     assert_eq!(ran.code(), Some(1), "{ran:#?}");
@@ -92,7 +86,7 @@ fn a_data_directory_that_may_not_be_written_to_is_named() {
         if filled {
             assert_eq!(household.once("hi", &[]).code(), Some(0));
         }
-        let Some(mut command) = as_nobody(&household) else { return };
+        let Some(mut command) = required(as_nobody(&household)) else { return };
         let closed = Command::new("chmod").args(["-R", "a-w"]).arg(household.data()).status();
         assert!(closed.is_ok_and(|status| status.success()));
         let ran = finish(command.args(["chat", "--once", "hi"]));
@@ -105,22 +99,21 @@ fn a_data_directory_that_may_not_be_written_to_is_named() {
     }
 }
 
-/// A file system of its own for one script, which vanishes with it; says so where there can be none.
-fn on_a_small_disk(household: &Household, script: &str) -> Option<Command> {
+/// A file system of its own for one script, which vanishes with it.
+fn on_a_small_disk(household: &Household, script: &str) -> Result<Command, &'static str> {
     let disk = household.root().join("disk");
     std::fs::create_dir(&disk).expect("a new directory");
     let unshared = ["--mount", "--map-root-user"];
     let mount = format!("mount -t tmpfs -o size=1m tmpfs '{}'", disk.display());
     let probe = Command::new("unshare").args(unshared).args(["sh", "-c", &mount]).stderr(Stdio::null()).status();
     if !probe.is_ok_and(|status| status.success()) {
-        println!("not run: needs the right to mount a small disk");
-        return None;
+        return Err("the right to mount a small disk");
     }
     let mut command = Command::new("unshare");
     household.at_home(&mut command);
     command.env("SATCHEL_STORAGE__DATA_DIR", &disk).env("DISK", &disk).env("SATCHEL", satchel_binary());
     command.args(unshared).args(["sh", "-c", &format!("{mount} && {script}")]);
-    Some(command)
+    Ok(command)
 }
 
 #[test]
@@ -133,7 +126,7 @@ fn a_file_that_finds_no_room_is_told_and_the_conversation_goes_on() {
                   \"$SATCHEL\" chat --once 'send small.txt'\n\
                   echo \"second: $?\"\n\
                   ls \"$DISK\"/blobs/incoming";
-    let Some(mut command) = on_a_small_disk(&household, script) else { return };
+    let Some(mut command) = required(on_a_small_disk(&household, script)) else { return };
     let ran = finish(&mut command);
     ran.assert_orderly("full disk");
     assert!(ran.stdout.contains("three.bin") && ran.stdout.contains("no space is left"), "{ran:#?}");
@@ -153,7 +146,7 @@ fn a_message_that_finds_no_room_is_not_taken_and_says_so() {
                   rm \"$DISK\"/filler\n\
                   \"$SATCHEL\" chat --once 'write b.txt: kept'\n\
                   echo \"after: $?\"";
-    let Some(mut command) = on_a_small_disk(&household, script) else { return };
+    let Some(mut command) = required(on_a_small_disk(&household, script)) else { return };
     let ran = finish(&mut command);
     ran.assert_orderly("full disk");
     assert!(ran.stdout.contains("full: 1"), "{ran:#?}");

@@ -5,6 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use satchel_requirements::{find_programs, required};
 use satchel_system::real_binary::{Household, satchel_binary};
 
 use super::{states, until};
@@ -20,13 +21,9 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Opens one; says so where there can be none.
-    fn open(household: &Household, arguments: &str) -> Option<Self> {
-        let installed = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !installed.is_ok_and(|status| status.success()) {
-            println!("not run: tmux is not installed");
-            return None;
-        }
+    /// Opens one.
+    fn open(household: &Household, arguments: &str) -> Result<Self, String> {
+        find_programs(&["tmux"])?;
         let terminal = Self { socket: household.root().join("tmux") };
         let run = format!("{} {arguments}; echo \"ended: $?\"; exec sleep 100", satchel_binary().display());
         let mut command = terminal.tmux();
@@ -34,7 +31,7 @@ impl Terminal {
         command.env("LC_ALL", "C.UTF-8");
         command.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40", "sh", "-c", &run]);
         assert!(command.status().is_ok_and(|status| status.success()), "tmux opens a terminal");
-        Some(terminal)
+        Ok(terminal)
     }
 
     fn tmux(&self) -> Command {
@@ -75,7 +72,7 @@ impl Drop for Terminal {
 fn a_person_attaches_saves_lists_stops_and_leaves() {
     let household = Household::new();
     household.file("a.txt", "zebra stripes");
-    let Some(terminal) = Terminal::open(&household, "chat") else { return };
+    let Some(terminal) = required(Terminal::open(&household, "chat")) else { return };
     terminal.wait_for("offline model");
     terminal.enter("/attach a.txt");
     terminal.wait_for("+ a.txt (13 B)");

@@ -1,27 +1,26 @@
-//! One run: the process is started, dies where it is to die, is started again, and lives to the end of its turn.
+//! One run: the process is started, dies where it is to die, is started again, and lives to the end of its turns.
 
 use std::{
     cell::Cell,
     collections::BTreeMap,
     fmt,
     os::unix::process::ExitStatusExt,
-    path::Path,
+    path::{Path, PathBuf},
     pin::pin,
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
 use futures::FutureExt;
-use satchel_domain::ConversationId;
-use satchel_fakes::{FakeFile, Moment, Operation, Transcript};
+use satchel_fakes::{Moment, Operation, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
 use tokio::{io::AsyncReadExt, process::Command};
 
-use super::scene::{REQUEST, SECOND, Scene};
+use super::{disk::Disk, scene::Platform, verdict::Verdict};
 use crate::place::Place;
 
 /// The longest that one process may take; what takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a process may come past the request in the midst of which it is to be killed.
 const PASSED_BY: Duration = Duration::from_secs(6);
@@ -33,6 +32,34 @@ const LOOK: Duration = Duration::from_millis(2);
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
+/// What happens on a platform while processes die and are started again.
+pub(crate) trait Scenario {
+    /// What every process is told, but for the places of its files and of its death.
+    fn options(&self) -> CrashOptions;
+
+    /// Opens the platform.
+    async fn open(&self) -> Place;
+
+    /// Does what the person does. It ends when nothing more is to be expected of them.
+    async fn act(&self, platform: &Place, files: &Files);
+
+    /// What the platform does about repeats.
+    fn platform(&self) -> Platform;
+
+    /// Judges a run, by one in which nobody died where it can't tell of itself.
+    fn judge(&self, outcome: &Outcome, undisturbed: &Outcome) -> Verdict;
+}
+
+/// The files by which a process and the person know of each other.
+pub(crate) struct Files {
+    /// A line for each run of the tool with an effect.
+    pub(crate) tally: PathBuf,
+    /// There once the waiting tool waits.
+    pub(crate) reached: PathBuf,
+    /// What it waits for.
+    pub(crate) done: PathBuf,
+}
+
 /// Where a process dies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Death {
@@ -40,19 +67,36 @@ pub(crate) enum Death {
     Never,
     /// By its own hand at a point.
     At(Point),
-    /// And once more at the same point while the next process takes up what is left.
-    AtTwice(Point),
     /// By SIGKILL while the platform has one of its requests in hand.
     During { operation: Operation, number: u64, moment: Moment },
+    /// The first process dies in one way, and the next at a point while it takes up what is left.
+    Twice { first: Box<Death>, second: Point },
 }
 
 impl Death {
-    /// The signal that ends the process.
-    fn signal(&self) -> Option<i32> {
+    /// The deaths of the processes, one after the other.
+    pub(crate) fn deaths(&self) -> Vec<Self> {
         match self {
-            Self::Never => None,
-            Self::At(_) | Self::AtTwice(_) => Some(SIGABRT),
-            Self::During { .. } => Some(SIGKILL),
+            Self::Never => Vec::new(),
+            Self::At(_) | Self::During { .. } => vec![self.clone()],
+            Self::Twice { first, second } => {
+                let mut deaths = first.deaths();
+                deaths.push(Self::At(second.clone()));
+                deaths
+            }
+        }
+    }
+
+    /// The call around which the process dies.
+    pub(crate) fn call(&self) -> Option<String> {
+        self.point().map(|point| point.call)
+    }
+
+    /// The point at which the process itself ends it.
+    fn point(&self) -> Option<Point> {
+        match self {
+            Self::At(point) => Some(point.clone()),
+            Self::Never | Self::During { .. } | Self::Twice { .. } => None,
         }
     }
 }
@@ -62,10 +106,8 @@ impl fmt::Display for Death {
         match self {
             Self::Never => f.write_str("undisturbed"),
             Self::At(point) => point.fmt(f),
-            Self::AtTwice(point) => write!(f, "twice {point}"),
-            Self::During { operation, number, moment } => {
-                write!(f, "{} {number}", during(*operation, *moment))
-            }
+            Self::During { operation, number, moment } => write!(f, "{} {number}", during(*operation, *moment)),
+            Self::Twice { first, second } => write!(f, "{first}, then {second}"),
         }
     }
 }
@@ -79,28 +121,34 @@ pub(crate) fn during(operation: Operation, moment: Moment) -> String {
     format!("SIGKILL, {} {moment}", format!("{operation:?}").to_lowercase())
 }
 
-/// Whether the process died where it was to.
+/// Whether the processes died where they were to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It died there, and of that.
+    /// They died there, and of that.
     Died,
-    /// It never came there.
+    /// One of them never came there.
     NotReached,
-    /// It came there, or hung before, and was not killed by it.
+    /// One of them came there, or hung before, and was not killed by it.
     Survived,
 }
 
 /// What became of a run.
 pub(crate) struct Outcome {
     pub(crate) ending: Ending,
+    /// How many processes died.
+    pub(crate) deaths: usize,
     /// What the process told that lived to the end; the words of the one that did not.
     pub(crate) report: Result<CrashReport, String>,
     /// What stands on the platform.
     pub(crate) transcript: Transcript,
+    /// What lies on the disk.
+    pub(crate) disk: Disk,
     /// How often the tool with an effect ran.
     pub(crate) tool_runs: usize,
     /// The points that its first process passed.
     pub(crate) points: Vec<Point>,
+    /// The points that the process passed which took up what the first one left.
+    pub(crate) recovery: Vec<Point>,
     /// How many requests the platform saw.
     pub(crate) requests: BTreeMap<Operation, u64>,
     pub(crate) took: Duration,
@@ -113,80 +161,99 @@ impl Outcome {
     }
 }
 
-pub(crate) async fn run(scene: &Scene, death: Death) -> Outcome {
+/// What became of the processes of a run.
+struct Lives {
+    ending: Ending,
+    deaths: usize,
+    report: Result<CrashReport, String>,
+    /// The points that each of them passed.
+    points: Vec<Vec<Point>>,
+}
+
+pub(crate) async fn run(scenario: &impl Scenario, death: Death) -> Outcome {
     let began = Instant::now();
-    let platform = Place::open(scene.platform.front(), scene.rules.clone()).await;
+    let platform = scenario.open().await;
     let directory = memory_or_disk();
     let path = |name: &str| directory.path().join(name);
-    let list = path("points");
-    let mut options = CrashOptions {
+    let files = Files { tally: path("tally"), reached: path("reached"), done: path("done") };
+    let options = CrashOptions {
         data: path("data"),
-        shared: scene.shared.path().to_owned(),
-        tally: path("tally"),
+        tally: files.tally.clone(),
+        reached: files.reached.clone(),
+        done: files.done.clone(),
         platform: platform.address(),
-        front: scene.platform.front(),
-        capabilities: scene.capabilities.clone(),
-        conversation: scene.conversation.clone(),
-        turns: 2,
-        script: scene.script.clone(),
-        points: Some(list.clone()),
-        crash_at: match &death {
-            Death::At(point) | Death::AtTwice(point) => Some(point.clone()),
-            Death::Never | Death::During { .. } => None,
-        },
+        ..scenario.options()
     };
     let said = Cell::new(false);
-    let saying = async {
-        platform.is_listened_to().await;
-        platform.person_sends(&scene.conversation, REQUEST, scene.sent.clone());
-        // With a file it is a turn of its own, in whatever state the first one is.
-        platform.person_sends(&scene.conversation, SECOND, FakeFile::of("b.txt", "text/plain", "b"));
+    let acting = async {
+        scenario.act(&platform, &files).await;
         said.set(true);
     };
-    let living = async {
-        let Life { mut report, signal } = process(&options, &platform, &said, &death).await;
-        options.points = None;
-        let passed = written(&list);
-        let died = death.signal().is_some() && signal == death.signal();
-        let came = match &death {
-            Death::Never => false,
-            // A process that is to be killed from without lives until then, so it was still running.
-            Death::During { operation, number, .. } => platform.requests(*operation) >= *number,
-            Death::At(point) | Death::AtTwice(point) => report.is_err() || passed.contains(point),
-        };
-        let ending = match (died, came) {
-            (true, _) => Ending::Died,
-            (false, true) => Ending::Survived,
-            (false, false) => Ending::NotReached,
-        };
-        if died && matches!(death, Death::AtTwice(_)) {
-            report = process(&options, &platform, &said, &Death::Never).await.report;
-        }
-        if report.is_err() && death != Death::Never {
-            options.crash_at = None;
-            report = process(&options, &platform, &said, &Death::Never).await.report;
-        }
-        (ending, passed, report)
-    };
-    let (mut saying, mut living) = (pin!(saying.fuse()), pin!(living));
-    let (ending, points, report) = loop {
+    let living = live(options, &platform, &said, &death, directory.path());
+    let (mut acting, mut living) = (pin!(acting.fuse()), pin!(living));
+    let Lives { ending, deaths, report, points } = loop {
         tokio::select! {
             biased;
-            () = &mut saying => {}
+            () = &mut acting => {}
             lived = &mut living => break lived,
         }
     };
-    let tally = std::fs::read_to_string(path("tally")).unwrap_or_default();
+    let tally = std::fs::read_to_string(&files.tally).unwrap_or_default();
     let operations = [Operation::Send, Operation::Edit, Operation::Fetch];
+    let mut points = points.into_iter();
     Outcome {
         ending,
+        deaths,
         report,
-        transcript: own_only(platform.transcript(), &scene.conversation),
+        transcript: own_only(platform.transcript()),
+        disk: Disk::read(&path("data")),
         tool_runs: tally.lines().count(),
-        points,
+        points: points.next().unwrap_or_default(),
+        recovery: points.next().unwrap_or_default(),
         requests: operations.map(|operation| (operation, platform.requests(operation))).into(),
         took: began.elapsed(),
     }
+}
+
+/// Starts one process after the other, until one lives to the end.
+async fn live(
+    mut options: CrashOptions,
+    platform: &Place,
+    said: &Cell<bool>,
+    death: &Death,
+    directory: &Path,
+) -> Lives {
+    let mut lives =
+        Lives { ending: Ending::Died, deaths: 0, report: Err("nothing was started".to_owned()), points: Vec::new() };
+    let mut deaths = death.deaths().into_iter().chain([Death::Never]);
+    while let Some(death) = deaths.next() {
+        let list = directory.join(format!("points-{}", lives.points.len()));
+        options.points = Some(list.clone());
+        options.crash_at = death.point();
+        let Life { report, signal } = process(&options, platform, said, &death).await;
+        let passed = written(&list);
+        let (expected, came) = match &death {
+            Death::Never | Death::Twice { .. } => (None, false),
+            Death::At(point) => (Some(SIGABRT), report.is_err() || passed.contains(point)),
+            // A process that is to be killed from without lives until then, so it was still running.
+            Death::During { operation, number, .. } => (Some(SIGKILL), platform.requests(*operation) >= *number),
+        };
+        lives.points.push(passed);
+        lives.report = report;
+        if expected.is_some() && signal == expected {
+            lives.deaths += 1;
+            continue;
+        }
+        if expected.is_some() {
+            lives.ending = if came { Ending::Survived } else { Ending::NotReached };
+        }
+        if lives.report.is_ok() || expected.is_none() {
+            break;
+        }
+        // It did not end of itself, though it was not killed as it should have been: the next one lives to the end.
+        deaths = Vec::new().into_iter().chain([Death::Never]);
+    }
+    lives
 }
 
 /// The points that were written down, without a line that a death cut off.
@@ -216,7 +283,7 @@ struct Life {
 async fn process(options: &CrashOptions, platform: &Place, said: &Cell<bool>, death: &Death) -> Life {
     let killed_at = match death {
         Death::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
-        Death::Never | Death::At(_) | Death::AtTwice(_) => None,
+        Death::Never | Death::At(_) | Death::Twice { .. } => None,
     };
     let is_to_be_killed = killed_at.is_some();
     let argument = serde_json::to_string(options).expect("options are data");
@@ -274,8 +341,8 @@ fn read(status: ExitStatus, told: &[u8], complained: &[u8]) -> Result<CrashRepor
 }
 
 /// Only what Satchel sent matters.
-fn own_only(mut transcript: Transcript, conversation: &ConversationId) -> Transcript {
-    if let Some(messages) = transcript.conversations.get_mut(conversation) {
+fn own_only(mut transcript: Transcript) -> Transcript {
+    for messages in transcript.conversations.values_mut() {
         messages.retain(|message| message.own);
     }
     transcript

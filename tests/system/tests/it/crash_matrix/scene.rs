@@ -1,15 +1,28 @@
 //! The turns of the crash matrix: what the person sends, what the model says, and what must stand on the platform.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use futures::TryStreamExt;
-use satchel_domain::{ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, capabilities::StreamRule};
-use satchel_fakes::{FakeFile, FakeMode, Operation, PlatformRules, Shown};
+use satchel_domain::{
+    ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, Sha256,
+    capabilities::{LookupRule, StreamRule},
+};
+use satchel_fakes::{FakeFile, FakeMode, Operation, PlatformRules, Shown, TranscriptFile};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
-use satchel_system::crash::Front;
+use satchel_system::{
+    crash::{CrashOptions, Front},
+    real_binary::script_worker,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::{
+    run::{Files, Outcome, Scenario},
+    verdict::Verdict,
+};
 use crate::place::Place;
 
 /// The name of the file that no rule lets through.
@@ -31,7 +44,7 @@ pub(crate) enum Platform {
     WithKeys,
     /// It has forgotten them by the time that the process is back; its history can be read.
     WithKeysForgotten,
-    /// Telegram through its real adapter, which has no keys either.
+    /// Telegram through its real adapter, which has no keys either and asks for the ids of messages.
     Telegram,
     /// Discord through its real adapter, which remembers keys for minutes.
     Discord,
@@ -60,14 +73,56 @@ impl Platform {
         }
     }
 
-    /// Whether what is sent again arrives again.
-    pub(crate) fn repeats(self) -> bool {
-        matches!(self, Self::WithoutKeys | Self::Telegram)
+    /// How many messages may stand there twice for each death: what is in doubt and can't be recognised is sent again.
+    pub(crate) fn repeats(self) -> usize {
+        match self {
+            Self::WithoutKeys => 1,
+            Self::WithKeys
+            | Self::WithKeysForgotten
+            | Self::Telegram
+            | Self::Discord
+            | Self::DiscordForgotten
+            | Self::DiscordBundle => 0,
+        }
     }
 
     /// Whether a doubtful send is looked up, since its key has been forgotten.
     pub(crate) fn forgets(self) -> bool {
         matches!(self, Self::WithKeysForgotten | Self::DiscordForgotten)
+    }
+}
+
+/// The name under which the person's file is saved.
+pub(crate) const SAVED: &str = "copy.bin";
+
+/// The files that a script makes of nothing, by name and content.
+const MADE: [(&str, &str); 2] = [("made.txt", "made by a script\n"), ("made.csv", "a,b\n1,2\n")];
+
+/// A file as the person is to have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeliveredFile {
+    pub(crate) filename: String,
+    pub(crate) mime: String,
+    pub(crate) description: String,
+    pub(crate) sha256: Sha256,
+}
+
+impl DeliveredFile {
+    fn new(file: &FakeFile) -> Self {
+        let (filename, mime) = (file.filename.clone(), file.mime.clone());
+        Self { description: format!("what {filename} shows"), filename, mime, sha256: file.sha256() }
+    }
+
+    /// A file as it stands on the platform, without the label of a possible duplicate.
+    pub(crate) fn shown(file: &TranscriptFile) -> Self {
+        let caption = file.caption.trim_start();
+        let caption = caption.strip_prefix(satchel_fakes::transcript::DUPLICATE_LABEL).unwrap_or(caption);
+        Self {
+            filename: file.filename.clone(),
+            mime: file.mime.clone(),
+            description: caption.trim().to_owned(),
+            sha256: file.sha256,
+        }
     }
 }
 
@@ -80,12 +135,16 @@ pub(crate) struct Scene {
     pub(crate) script: Script,
     /// The files that the tools attach; no run changes them.
     pub(crate) shared: TempDir,
-    /// What the person sends.
-    pub(crate) sent: FakeFile,
+    /// What the person sends with the first message, and with the second.
+    pub(crate) sent: [FakeFile; 2],
+    /// The bytes of the first of these, which is saved.
+    pub(crate) saved: Vec<u8>,
     /// The chunks of the reply's text.
     pub(crate) chunks: Vec<Shown>,
-    /// The files of the reply, in order, without the one that is too large.
-    pub(crate) files: Vec<Shown>,
+    /// The files of the reply, in order, without the one that is too large and those that the script makes.
+    pub(crate) files: Vec<DeliveredFile>,
+    /// The files behind them, which the script makes.
+    pub(crate) made: Vec<DeliveredFile>,
     /// Whether the reply has everything that one can have: several texts, a voice, and a file that is too large. Otherwise
     /// it is one message.
     pub(crate) has_everything: bool,
@@ -101,12 +160,20 @@ impl Scene {
         }
         let has_everything = platform != Platform::DiscordBundle;
         let stream = if has_everything { StreamRule::Edits { interval_ms: 4 } } else { StreamRule::None };
-        let capabilities = ChannelCapabilities { stream, ..rules.capabilities() };
+        let look_up = match platform {
+            Platform::Telegram => LookupRule::MessageIds,
+            _ => rules.capabilities().look_up,
+        };
+        let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
         let shared = tempfile::tempdir().expect("a directory");
         // A bundle has no more files than one message.
         let photos = if has_everything { 1..=12 } else { 1..=7 };
         let photos: Vec<FakeFile> = photos.map(|n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400)).collect();
-        let documents: Vec<FakeFile> = (1..=3).map(|n| noise(&format!("d{n}.bin"), 100 + n, 900)).collect();
+        let documents = [
+            noise("d1.bin", 101, 900),
+            FakeFile::of("d2.txt", "text/plain", "words of the second document\n"),
+            FakeFile::of("d3.pdf", "application/pdf", "%PDF-1.4\n%third document\n"),
+        ];
         let oversize = noise(OVERSIZE, 7, 40 * 1024);
         for file in photos.iter().chain(&documents).chain([&oversize]) {
             write(shared.path(), file).await;
@@ -117,6 +184,16 @@ impl Scene {
         assert_eq!(chunks.len(), paragraphs.len(), "each paragraph is a chunk");
         let attached = [photos.as_slice(), &documents].concat();
         let script = if has_everything { script(&text, &photos, &documents) } else { bundle(&text, &attached) };
+        // Telegram makes every photo a JPEG.
+        let shown = |file: &FakeFile| match DeliveredFile::new(file) {
+            photo if platform == Platform::Telegram && photo.mime == "image/png" => {
+                DeliveredFile { mime: "image/jpeg".to_owned(), ..photo }
+            }
+            file => file,
+        };
+        // With a file the second message is a turn of its own, in whatever state the first one is.
+        let sent = [noise("note.bin", 9, 3_000), FakeFile::of("b.txt", "text/plain", "b")];
+        let made = MADE.map(|(name, content)| FakeFile::of(name, mime_of(name), content));
         Self {
             platform,
             rules,
@@ -124,9 +201,11 @@ impl Scene {
             conversation: Place::conversation(platform.front()),
             script,
             shared,
-            sent: noise("note.bin", 9, 3_000),
+            saved: bytes(&sent[0]).await,
+            sent,
             chunks,
-            files: attached.iter().map(|file| Shown::File(file.sha256())).collect(),
+            files: attached.iter().map(shown).collect(),
+            made: if has_everything { made.iter().map(shown).collect() } else { Vec::new() },
             has_everything,
         }
     }
@@ -145,13 +224,62 @@ impl Scene {
     }
 }
 
+impl Scenario for Scene {
+    fn options(&self) -> CrashOptions {
+        CrashOptions {
+            data: PathBuf::new(),
+            shared: self.shared.path().to_owned(),
+            tally: PathBuf::new(),
+            reached: PathBuf::new(),
+            done: PathBuf::new(),
+            confirms: false,
+            platform: String::new(),
+            front: self.platform.front(),
+            capabilities: self.capabilities.clone(),
+            channel: self.conversation.channel().clone(),
+            turns: 2,
+            script: self.script.clone(),
+            script_worker: self.has_everything.then(script_worker),
+            points: None,
+            crash_at: None,
+        }
+    }
+
+    async fn open(&self) -> Place {
+        Place::open(self.platform.front(), self.rules.clone()).await
+    }
+
+    async fn act(&self, platform: &Place, _: &Files) {
+        platform.is_listened_to().await;
+        for (text, file) in [REQUEST, SECOND].into_iter().zip(&self.sent) {
+            platform.person_sends(&self.conversation, text, file.clone());
+        }
+    }
+
+    fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    fn judge(&self, outcome: &Outcome, undisturbed: &Outcome) -> Verdict {
+        Verdict::new(self, outcome, undisturbed)
+    }
+}
+
+fn mime_of(name: &str) -> &'static str {
+    if name.ends_with(".csv") { "text/csv" } else { "text/plain" }
+}
+
 fn noise(name: &str, seed: u64, bytes: u64) -> FakeFile {
     FakeFile::generated(name, "application/octet-stream", seed, bytes)
 }
 
-async fn write(directory: &Path, file: &FakeFile) {
+async fn bytes(file: &FakeFile) -> Vec<u8> {
     let blocks: Vec<_> = file.stream().try_collect().await.expect("generated bytes");
-    std::fs::write(directory.join(&file.filename), blocks.concat()).expect("a file can be written");
+    blocks.concat()
+}
+
+async fn write(directory: &Path, file: &FakeFile) {
+    std::fs::write(directory.join(&file.filename), bytes(file).await).expect("a file can be written");
 }
 
 /// Between half a chunk and a whole one, so that no two share one.
@@ -169,30 +297,44 @@ fn chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<Shown> {
     words.collect()
 }
 
-/// For the first turn: progress and a tool with an effect; photos and the wish for a voice at once; the other files and a save at once; the
-/// reply in pieces.
+/// The call that adds files with descriptions.
+fn add<'a>(files: impl IntoIterator<Item = &'a FakeFile>) -> Piece {
+    let (paths, descriptions): (Vec<String>, Vec<String>) = files
+        .into_iter()
+        .map(|file| (format!("/shared/{}", file.filename), DeliveredFile::new(file).description))
+        .unzip();
+    call("attachment.add", json!({"paths": paths, "descriptions": descriptions}))
+}
+
+fn save() -> Piece {
+    call("attachment_save", json!({"index": 0, "path": format!("/tmp/{SAVED}")}))
+}
+
+/// The call that has a script make files.
+fn make() -> Piece {
+    let create = |(name, content): &(&'static str, &'static str)| {
+        let description = DeliveredFile::new(&FakeFile::of(*name, "", *content)).description;
+        let mime = mime_of(name);
+        format!(
+            "attachment_create(content={content:?}, filename={name:?}, description={description:?}, mime_type={mime:?})\n"
+        )
+    };
+    let lines: String = MADE.iter().map(create).collect();
+    call("execute_script", json!({"script": format!("{lines}return \"made\"\n")}))
+}
+
+/// For the first turn: progress and a tool with an effect; photos and the wish for a voice at once; the other files, a
+/// save and a script at once; the reply in pieces.
 fn script(text: &str, photos: &[FakeFile], documents: &[FakeFile]) -> Script {
-    let paths =
-        |files: &[FakeFile]| -> Vec<String> { files.iter().map(|file| format!("/shared/{}", file.filename)).collect() };
-    let mut others = paths(documents);
-    others.push(format!("/shared/{OVERSIZE}"));
+    let oversize = noise(OVERSIZE, 0, 0);
     let (head, tail) = text.split_at(text.len() / 2);
     let (head, middle) = head.split_at(head.len() / 3);
     Script {
         pick: Pick::ByProgress,
         answers: vec![
             answer(REQUEST, [said("Looking… "), Piece::WaitMs(12), said("counting."), call("tally", json!({}))]),
-            answer(
-                REQUEST,
-                [call("attachment.add", json!({"paths": paths(photos)})), call("request_voice", json!({}))],
-            ),
-            answer(
-                REQUEST,
-                [
-                    call("attachment.add", json!({"paths": others})),
-                    call("attachment_save", json!({"index": 0, "path": "/tmp/copy.bin"})),
-                ],
-            ),
+            answer(REQUEST, [add(photos), call("request_voice", json!({}))]),
+            answer(REQUEST, [add(documents.iter().chain([&oversize])), save(), make()]),
             answer(REQUEST, [said(head), Piece::WaitMs(12), said(middle), Piece::WaitMs(12), said(tail)]),
             answer(SECOND, [said(ANSWER)]),
         ],
@@ -201,32 +343,24 @@ fn script(text: &str, photos: &[FakeFile], documents: &[FakeFile]) -> Script {
 
 /// For the first turn: a tool with an effect, all files and a save at once; the reply in one piece.
 fn bundle(text: &str, files: &[FakeFile]) -> Script {
-    let paths: Vec<String> = files.iter().map(|file| format!("/shared/{}", file.filename)).collect();
     Script {
         pick: Pick::ByProgress,
         answers: vec![
-            answer(
-                REQUEST,
-                [
-                    call("tally", json!({})),
-                    call("attachment.add", json!({"paths": paths})),
-                    call("attachment_save", json!({"index": 0, "path": "/tmp/copy.bin"})),
-                ],
-            ),
+            answer(REQUEST, [call("tally", json!({})), add(files), save()]),
             answer(REQUEST, [said(text)]),
             answer(SECOND, [said(ANSWER)]),
         ],
     }
 }
 
-fn answer(asked: &str, pieces: impl IntoIterator<Item = Piece>) -> ScriptedAnswer {
+pub(crate) fn answer(asked: &str, pieces: impl IntoIterator<Item = Piece>) -> ScriptedAnswer {
     ScriptedAnswer { when: Some(asked.to_owned()), refuse: None, pieces: pieces.into_iter().collect() }
 }
 
-fn said(text: &str) -> Piece {
+pub(crate) fn said(text: &str) -> Piece {
     Piece::Text(text.to_owned())
 }
 
-fn call(name: &str, arguments: Value) -> Piece {
+pub(crate) fn call(name: &str, arguments: Value) -> Piece {
     Piece::Call { name: name.to_owned(), arguments }
 }

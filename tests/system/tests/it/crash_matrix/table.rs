@@ -31,13 +31,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn add(&mut self, death: &Death, outcome: &Outcome, verdict: &Verdict, platform: Platform) {
-        let name = match death {
-            Death::Never => "undisturbed".to_owned(),
-            Death::At(point) | Death::AtTwice(point) if point.side == Side::Before => format!("{} before", point.call),
-            Death::At(point) | Death::AtTwice(point) => format!("{} after", point.call),
-            Death::During { operation, moment, .. } => during(*operation, *moment),
-        };
-        let row = self.rows.entry(name).or_default();
+        let row = self.rows.entry(place(death)).or_default();
         row.runs += 1;
         row.not_reached += usize::from(outcome.ending != Ending::Died);
         row.lost += verdict.lost.len();
@@ -54,11 +48,22 @@ impl Table {
     }
 }
 
+/// Where the last process died, without the number of the call.
+fn place(death: &Death) -> String {
+    match death {
+        Death::Never => "undisturbed".to_owned(),
+        Death::At(point) if point.side == Side::Before => format!("{} before", point.call),
+        Death::At(point) => format!("{} after", point.call),
+        Death::During { operation, moment, .. } => during(*operation, *moment),
+        Death::Twice { second, .. } => format!("then {}", place(&Death::At(second.clone()))),
+    }
+}
+
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<32} {:>5} {:>5} {:>5} {:>6} {:>6} {:>6}  {:<20} {:>7}",
+            "{:<36} {:>5} {:>5} {:>5} {:>6} {:>6} {:>6}  {:<20} {:>7}",
             "killed at", "runs", "alive", "lost", "twice", "label", "order", "tool ran 0/1/2 (told)", "wrong"
         )?;
         let mut all = Row::default();
@@ -84,6 +89,6 @@ fn write_row(f: &mut fmt::Formatter<'_>, name: &str, row: &Row) -> fmt::Result {
     let Row { runs, not_reached, lost, duplicated, labelled, out_of_order, wrong, .. } = row;
     writeln!(
         f,
-        "{name:<32} {runs:>5} {not_reached:>5} {lost:>5} {duplicated:>6} {labelled:>6} {out_of_order:>6}  {tool:<20} {wrong:>7}"
+        "{name:<36} {runs:>5} {not_reached:>5} {lost:>5} {duplicated:>6} {labelled:>6} {out_of_order:>6}  {tool:<20} {wrong:>7}"
     )
 }

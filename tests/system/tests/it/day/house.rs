@@ -93,18 +93,30 @@ impl<C: Chat> House<C> {
 
     /// With more settings.
     pub(crate) async fn furnish_with(chat: C, settings: &str) -> Self {
+        Self::furnish_on(chat, ModelWire::OpenAiChat, settings).await
+    }
+
+    /// With more settings, and a model of that provider's.
+    pub(crate) async fn furnish_on(chat: C, wire: ModelWire, settings: &str) -> Self {
         let model = FakeModelServer::start().await.expect("a loopback port");
         let speech = FakeSpeechServer::start().await.expect("a loopback port");
         let household = Household::new();
         fs::create_dir(household.root().join("shared")).expect("a directory");
-        let (wire, spoken) = (ModelWire::OpenAiChat, speech.base_url());
+        let spoken = speech.base_url();
+        let provider = match wire {
+            ModelWire::OpenAiChat => "openai",
+            ModelWire::OpenAiResponses => "openai_responses",
+            ModelWire::Anthropic => "anthropic",
+            ModelWire::Gemini => "gemini",
+            ModelWire::Ollama => "ollama",
+        };
         household.file(
             "satchel.yaml",
             format!(
                 "{}{settings}web: {{ listen: off }}\n\
                  workspace: {{ shared_dir: '{}' }}\n\
                  model: fake\n\
-                 models: {{ fake: {{ provider: openai, base_url: '{}', api_key: '{}', model: '{}' }} }}\n\
+                 models: {{ fake: {{ provider: {provider}, base_url: '{}', api_key: '{}', model: '{}' }} }}\n\
                  speech:\n\
                  \x20 speak: {{ base_url: '{spoken}', api_key: '{key}' }}\n\
                  \x20 transcribe: {{ base_url: '{spoken}', api_key: '{key}' }}\n",

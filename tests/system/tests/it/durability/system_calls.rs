@@ -44,14 +44,14 @@ pub(crate) struct Traced {
     pub(crate) calls: Vec<SystemCall>,
 }
 
-/// Says so where there is no strace, or where it may not trace.
-pub(crate) fn strace_is_missing() -> bool {
-    let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
-    let missing = !works.is_ok_and(|ran| ran.status.success());
-    if missing {
-        println!("not run: strace is not installed, or may not trace here");
+/// Looks for an strace that may trace.
+pub(crate) fn find_strace() -> Result<(), &'static str> {
+    let tried = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
+    match tried {
+        Ok(ran) if ran.status.success() => Ok(()),
+        Ok(_) => Err("the right to trace with strace"),
+        Err(_) => Err("strace"),
     }
-    missing
 }
 
 /// Runs a program to its end under strace.
@@ -59,6 +59,8 @@ pub(crate) fn traced(program: Command) -> Traced {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = directory.path().join("trace");
     let mut command = Command::new("strace");
+    // What a command clears can't be asked of it; none that is traced needs anything of this process's environment.
+    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command.args(["-f", "-y", "-s", "70000", "-e", "signal=none", "-e", WATCHED, "-o"]).arg(&trace);
     command.arg("--").arg(program.get_program()).args(program.get_args());
     if let Some(directory) = program.get_current_dir() {

@@ -7,7 +7,7 @@ use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
-use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, Shown, Transcript};
+use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, Shown, Transcript, When};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
@@ -29,6 +29,7 @@ use satchel_tools::path_fields::PathFields;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::Platform;
 use crate::place::Place;
 
 /// The longest that two turns may take, outages and all.
@@ -99,9 +100,11 @@ impl Column {
 
 /// What is played.
 pub(crate) struct Cell {
-    pub(crate) front: Front,
+    pub(crate) platform: Platform,
     pub(crate) column: Column,
     pub(crate) fault: Fault,
+    /// Which requests of the sort meet it, where that is not the one of the column.
+    pub(crate) lasts: Option<When>,
     pub(crate) then: Option<Fault>,
     pub(crate) max_age: Duration,
     pub(crate) keys_live: Option<Duration>,
@@ -153,20 +156,21 @@ impl Played {
 }
 
 pub(crate) async fn play(cell: &Cell) -> Played {
-    let rules = match cell.front {
+    let Platform { front, look_up } = cell.platform;
+    let rules = match front {
         Front::Imitated(mode) => mode.rules(),
         Front::Telegram => FakeMode::TelegramLike.rules(),
         Front::Discord => FakeMode::DiscordLike.rules(),
     };
     let rules = PlatformRules { nonce_window: cell.keys_live.unwrap_or(rules.nonce_window), ..rules };
-    let place = Place::open(cell.front, rules.clone()).await;
-    let conversation = Place::conversation(cell.front);
+    let place = Place::open(front, rules.clone()).await;
+    let conversation = Place::conversation(front);
     // The streamed message grows once; its only edit is the last.
     let stream = match cell.column {
         Column::Stream | Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
         _ => StreamRule::None,
     };
-    let capabilities = ChannelCapabilities { stream, ..rules.capabilities() };
+    let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
     let directory = tempfile::tempdir().expect("a directory");
     let files = cell.column.files();
     let ledger =
@@ -176,7 +180,10 @@ pub(crate) async fn play(cell: &Cell) -> Played {
 
     let (request, method) = (cell.column.request(), cell.column.method());
     place.is_listened_to().await;
-    place.script(request, (method, 1), cell.fault);
+    match cell.lasts {
+        Some(lasts) => place.script_all(request.0, method, lasts, cell.fault),
+        None => place.script(request, (method, 1), cell.fault),
+    }
     if let Some(then) = cell.then {
         place.script((request.0, request.1 + 1), (method, 2), then);
     }
@@ -211,10 +218,10 @@ async fn start(
     let blobs = Arc::new(DirectoryBlobs::open(&directory.join("blobs")).expect("blobs"));
     let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
     let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(1) };
-    let channel = Place::conversation(cell.front).channel().clone();
+    let channel = Place::conversation(cell.platform.front).channel().clone();
     let fetcher = fetcher();
     let front = Open::front(
-        cell.front,
+        cell.platform.front,
         channel,
         &place.address(),
         capabilities,
@@ -305,7 +312,7 @@ fn judge(
     let texts = transcript.visible_texts(conversation);
     // What could not be spoken may be written; both are the voice.
     let voice = spoken.unwrap_or_else(|| Shown::Text(SPOKEN.to_owned()));
-    let text = match cell.front {
+    let text = match cell.platform.front {
         // A text that was refused for its size comes as it was written.
         Front::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => TEXT_ESCAPED,
         Front::Imitated(_) | Front::Discord => TEXT,

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use satchel_requirements::{find_programs, required};
 use satchel_system::real_binary::{Household, satchel_binary};
 
 /// A terminal with its own tmux server, which ends with it.
@@ -15,20 +16,16 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Opens one that runs a line of the shell; says so where there can be none.
-    fn running(household: &Household, line: &str) -> Option<Self> {
-        let installed = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !installed.is_ok_and(|status| status.success()) {
-            println!("not run: tmux is not installed");
-            return None;
-        }
+    /// Opens one that runs a line of the shell.
+    fn running(household: &Household, line: &str) -> Result<Self, String> {
+        find_programs(&["tmux"])?;
         let terminal = Self { socket: household.root().join("tmux") };
         let mut command = terminal.tmux();
         household.at_home(&mut command);
         command.env("LC_ALL", "C.UTF-8");
         command.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40", "sh", "-c", line]);
         assert!(command.status().is_ok_and(|status| status.success()), "tmux opens a terminal");
-        Some(terminal)
+        Ok(terminal)
     }
 
     fn tmux(&self) -> Command {
@@ -67,7 +64,7 @@ impl Drop for Terminal {
 fn a_token_is_not_shown_while_it_is_typed_and_the_terminal_is_given_back() {
     let household = Household::new();
     let line = format!("{} init; echo \"ended: $?\"; stty -a; exec sleep 100", satchel_binary().display());
-    let Some(terminal) = Terminal::running(&household, &line) else { return };
+    let Some(terminal) = required(Terminal::running(&household, &line)) else { return };
     terminal.wait_for("Model [6]:");
     terminal.press(&["-l", "6"]);
     terminal.press(&["Enter"]);

@@ -1,0 +1,77 @@
+//! The kinds of files that a model may take, and which of them requests to a provider can hold.
+
+use crate::settings::Provider;
+
+/// A kind of file that a model may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MediaKind {
+    /// Pictures.
+    Image,
+    /// PDF documents.
+    Pdf,
+    /// Recordings.
+    Audio,
+    /// Films.
+    Video,
+}
+
+impl MediaKind {
+    /// All kinds, in the order in which people are told of them.
+    pub const ALL: [Self; 4] = [Self::Image, Self::Pdf, Self::Audio, Self::Video];
+
+    /// The word for it in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Pdf => "pdf",
+            Self::Audio => "audio",
+            Self::Video => "video",
+        }
+    }
+
+    /// Files of this kind, in words.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Image => "images",
+            Self::Pdf => "PDF documents",
+            Self::Audio => "audio",
+            Self::Video => "video",
+        }
+    }
+
+    /// The kind of files of this MIME type; `None` where no model takes such files as they are.
+    pub(crate) fn from_mime(mime: &str) -> Option<Self> {
+        match mime.split_once('/')?.0 {
+            // An SVG is text; no model takes it as an image.
+            "image" => (mime != "image/svg+xml").then_some(Self::Image),
+            "audio" => Some(Self::Audio),
+            "video" => Some(Self::Video),
+            _ => (mime == "application/pdf").then_some(Self::Pdf),
+        }
+    }
+}
+
+impl Provider {
+    /// The kinds of files that requests in the provider's language can hold.
+    #[must_use]
+    pub fn file_kinds(self) -> &'static [MediaKind] {
+        match self {
+            Self::OpenAi | Self::Gemini => &MediaKind::ALL,
+            Self::OpenAiResponses | Self::Anthropic => &[MediaKind::Image, MediaKind::Pdf],
+            Self::Ollama => &[MediaKind::Image],
+        }
+    }
+}
+
+/// Says that requests to a provider have no place for such files, and for which they have.
+#[must_use]
+pub fn unsupported_kind(provider: Provider, kind: MediaKind) -> String {
+    let kinds: Vec<&str> = provider.file_kinds().iter().map(|kind| kind.as_str()).collect();
+    format!(
+        "holds {}, which can't be sent in the language of {}; allowed are {}",
+        kind.as_str(),
+        provider.title(),
+        kinds.join(", ")
+    )
+}

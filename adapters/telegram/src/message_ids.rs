@@ -1,0 +1,269 @@
+//! Which message ids are known, for as long as the process lives: the newest of each counter, and our own in each chat.
+//!
+//! Telegram numbers the messages of a supergroup or channel by themselves, and those of all private chats and basic groups
+//! of a bot together (<https://core.telegram.org/api/updates#message-related-event-sequences>). A look-up asks for the ids
+//! that nobody knows; so while it does, nothing else is sent to its chat.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use satchel_domain::PartId;
+use teloxide::types::ChatId;
+use tokio::{sync::Notify, time::Instant};
+
+/// How many chats are remembered, and how many of our messages in each. What is sent is soon in the ledger, too.
+const MAX_CHATS: usize = 1_000;
+const MAX_SENT: usize = 1_000;
+
+/// How long a doubt that was never resolved makes others in its chat uncertain.
+const DOUBT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What counts a chat's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Counter {
+    /// All private chats and basic groups of the bot.
+    Mailbox,
+    /// A supergroup or channel by itself.
+    Chat(ChatId),
+}
+
+impl Counter {
+    pub(crate) fn new(chat: ChatId) -> Self {
+        if chat.is_channel_or_supergroup() { Self::Chat(chat) } else { Self::Mailbox }
+    }
+}
+
+/// What is known of message ids.
+#[derive(Debug, Default)]
+pub(crate) struct MessageIds {
+    state: Mutex<State>,
+    /// Signalled when a send has ended.
+    sent: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    newest: HashMap<Counter, i64>,
+    chats: HashMap<ChatId, Chat>,
+}
+
+#[derive(Debug, Default)]
+struct Chat {
+    sent: VecDeque<(PartId, i64)>,
+    in_flight: usize,
+    in_doubt: HashMap<PartId, Instant>,
+    is_searched: bool,
+}
+
+impl Chat {
+    fn add_sent(&mut self, part: PartId, ids: &[i64]) {
+        self.sent.extend(ids.iter().map(|id| (part, *id)));
+        self.sent.drain(..self.sent.len().saturating_sub(MAX_SENT));
+    }
+
+    /// Whether nothing depends on its being remembered.
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && !self.is_searched && self.in_doubt.values().all(|since| since.elapsed() > DOUBT_TTL)
+    }
+}
+
+/// A send on its way. Dropped before its end is recorded, it leaves a doubt.
+pub(crate) struct OpenAttempt<'a> {
+    ids: &'a MessageIds,
+    chat: ChatId,
+    part: PartId,
+    is_over: bool,
+}
+
+/// A look-up in a chat, during which nothing is sent there.
+pub(crate) struct Search<'a> {
+    ids: &'a MessageIds,
+    chat: ChatId,
+}
+
+impl MessageIds {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a message exists.
+    pub(crate) fn record_seen(&self, chat: ChatId, id: i64) {
+        self.state().see(chat, id);
+    }
+
+    /// The newest message of the chat's counter that is known.
+    pub(crate) fn newest(&self, chat: ChatId) -> Option<i64> {
+        self.state().newest.get(&Counter::new(chat)).copied()
+    }
+
+    /// Our own messages in the chats of this chat's counter, but for those of one part: an earlier attempt of it may have
+    /// been answered and not been recorded.
+    pub(crate) fn sent(&self, chat: ChatId, except: PartId) -> BTreeSet<i64> {
+        let (state, counter) = (self.state(), Counter::new(chat));
+        let chats = state.chats.iter().filter(|(chat, _)| Counter::new(**chat) == counter);
+        let sent = chats.flat_map(|(_, chat)| &chat.sent);
+        sent.filter(|(part, _)| *part != except).map(|(_, id)| *id).collect()
+    }
+
+    /// Whether another part than this one is in doubt in the chat.
+    pub(crate) fn has_other_doubt(&self, chat: ChatId, part: PartId) -> bool {
+        let state = self.state();
+        let is_other = |(doubtful, since): (&PartId, &Instant)| *doubtful != part && since.elapsed() <= DOUBT_TTL;
+        state.chats.get(&chat).is_some_and(|chat| chat.in_doubt.iter().any(is_other))
+    }
+
+    /// Begins a send; `None` while the chat is searched.
+    pub(crate) fn begin_send(&self, chat: ChatId, part: PartId) -> Option<OpenAttempt<'_>> {
+        let mut state = self.state();
+        let known = state.chat(chat);
+        if known.is_searched {
+            return None;
+        }
+        known.in_flight += 1;
+        Some(OpenAttempt { ids: self, chat, part, is_over: false })
+    }
+
+    /// Begins a look-up, once no send to the chat is on its way; `None` while there is another.
+    pub(crate) async fn begin_search(&self, chat: ChatId) -> Option<Search<'_>> {
+        {
+            let mut state = self.state();
+            let known = state.chat(chat);
+            if std::mem::replace(&mut known.is_searched, true) {
+                return None;
+            }
+        }
+        let search = Search { ids: self, chat };
+        loop {
+            let sent = self.sent.notified();
+            if self.state().chat(chat).in_flight == 0 {
+                return Some(search);
+            }
+            sent.await;
+        }
+    }
+}
+
+impl State {
+    fn chat(&mut self, chat: ChatId) -> &mut Chat {
+        if self.chats.len() >= MAX_CHATS && !self.chats.contains_key(&chat) {
+            self.chats.retain(|_, chat| !chat.is_idle());
+        }
+        self.chats.entry(chat).or_default()
+    }
+
+    fn see(&mut self, chat: ChatId, id: i64) {
+        if self.newest.len() >= MAX_CHATS {
+            self.newest.retain(|counter, _| *counter == Counter::Mailbox);
+        }
+        let newest = self.newest.entry(Counter::new(chat)).or_insert(id);
+        *newest = id.max(*newest);
+    }
+}
+
+impl OpenAttempt<'_> {
+    /// Ends it: it arrived as these messages of this chat, which may have become another one meanwhile.
+    pub(crate) fn arrived(mut self, chat: ChatId, ids: &[i64]) {
+        self.is_over = true;
+        let mut state = self.ids.state();
+        ids.iter().for_each(|id| state.see(chat, *id));
+        state.chat(self.chat).in_doubt.remove(&self.part);
+        state.chat(chat).add_sent(self.part, ids);
+    }
+
+    /// Ends it: it did not arrive.
+    pub(crate) fn failed(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for OpenAttempt<'_> {
+    fn drop(&mut self) {
+        let mut state = self.ids.state();
+        let chat = state.chat(self.chat);
+        chat.in_flight -= 1;
+        if !self.is_over {
+            chat.in_doubt.insert(self.part, Instant::now());
+        }
+        self.ids.sent.notify_waiters();
+    }
+}
+
+impl Search<'_> {
+    /// Records that a part is in doubt no longer: it stands as these messages, or nowhere.
+    pub(crate) fn resolve(&self, part: PartId, messages: &[i64]) {
+        let mut state = self.ids.state();
+        let chat = state.chat(self.chat);
+        chat.in_doubt.remove(&part);
+        chat.add_sent(part, messages);
+    }
+}
+
+impl Drop for Search<'_> {
+    fn drop(&mut self) {
+        self.ids.state().chat(self.chat).is_searched = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const ONE: PartId = PartId(Uuid::from_u128(1));
+    const OTHER: PartId = PartId(Uuid::from_u128(2));
+    const PERSON: ChatId = ChatId(4711);
+    const GROUP: ChatId = ChatId(-5);
+    const SUPERGROUP: ChatId = ChatId(-1_001_234_567_890);
+
+    #[test]
+    fn private_chats_and_basic_groups_share_a_counter() {
+        let ids = MessageIds::default();
+        ids.record_seen(PERSON, 7);
+        ids.record_seen(SUPERGROUP, 900);
+        ids.record_seen(GROUP, 6);
+        assert_eq!((ids.newest(GROUP), ids.newest(PERSON), ids.newest(SUPERGROUP)), (Some(7), Some(7), Some(900)));
+        ids.begin_send(PERSON, ONE).unwrap().arrived(PERSON, &[8, 9]);
+        assert_eq!((ids.newest(GROUP), ids.sent(GROUP, OTHER)), (Some(9), [8, 9].into()));
+        assert_eq!(ids.sent(GROUP, ONE), [].into(), "its own are not known to be recorded");
+        assert_eq!(ids.sent(SUPERGROUP, OTHER), [].into());
+    }
+
+    #[test]
+    fn nothing_is_sent_to_a_chat_that_is_searched() {
+        let ids = MessageIds::default();
+        let search = ids.begin_search(PERSON).now_or_never().flatten().unwrap();
+        assert!(ids.begin_send(PERSON, ONE).is_none());
+        assert!(ids.begin_send(GROUP, ONE).is_some(), "another chat");
+        assert!(ids.begin_search(PERSON).now_or_never().flatten().is_none(), "one at a time");
+        drop(search);
+        assert!(ids.begin_send(PERSON, ONE).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_search_begins_once_what_is_on_its_way_has_ended() {
+        let ids = MessageIds::default();
+        let send = ids.begin_send(PERSON, ONE).unwrap();
+        let search = ids.begin_search(PERSON);
+        tokio::pin!(search);
+        assert!(search.as_mut().now_or_never().is_none());
+        assert!(ids.begin_send(PERSON, OTHER).is_none(), "what comes later waits for it");
+        send.failed();
+        assert!(search.await.is_some());
+    }
+
+    #[test]
+    fn a_send_without_an_end_is_in_doubt_until_it_is_resolved() {
+        let ids = MessageIds::default();
+        drop(ids.begin_send(PERSON, ONE));
+        assert!(ids.has_other_doubt(PERSON, OTHER) && !ids.has_other_doubt(PERSON, ONE));
+        assert!(!ids.has_other_doubt(GROUP, OTHER));
+        let search = ids.begin_search(PERSON).now_or_never().flatten().unwrap();
+        search.resolve(ONE, &[5]);
+        assert!(!ids.has_other_doubt(PERSON, OTHER) && ids.sent(PERSON, OTHER).contains(&5));
+    }
+}

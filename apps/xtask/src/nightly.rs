@@ -1,0 +1,33 @@
+//! `cargo xtask nightly`: what takes hours, and so isn't part of the gate.
+
+use anyhow::{Result, bail};
+
+use crate::{
+    cargo_command,
+    gate::{build_binaries, step, there_is},
+    perform, worker,
+};
+
+/// How many cases each property is tried with, unless its test names a number of its own.
+const PROPERTY_CASES: &str = "10000";
+
+/// Tries every point of every matrix on every channel, then every property with many more cases.
+pub(crate) fn run() -> Result<()> {
+    if !there_is("nextest") {
+        bail!("cargo-nextest is not installed: `cargo install --locked cargo-nextest` adds it");
+    }
+    build_binaries()?;
+    step("every point of the crash, kill and fault matrices");
+    let mut matrices = cargo_command();
+    matrices.args(["nextest", "run", "--profile", "nightly", "--package", "satchel-system"]);
+    matrices.args(["--filterset", "test(matrix)"]).env("SATCHEL_CRASH_MATRIX", "all");
+    let mut outcomes = vec![perform("the matrices", &mut matrices)];
+    step("properties with many cases");
+    let tests = ["nextest", "run", "--no-fail-fast", "--lib"];
+    let mut properties = cargo_command();
+    properties.args(tests).arg("--workspace").env("PROPTEST_CASES", PROPERTY_CASES);
+    outcomes.push(perform("the properties", &mut properties));
+    let mut of_worker = worker::command(tests)?;
+    outcomes.push(perform("the script worker's properties", of_worker.env("PROPTEST_CASES", PROPERTY_CASES)));
+    outcomes.into_iter().collect()
+}

@@ -1,0 +1,45 @@
+//! Files that a tool shows to the model: before its eyes in the turn, in words alone afterwards, delivered never.
+
+use satchel_domain::{Attachment, Message, ToolOutcome};
+use satchel_ports::{
+    ModelMessage, SafetyTier,
+    ledger::{HistoryChange, JournalEntry},
+};
+use serde_json::json;
+
+use super::stage::{Played, Stage, calls, file, says, tool};
+
+fn outcome() -> ToolOutcome {
+    ToolOutcome { shown_files: vec![file(5, "beach.jpg")], ..ToolOutcome::of_text("beach.jpg") }
+}
+
+/// The files that stand in the answers of tools, as the model is asked.
+fn shown(played: &Played, request: usize) -> Vec<Attachment> {
+    let messages = played.requests[request].messages.iter();
+    let files = messages.filter_map(|message| match message {
+        ModelMessage::Tool { attachments, .. } => Some(attachments.clone()),
+        _ => None,
+    });
+    files.flatten().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shown_file_is_seen_but_not_delivered() {
+    let mut stage = Stage::with_model(vec![calls(&[("view", json!({}))]), says("A beach.")]);
+    stage.tools.push(tool("view", SafetyTier::ReadOnly, |_| async { Ok(outcome()) }));
+    let played = stage.play().await;
+    assert_eq!(shown(&played, 1), [file(5, "beach.jpg")]);
+    assert!(played.completed.response.attachments.is_empty());
+    let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
+    let answer = history.iter().find(|message| matches!(message, Message::Tool { .. })).unwrap();
+    let Message::Tool { text, attachments, .. } = answer else { panic!("the tool answered") };
+    assert_eq!((text.as_str(), attachments.len()), ("beach.jpg", 0), "history has its words, never bytes");
+
+    let mut resumed = Stage::with_model(vec![says("A beach.")]);
+    let answered = JournalEntry::Outcome { ordinal: 0, outcome: outcome() };
+    let journal = played.journal.iter().chain([&answered]);
+    resumed.turn.journal =
+        journal.map(|entry| serde_json::from_value(serde_json::to_value(entry).unwrap()).unwrap()).collect();
+    let resumed = resumed.play().await;
+    assert_eq!(resumed.requests[0].messages, played.requests[1].messages, "a replay reads the same");
+}

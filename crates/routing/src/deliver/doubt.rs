@@ -1,0 +1,116 @@
+//! A part in doubt: whether it arrived, and what is done where that can't be told.
+
+use satchel_domain::{
+    MessageRef, Part, PartContent,
+    delivery::{DoubtStep, SendError, after_doubt, without_certainty},
+    part::FailureReason,
+};
+use satchel_ports::{LedgerError, LookupOutcome, LookupRange, PartToSend};
+
+use super::{
+    Delivery,
+    repeat::{Key, Repeat},
+};
+use crate::lookup::{DoubtfulSend, delete_twins, look_up};
+
+/// What is known of a doubtful part once the channel was asked.
+pub(super) enum Resolution {
+    /// The channel can't be asked.
+    Unreachable(SendError),
+    /// It arrived as these messages.
+    Found(Vec<MessageRef>),
+    /// It did not arrive.
+    Absent,
+    /// It is sent again: as an edit where this is `None`, else under its key.
+    Repeat(Option<Repeat>),
+    /// It is sent again with a label.
+    Resend,
+    /// It is given up.
+    GiveUp(FailureReason),
+}
+
+/// Asks the channel about a part in doubt.
+pub(super) async fn resolve(
+    delivery: &Delivery,
+    part: &Part,
+    request: PartToSend,
+    key: &Key,
+) -> Result<Resolution, LedgerError> {
+    let Delivery { ledger, channel, rules, .. } = delivery;
+    if let Err(error) = channel.probe().await {
+        return Ok(Resolution::Unreachable(error));
+    }
+    let mut step = after_doubt(part, ledger.now(), rules, key.doubt);
+    if step == DoubtStep::LookUp {
+        let range = LookupRange::After(ledger.sent_before(part.id).await?);
+        match look_up(&**ledger, &**channel, doubtful_send(delivery, part, request), range).await? {
+            Ok(LookupOutcome::Found { messages, twins }) => {
+                delete_twins(&**channel, &part.conversation, &twins).await;
+                return Ok(Resolution::Found(messages));
+            }
+            Ok(LookupOutcome::Absent) => return Ok(Resolution::Absent),
+            Ok(LookupOutcome::Uncertain { reason }) => {
+                tracing::info!(part.id = %part.id, reason, "look-up without a result; treating the part as in doubt");
+                step = without_certainty(part, rules, key.doubt);
+            }
+            Err(SendError::Forbidden { .. } | SendError::Refused { .. } | SendError::Unreadable { .. }) => {
+                step = without_certainty(part, rules, key.doubt);
+            }
+            Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => {
+                return Ok(Resolution::Unreachable(error));
+            }
+        }
+    }
+    Ok(match step {
+        // What the key finds by the text alone is edited to the rest.
+        DoubtStep::Resend | DoubtStep::GiveUp(_) if key.takes_words(part, ledger.now()) => {
+            Resolution::Repeat(Some(Repeat::Words))
+        }
+        DoubtStep::GiveUp(reason) => Resolution::GiveUp(reason),
+        DoubtStep::Resend => Resolution::Resend,
+        DoubtStep::Repeat | DoubtStep::LookUp => Resolution::Repeat(part.target.is_none().then_some(Repeat::Whole)),
+    })
+}
+
+/// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of what
+/// has files again once the slowest upload must be through.
+pub(super) async fn remove_twins(delivery: &Delivery, part: &Part, request: PartToSend, sent: &[MessageRef]) {
+    // The last attempt is the one that is known.
+    let attempts = part.attempts.saturating_sub(1);
+    let earlier = DoubtfulSend { attempts, ..doubtful_send(delivery, part, request) };
+    let is_upload = !part.content.files().is_empty() || matches!(part.content, PartContent::Voice { .. });
+    remove_twins_in(delivery, earlier.clone(), LookupRange::Before(sent.to_vec())).await;
+    if is_upload {
+        let (delivery, late) = (delivery.clone(), LookupRange::Late(sent.to_vec()));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = delivery.stop.cancelled() => {}
+                () = tokio::time::sleep(delivery.rules.late_duplicate_delay) => {
+                    remove_twins_in(&delivery, earlier, late).await;
+                }
+            }
+        });
+    }
+}
+
+async fn remove_twins_in(delivery: &Delivery, earlier: DoubtfulSend, range: LookupRange) {
+    let (conversation, part) = (earlier.part.conversation.clone(), earlier.part.part);
+    let looked_up = look_up(&*delivery.ledger, &*delivery.channel, earlier, range);
+    let found = tokio::select! {
+        () = delivery.stop.cancelled() => return,
+        found = looked_up => found,
+    };
+    match found {
+        Ok(Ok(LookupOutcome::Found { messages, twins })) => {
+            delete_twins(&*delivery.channel, &conversation, &[messages, twins].concat()).await;
+        }
+        Ok(Ok(LookupOutcome::Absent | LookupOutcome::Uncertain { .. })) => {}
+        Ok(Err(error)) => tracing::info!(part.id = %part, %error, "no look-up for late duplicates"),
+        Err(error) => tracing::info!(part.id = %part, %error, "no look-up for late duplicates"),
+    }
+}
+
+fn doubtful_send(delivery: &Delivery, part: &Part, request: PartToSend) -> DoubtfulSend {
+    let since = part.first_attempt_at.unwrap_or_else(|| delivery.ledger.now());
+    DoubtfulSend { part: request, since, attempts: part.attempts }
+}

@@ -1,0 +1,53 @@
+//! Looks for a message whose send was left in doubt: the one way to do it, whoever has sent it.
+
+use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
+use satchel_ports::{
+    Channel, Ledger, LedgerError, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::KnownMessages,
+};
+
+/// A send that was left in doubt.
+#[derive(Debug, Clone)]
+pub struct DoubtfulSend {
+    /// What was sent.
+    pub part: PartToSend,
+    /// When it was first begun.
+    pub since: Timestamp,
+    /// How many attempts may have arrived.
+    pub attempts: u32,
+}
+
+/// Looks in `range` for a send in doubt.
+///
+/// The inner result is the channel's: an error there means that it could not look, not that nothing was found.
+///
+/// # Errors
+/// When the ledger can't say what it knows of the chat's messages.
+pub async fn look_up(
+    ledger: &dyn Ledger,
+    channel: &dyn Channel,
+    DoubtfulSend { part, since, attempts }: DoubtfulSend,
+    range: LookupRange,
+) -> Result<Result<LookupOutcome, SendError>, LedgerError> {
+    let known = match channel.capabilities(&part.conversation).look_up {
+        LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel can't look anything up"))),
+        LookupRule::History => KnownMessages::default(),
+        LookupRule::MessageIds => ledger.known_messages(&part.conversation, part.part, since).await?,
+    };
+    if known.other_doubt {
+        // An id tells that a message is ours, and not which of two.
+        return Ok(Ok(LookupOutcome::uncertain("another message to the chat may have arrived as well")));
+    }
+    Ok(channel.find_sent(&LookupRequest { part, range, attempts, known }).await)
+}
+
+/// Deletes messages that a person sees twice. What can't be deleted stays, and is logged: the other copy is the reply.
+pub async fn delete_twins(channel: &dyn Channel, conversation: &ConversationId, twins: &[MessageRef]) {
+    for twin in twins {
+        match channel.delete(conversation, twin).await {
+            Ok(()) => tracing::info!(chat.id = %conversation, message.id = %twin, "late duplicate deleted"),
+            Err(error) => {
+                tracing::warn!(chat.id = %conversation, message.id = %twin, %error, "late duplicate can't be deleted");
+            }
+        }
+    }
+}

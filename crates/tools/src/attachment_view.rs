@@ -1,0 +1,166 @@
+//! `attachment.view`: puts an image or a document of the conversation before the model's eyes again.
+
+use async_trait::async_trait;
+use satchel_domain::{Attachment, ToolOutcome};
+use satchel_ports::{OutcomeReader, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    ToolServices,
+    arguments::{parse, spec_of},
+    attachment_read::AttachmentRead,
+    failure, lookup,
+};
+
+pub(crate) struct AttachmentView(pub(crate) ToolServices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The attachment's id.
+    id: String,
+    /// The page of a PDF to look at, from 1. The whole file is shown.
+    page: Option<u64>,
+}
+
+#[async_trait]
+impl Tool for AttachmentView {
+    fn spec(&self) -> ToolSpec {
+        spec_of::<Arguments>(
+            "attachment.view",
+            SafetyTier::ReadOnly,
+            "Shows you one file of this conversation again, also from earlier turns: an image, a PDF, audio or video, as \
+             far as you can take it; if you can't, the answer says why. Of any other file it gives the text.",
+        )
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let Arguments { id, page } = parse(arguments)?;
+        let attachment = lookup::find(&self.0, context, &id).await?;
+        if let Some(page) = page {
+            check_page(&attachment, page)?;
+        }
+        if !is_viewable(&attachment) {
+            return AttachmentRead(self.0.clone()).call(json!({ "id": id }), context).await;
+        }
+        // The model sees what stands in the answers to its own calls; what a script is answered is only text.
+        if context.reader == OutcomeReader::Program {
+            return Err(failure::error(format!(
+                "{} can only be shown to the model itself: a script can't see, and attachment_get tells it what is known",
+                attachment.filename
+            )));
+        }
+        let mut data = json!(lookup::Metadata::from(attachment.clone()));
+        if let Some(page) = page {
+            data["page"] = json!(format!("no page can be shown alone: look for page {page} in the whole file"));
+        }
+        Ok(ToolOutcome { shown_files: vec![attachment], ..ToolOutcome::of_data(data) })
+    }
+}
+
+/// Whether there is something to see or to hear. An SVG is text; no model takes it as an image.
+fn is_viewable(attachment: &Attachment) -> bool {
+    match attachment.kind() {
+        "image" => attachment.mime != "image/svg+xml",
+        "audio" | "video" => true,
+        _ => attachment.mime == PDF,
+    }
+}
+
+const PDF: &str = "application/pdf";
+
+/// Checks that a file has pages of which one can be meant.
+fn check_page(attachment: &Attachment, page: u64) -> Result<(), ToolError> {
+    let Attachment { filename, mime, .. } = attachment;
+    match (mime.as_str(), page) {
+        (PDF, 0) => Err(failure::error("argument `page`: 0 is not allowed; pages are counted from 1")),
+        (PDF, _) => Ok(()),
+        _ => Err(failure::error(format!("argument `page`: {filename} is {mime}, which has no pages; leave it out"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{World, attachment};
+
+    fn world_with(filename: &str, mime: &str) -> (World, Attachment) {
+        let (world, file) = (World::new(), attachment(5, filename, mime, b"content"));
+        world.store(b"content");
+        world.know(file.clone());
+        (world, file)
+    }
+
+    #[tokio::test]
+    async fn what_can_be_seen_is_shown_and_not_delivered() {
+        for (filename, mime) in
+            [("a.jpg", "image/jpeg"), ("a.pdf", "application/pdf"), ("a.ogg", "audio/ogg"), ("a.mp4", "video/mp4")]
+        {
+            let (world, file) = world_with(filename, mime);
+            let outcome = world.call("attachment.view", json!({"id": file.id})).await.unwrap();
+            assert_eq!((outcome.shown_files.as_slice(), outcome.attachments.len()), (&[file.clone()][..], 0), "{mime}");
+            let data = outcome.data.unwrap();
+            assert_eq!(
+                (&data["id"], &data["filename"], &data["mime"]),
+                (&json!(file.id), &json!(filename), &json!(mime))
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn any_other_file_is_read_or_refused() {
+        for (filename, mime) in
+            [("a.svg", "image/svg+xml"), ("a.csv", "text/csv"), ("a.rs", "application/octet-stream")]
+        {
+            let (world, file) = world_with(filename, mime);
+            let outcome = world.call("attachment.view", json!({"id": file.id})).await.unwrap();
+            assert_eq!((outcome.text.as_deref(), outcome.shown_files.len()), (Some("content"), 0), "{mime}");
+        }
+        let (world, file) = world_with("a.zip", "application/zip");
+        let error = world.error("attachment.view", json!({"id": file.id})).await;
+        assert!(error.contains("a.zip is no text: it is application/zip of 7 bytes"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_page_is_told_apart_from_the_whole() {
+        let (world, file) = world_with("a.pdf", "application/pdf");
+        let outcome = world.call("attachment.view", json!({"id": file.id, "page": 3})).await.unwrap();
+        assert_eq!(outcome.shown_files, [file]);
+        let told = "no page can be shown alone: look for page 3 in the whole file";
+        assert_eq!(outcome.data.unwrap()["page"], json!(told));
+        for (filename, mime, page, says) in [
+            ("a.pdf", "application/pdf", 0, "argument `page`: 0 is not allowed; pages are counted from 1"),
+            ("a.jpg", "image/jpeg", 1, "argument `page`: a.jpg is image/jpeg, which has no pages; leave it out"),
+            ("a.txt", "text/plain", 2, "argument `page`: a.txt is text/plain, which has no pages; leave it out"),
+        ] {
+            let (world, file) = world_with(filename, mime);
+            assert_eq!(world.error("attachment.view", json!({"id": file.id, "page": page})).await, says);
+        }
+    }
+
+    #[tokio::test]
+    async fn foreign_and_missing_ids_are_the_same() {
+        let world = World::new();
+        let foreign = Attachment {
+            conversation: "console:other".parse().unwrap(),
+            ..attachment(7, "secret.png", "image/png", b"secret")
+        };
+        world.know(foreign.clone());
+        let missing = attachment(8, "x", "image/png", b"x").id;
+        let error = async |id| world.error("attachment.view", json!({"id": id})).await.replace(&format!("{id}"), "ID");
+        assert_eq!(error(foreign.id).await, error(missing).await);
+        assert!(error(missing).await.starts_with("`ID` is no attachment of this conversation"));
+    }
+
+    #[tokio::test]
+    async fn a_script_is_told_that_it_cannot_see() {
+        let (world, file) = world_with("a.jpg", "image/jpeg");
+        let tool = AttachmentView(world.services());
+        let nested = ToolContext { reader: OutcomeReader::Program, ..world.context() };
+        let error = tool.call(json!({"id": file.id}), &nested).await.unwrap_err().0;
+        assert!(error.starts_with("a.jpg can only be shown to the model itself"), "{error}");
+        assert_eq!(tool.call(json!({"id": file.id}), &world.context()).await.unwrap().shown_files, [file]);
+    }
+}

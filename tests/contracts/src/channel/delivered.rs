@@ -1,0 +1,85 @@
+//! What becomes of a part whose process dies behind a send that arrived, once another delivers it through the channel.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use satchel_domain::{Part, PartState, delivery::DeliveryRules};
+use satchel_ports::{
+    Lease, MockBlobs, MockEventBus, MockLedger, OwnerId,
+    ledger::{Settled, Settlement},
+};
+use satchel_routing::deliver::{Delivery, Start, deliver};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+/// Catches: a repeat under a key whose message is then edited where nothing can be edited, and sent as a second one.
+pub async fn an_interrupted_send_that_arrived_is_one_message(fixture: &dyn ChannelFixture) {
+    if capabilities(fixture).idempotency == Idempotency::None {
+        return;
+    }
+    let sent = text(fixture, 1, "once and for all");
+    send(fixture, &sent).await;
+    deliver_as_another(fixture, &sent).await;
+    let arrived = fixture.arrived().await;
+    assert_eq!(arrived.len(), 1, "{arrived:?}");
+    assert!(
+        arrived[0].text.trim_end().ends_with("once and for all") && !arrived[0].text.contains("duplicate"),
+        "{arrived:?}"
+    );
+}
+
+/// Delivers a part that another process had begun. What takes its place is delivered too.
+async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &PartToSend) {
+    let begun = Part {
+        id: sent.part,
+        conversation: sent.conversation.clone(),
+        turn: sent.turn,
+        position: 0,
+        content: sent.content.clone(),
+        state: PartState::Sending,
+        attempts: 1,
+        first_attempt_at: Some(Timestamp(0)),
+        streamed: false,
+        searched: false,
+        labelled: false,
+        labelled_sends: 0,
+        target: None,
+        reply_to: None,
+        created_at: Timestamp(0),
+    };
+    let rest = Arc::new(Mutex::new(VecDeque::from([begun])));
+    let mut ledger = MockLedger::new();
+    ledger.expect_now().returning(|| Timestamp(1));
+    let parts = Arc::clone(&rest);
+    ledger.expect_next_part().returning(move |_| Ok(parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()));
+    ledger.expect_save_part().returning(|_, _| Ok(()));
+    ledger.expect_turn().returning(|_| Ok(None));
+    ledger.expect_sent_before().returning(|_| Ok(None));
+    ledger.expect_settle_part().returning(move |_, Settlement { part, children, .. }| {
+        let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, child) in (2..).zip(children) {
+            let id = PartId(Uuid::from_u128(part.id.0.as_u128() + number));
+            let content = child.content.clone();
+            rest.push_back(Part { id, content, state: PartState::Pending, target: None, ..part.clone() });
+        }
+        let next = rest.pop_front();
+        Ok(Settled { released: next.is_none(), next })
+    });
+    let mut bus = MockEventBus::new();
+    bus.expect_publish().returning(|_| Ok(()));
+    let delivery = Delivery {
+        ledger: Arc::new(ledger),
+        channel: fixture.channel(),
+        blobs: Arc::new(MockBlobs::new()),
+        speech: None,
+        bus: Arc::new(bus),
+        links: None,
+        rules: DeliveryRules::default(),
+        stop: CancellationToken::new(),
+    };
+    let lease = Lease { conversation: fixture.conversation(), owner: OwnerId(Uuid::nil()), token: 1 };
+    deliver(&delivery, &lease, Start::TakenOver).await.unwrap();
+}

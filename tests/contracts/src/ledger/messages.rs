@@ -1,0 +1,134 @@
+//! Promises about the messages that are known, by which one in doubt is looked for.
+
+use std::sync::Arc;
+
+use satchel_domain::{
+    ConversationId, InboundMessage, MessageRef, Part, PartId, PartState, Timestamp, part::FailureReason,
+};
+use satchel_ports::ledger::{KnownMessages, Lease, Ledger, Renamed};
+
+use super::{LedgerFixture, assert_lost, completed, conversation, message, receive, sent, settle, settlement, texts};
+
+fn written(chat: &str, id: &str) -> InboundMessage {
+    let message = message(&format!("{chat}:{id}"), "hello");
+    InboundMessage { conversation: conversation(chat), message: Some(MessageRef(id.into())), ..message }
+}
+
+/// A reply of these texts, its first part begun.
+async fn replying(ledger: &Arc<dyn Ledger>, chat: &str, id: &str, reply: &[&str]) -> (Lease, Part) {
+    let (lease, turn) = receive(ledger, &written(chat, id)).await;
+    let begun = ledger.complete_turn(&lease, &completed(turn, texts(reply))).await.unwrap().unwrap();
+    (lease, begun)
+}
+
+async fn known(ledger: &Arc<dyn Ledger>, chat: &str, part: &Part) -> KnownMessages {
+    let since = part.first_attempt_at.expect("it was begun");
+    ledger.known_messages(&conversation(chat), part.id, since).await.unwrap()
+}
+
+fn ids(known: &[satchel_ports::ledger::KnownMessage]) -> Vec<(ConversationId, String)> {
+    let mut ids: Vec<_> = known.iter().map(|known| (known.conversation.clone(), known.message.0.clone())).collect();
+    ids.sort();
+    ids
+}
+
+fn at(chat: &str, id: &str) -> (ConversationId, String) {
+    (conversation(chat), id.to_owned())
+}
+
+/// Catches: a message of ours that is unknown, such as one of an album, of another topic, a streamed one or a question, and
+/// would be taken for the one that is looked for; a message that came later and is taken for an earlier one.
+pub async fn every_message_of_ours_in_a_chat_is_known(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (topic_lease, topic) = replying(&ledger, "telegram:-1001/7", "1", &["in a topic"]).await;
+    let album = PartState::Sent { messages: vec![MessageRef("2".into()), MessageRef("3".into())] };
+    settle(&ledger, &topic_lease, &settlement(Part { state: album, ..topic })).await;
+    let (lease, first) = replying(&ledger, "telegram:-1001", "4", &["one", "two"]).await;
+    let second = settle(&ledger, &lease, &sent(&first, "5")).await.next.unwrap();
+    let before_it = ledger.now();
+    let (streaming, turn) = receive(&ledger, &written("telegram:-1001/8", "6")).await;
+    let stream = ledger.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
+    ledger.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
+    let question = PartId(ledger.new_id());
+    ledger.begin_question(&streaming, question, turn).await.unwrap();
+    ledger.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
+    replying(&ledger, "telegram:77", "11", &["elsewhere"]).await;
+
+    let known = ledger.known_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
+    let ours = [
+        at("telegram:-1001", "5"),
+        at("telegram:-1001/7", "2"),
+        at("telegram:-1001/7", "3"),
+        at("telegram:-1001/8", "10"),
+        at("telegram:-1001/8", "9"),
+    ];
+    let other = ids(&known.other);
+    assert!(ours.iter().all(|message| other.contains(message)), "{other:?}");
+    let before = ids(&known.before);
+    assert!(before.contains(&at("telegram:-1001", "4")), "{before:?}");
+    assert!(!before.contains(&at("telegram:-1001/8", "6")) || ledger.now() == before_it, "{before:?}");
+}
+
+/// Catches: a doubt about a second message to the chat that is overlooked, so that one is taken for the other.
+pub async fn another_doubt_in_the_chat_is_told(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, part) = replying(&ledger, "telegram:-1001", "1", &["one"]).await;
+    let (elsewhere, other) = replying(&ledger, "telegram:-1002", "1", &["x"]).await;
+    let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
+    ledger.save_part(&elsewhere, &Part { state: doubt.clone(), ..other }).await.unwrap();
+    assert!(!known(&ledger, "telegram:-1001", &part).await.other_doubt, "not its own, and none of another chat");
+    settle(&ledger, &lease, &sent(&part, "2")).await;
+
+    let (topic, doubtful) = replying(&ledger, "telegram:-1001/7", "3", &["y"]).await;
+    let may_have_arrived = FailureReason::MayHaveArrived { reason: "reset".into() };
+    let failed = PartState::Failed { reason: may_have_arrived };
+    assert!(known(&ledger, "telegram:-1001", &part).await.other_doubt, "one that is being sent");
+    ledger.save_part(&topic, &Part { state: doubt, ..doubtful.clone() }).await.unwrap();
+    assert!(known(&ledger, "telegram:-1001", &part).await.other_doubt, "one in doubt");
+    settle(&ledger, &topic, &settlement(Part { state: failed, ..doubtful })).await;
+    assert!(known(&ledger, "telegram:-1001", &part).await.other_doubt, "one that may have arrived");
+
+    let (lease, part) = replying(&ledger, "telegram:-1003", "5", &["one"]).await;
+    settle(&ledger, &lease, &sent(&part, "6")).await;
+    let (topic, discarded) = replying(&ledger, "telegram:-1003/7", "7", &["y"]).await;
+    let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
+    ledger.save_part(&topic, &Part { state: doubt, ..discarded.clone() }).await.unwrap();
+    ledger.discard_part(discarded.id).await.unwrap();
+    assert!(known(&ledger, "telegram:-1003", &part).await.other_doubt, "one that an operator discarded in doubt");
+}
+
+/// Catches: a question of which nobody knows whether it arrived, and that is no doubt; one that did not, and is one.
+pub async fn a_question_is_a_doubt_until_it_is_settled(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, part) = replying(&ledger, "telegram:5", "1", &["one"]).await;
+    settle(&ledger, &lease, &sent(&part, "2")).await;
+    let (lease, turn) = receive(&ledger, &written("telegram:5", "3")).await;
+    for (message, doubt) in [(None, false), (Some(MessageRef("4".into())), false)] {
+        let question = PartId(ledger.new_id());
+        ledger.begin_question(&lease, question, turn).await.unwrap();
+        assert!(known(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
+        drop(fixture.open().await);
+        ledger.settle_question(question, message).await.unwrap();
+        assert_eq!(known(&ledger, "telegram:5", &part).await.other_doubt, doubt);
+    }
+    let stale = Lease { token: lease.token - 1, ..lease };
+    assert_lost(ledger.begin_question(&stale, PartId(ledger.new_id()), turn).await, "begin_question");
+}
+
+/// Catches: a number of the old name by which a look-up under the new one begins, or that it passes over.
+pub async fn no_message_of_an_old_name_is_known_under_the_new(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (old, new) = ("telegram:-5", "telegram:-1005");
+    let (lease, part) = replying(&ledger, old, "70", &["one"]).await;
+    settle(&ledger, &lease, &sent(&part, "71")).await;
+    let (lease, turn) = receive(&ledger, &written(old, "72")).await;
+    let question = PartId(ledger.new_id());
+    ledger.begin_question(&lease, question, turn).await.unwrap();
+    ledger.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
+    let renamed = ledger.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
+    assert_eq!(renamed, Renamed::Done);
+    let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["two"]))).await.unwrap().unwrap();
+    assert_eq!(known(&ledger, new, &begun).await, KnownMessages::default());
+    assert_eq!(ledger.sent_before(begun.id).await.unwrap(), None);
+}

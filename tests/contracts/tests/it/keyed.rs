@@ -1,0 +1,122 @@
+//! A channel in memory that knows a repeat by its key and can't change what was sent, as somebody else's may be.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_domain::{
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId,
+    capabilities::{Idempotency, VoiceRule},
+    delivery::{Refusal, SendError},
+};
+use satchel_fakes::MemoryBlobs;
+use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_routing::tables;
+
+struct KeyedChannel {
+    blobs: Arc<MemoryBlobs>,
+    sent: Mutex<Vec<(PartId, PartContent)>>,
+}
+
+impl KeyedChannel {
+    async fn read(&self, content: &PartContent) -> Result<(), SendError> {
+        let voice = match content {
+            PartContent::Voice { prepared: Some(voice), .. } => Some(voice.sha256),
+            _ => None,
+        };
+        for sha256 in content.files().iter().map(|item| item.attachment.sha256).chain(voice) {
+            let unreadable = |reason: String| SendError::Unreadable { reason };
+            let bytes = self.blobs.open(&sha256, None).await.map_err(|error| unreadable(error.to_string()))?;
+            bytes.try_for_each(async |_| Ok(())).await.map_err(|error| unreadable(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Channel for KeyedChannel {
+    fn name(&self) -> ChannelName {
+        ChannelName::new("keyed").unwrap()
+    }
+
+    fn capabilities(&self, _: &ConversationId) -> ChannelCapabilities {
+        let idempotency = Idempotency::Key { window_ms: None };
+        ChannelCapabilities { idempotency, voice: VoiceRule::Message, can_edit: false, ..tables::console() }
+    }
+
+    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        self.read(&part.content).await?;
+        let mut sent = self.sent.lock().unwrap();
+        if sent.iter().all(|(known, _)| *known != part.part) {
+            sent.push((part.part, part.content.clone()));
+        }
+        Ok(vec![MessageRef(part.part.to_string())])
+    }
+
+    async fn edit(&self, _: &MessageRef, _: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+        let reason = "nothing can be changed here".to_owned();
+        Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
+    }
+
+    async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn probe(&self) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
+
+    async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
+        Err(FetchError::Refused { reason: "nobody sends files here".to_owned() })
+    }
+}
+
+struct KeyedHarness(Arc<KeyedChannel>);
+
+#[async_trait]
+impl ChannelFixture for KeyedHarness {
+    fn channel(&self) -> Arc<dyn Channel> {
+        Arc::clone(&self.0) as _
+    }
+
+    fn conversation(&self) -> ConversationId {
+        "keyed:a".parse().unwrap()
+    }
+
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::clone(&self.0.blobs) as _
+    }
+
+    async fn arrived(&self) -> Vec<Arrived> {
+        let arrived = |(part, content): &(PartId, PartContent)| {
+            let (text, voice) = match content {
+                PartContent::Text { text, .. } => (text.clone(), None),
+                PartContent::Voice { words, prepared, .. } => (words.clone(), prepared.as_ref()),
+                _ => (String::new(), None),
+            };
+            let files =
+                content.files().iter().map(|item| (item.attachment.filename.to_string(), item.attachment.sha256));
+            let voice = voice.map(|voice| ("voice.ogg".to_owned(), voice.sha256));
+            Arrived { message: MessageRef(part.to_string()), text, files: files.chain(voice).collect() }
+        };
+        self.0.sent.lock().unwrap().iter().map(arrived).collect()
+    }
+
+    async fn trouble(&self, _: Trouble) -> bool {
+        false
+    }
+
+    async fn person_sends(&self, _: &str, _: Bytes) -> Option<FileReference> {
+        None
+    }
+}
+
+fn harness() -> KeyedHarness {
+    KeyedHarness(Arc::new(KeyedChannel { blobs: Arc::default(), sent: Mutex::default() }))
+}
+
+satchel_contracts::channel_contract!(harness());

@@ -1,0 +1,136 @@
+//! The verbs of the ports around which processes must have died, scene by scene, and why the others are spared.
+
+use std::collections::BTreeSet;
+
+use super::{play::Plot, scene::Platform};
+
+/// Around these a process dies on every platform, in its first life or while it takes up what another has left.
+const EVERYWHERE: [&str; 15] = [
+    "blobs.open",
+    "blobs.put",
+    "channel.fetch",
+    "channel.send",
+    "ledger.complete_turn",
+    "ledger.history",
+    "ledger.journal_message",
+    "ledger.journal_outcome",
+    "ledger.next_part",
+    "ledger.next_turn",
+    "ledger.receive",
+    "ledger.save_part",
+    "ledger.settle_part",
+    "ledger.store_file",
+    "ledger.take_lane",
+];
+
+/// Around these besides, where a reply has everything.
+const EVERYTHING: [&str; 6] = [
+    "channel.edit",
+    "channel.probe",
+    "ledger.begin_stream",
+    "ledger.register_files",
+    "ledger.renew",
+    "ledger.waiting_behind",
+];
+
+/// Around these where a send is looked up in the history.
+const LOOKED_UP: [&str; 7] = [
+    "blobs.open",
+    "channel.find_sent",
+    "channel.probe",
+    "channel.send",
+    "ledger.save_part",
+    "ledger.sent_before",
+    "ledger.settle_part",
+];
+
+/// No turn makes these calls, for this reason.
+const SPARED: [(&str, &str); 18] = [
+    ("blobs.mark", "the hourly collection makes it, not a turn"),
+    ("blobs.stale", "the hourly collection makes it, not a turn"),
+    ("blobs.sweep", "the hourly collection makes it, not a turn"),
+    ("channel.delete", "only where a reply that was shown while it grew has no text in the end"),
+    ("ledger.conversations", "only the page asks"),
+    ("ledger.discard_part", "only an operator does it"),
+    ("ledger.introduce", "only where strangers are turned away"),
+    ("ledger.is_let_in", "only where strangers are turned away"),
+    ("ledger.judge_pairing", "only where strangers are turned away"),
+    ("ledger.outbox", "only `/outbox`, the page and operators ask"),
+    ("ledger.pairings", "only owners and operators ask"),
+    ("ledger.people", "only owners and operators ask"),
+    ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
+    ("ledger.revoke", "only owners and operators do it"),
+    ("ledger.turn", "in a turn only `attachment.download` and the words to a voice that failed ask"),
+    ("ledger.turns", "only the page asks"),
+    ("ledger.unreadable", "only operators ask"),
+    ("ledger.unreferenced", "the hourly collection makes it, not a turn"),
+];
+
+/// The verbs around which processes must die in a turn with everything.
+pub(crate) fn killed_verbs(platform: Platform) -> Vec<&'static str> {
+    let besides: &[&str] = match platform {
+        Platform::WithoutKeys | Platform::WithKeys => &[],
+        Platform::Telegram => &["channel.find_sent", "ledger.known_messages", "ledger.sent_before"],
+        // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
+        Platform::WithKeysForgotten | Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
+        Platform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
+        Platform::DiscordBundle => return EVERYWHERE.to_vec(),
+    };
+    [&EVERYWHERE, &EVERYTHING as &[&str], besides].concat()
+}
+
+/// The verbs around which processes must die in a short scene, besides those of every turn.
+pub(crate) fn verbs_of_plot(plot: Plot) -> &'static [&'static str] {
+    match plot {
+        Plot::Arrivals => &[
+            "channel.fetch",
+            "ledger.attachment",
+            "ledger.attachments",
+            "ledger.keep_unreadable",
+            "ledger.record_heard",
+            "ledger.refuse_file",
+            "ledger.set_voice",
+        ],
+        Plot::Moved => &["ledger.rename_conversation"],
+        Plot::Confirmed => &[
+            "channel.edit",
+            "ledger.begin_question",
+            "ledger.journal_message",
+            "ledger.settle_question",
+            "ledger.waiting_behind",
+        ],
+        Plot::Stopped => &["ledger.register_files", "ledger.waiting_behind", "ledger.complete_turn"],
+    }
+}
+
+#[test]
+fn every_verb_is_killed_or_spared_with_reason() {
+    let killed = [
+        Platform::WithoutKeys,
+        Platform::WithKeysForgotten,
+        Platform::Telegram,
+        Platform::Discord,
+        Platform::DiscordForgotten,
+        Platform::DiscordBundle,
+    ]
+    .into_iter()
+    .flat_map(killed_verbs);
+    let plots = [Plot::Arrivals, Plot::Moved, Plot::Confirmed, Plot::Stopped];
+    let killed: BTreeSet<&str> = killed.chain(plots.into_iter().flat_map(verbs_of_plot).copied()).collect();
+    let spared: BTreeSet<&str> = SPARED.into_iter().map(|(verb, _)| verb).collect();
+    assert_eq!(killed.intersection(&spared).collect::<Vec<_>>(), Vec::<&&str>::new(), "both killed and spared");
+    let listed: BTreeSet<&str> = killed.union(&spared).copied().collect();
+    assert_eq!(wrapped_verbs(), listed, "the ports' verbs, and those that are killed or spared");
+}
+
+/// The verbs of ledger, channel and blobs that the wrappers know.
+fn wrapped_verbs() -> BTreeSet<&'static str> {
+    let sources = [
+        include_str!("../../../src/crash/wrapped/ledger.rs"),
+        include_str!("../../../src/crash/wrapped/channel.rs"),
+        include_str!("../../../src/crash/wrapped/files.rs"),
+    ];
+    let calls = sources.into_iter().flat_map(|source| source.split("between!(").skip(1));
+    let verbs = calls.filter_map(|call| call.split('"').nth(1));
+    verbs.filter(|verb| ["ledger.", "channel.", "blobs."].iter().any(|port| verb.starts_with(port))).collect()
+}

@@ -1,0 +1,333 @@
+//! The real binary as `run` on Telegram and on Discord, killed with SIGKILL after every k-th send and started again on the
+//! same data against the same server, until all that people asked for is there.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use satchel_domain::{ConversationId, PartState, Sha256};
+use satchel_fakes::{
+    FakeDiscord, FakeFile, FakeMode, Fault, Moment, Operation, Shown, Transcript, telegram::FakeTelegram,
+};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_ports::{
+    Ledger,
+    ledger::{AttachmentQuery, OutboxQuery, TurnRecord, TurnsQuery},
+};
+use satchel_system::{crash::Front, real_binary::Household};
+use sha2::Digest;
+use tokio::process::{Child, Command};
+
+use super::bytes;
+use crate::place::Place;
+
+/// How many messages the person writes before anybody reads them. Each brings a file, so that it is a turn of its own.
+const MESSAGES: u64 = 4;
+
+/// The longest that the processes of one run may take to deliver everything.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The longest that a process may take to stop in good order.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The most often that a process is killed in one run: where a repeat is a send too, every other send is a kill.
+const MAX_KILLS: usize = 12;
+
+/// Every k is tried when this is set to `all`.
+const HOW_MANY: &str = "SATCHEL_CRASH_MATRIX";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn telegram_survives_sigkill_after_every_kth_send() {
+    matrix(Front::Telegram).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn discord_survives_sigkill_after_every_kth_send() {
+    matrix(Front::Discord).await;
+}
+
+async fn matrix(front: Front) {
+    let undisturbed = run(front, None).await;
+    let expected = shown(&undisturbed.transcript, &Place::conversation(front));
+    let files = expected.iter().filter(|shown| matches!(shown, Shown::File(_))).count() as u64;
+    assert_eq!(files, 2 * MESSAGES, "{}", undisturbed.transcript);
+    assert_eq!(undisturbed.problems(front, &expected), Vec::<String>::new(), "{}", undisturbed.told());
+    // A reply that was shown while it grew was sent once more.
+    let sends = undisturbed.transcript.visible(&Place::conversation(front)).count() as u64;
+    let all_are_wanted = std::env::var(HOW_MANY).is_ok_and(|how_many| how_many == "all");
+    let every: BTreeSet<u64> =
+        if all_are_wanted { (1..=sends).collect() } else { [1, 2, sends.div_ceil(2), sends].into() };
+
+    println!("every  kills  lost  twice  label  order  problems");
+    let mut failures = Vec::new();
+    let mut kills = 0;
+    for every in every {
+        let began = Instant::now();
+        let run = run(front, Some(every)).await;
+        let (problems, conversation) = (run.problems(front, &expected), Place::conversation(front));
+        println!(
+            "{every:>5}  {:>5}  {:>4}  {:>5}  {:>5}  {:>5}  {:>8}  {:.1?}",
+            run.kills,
+            run.transcript.missing(&conversation, &expected).len(),
+            run.transcript.duplicates(&conversation).len(),
+            run.labels(&conversation),
+            run.transcript.out_of_order(&conversation, &expected).len(),
+            problems.len(),
+            began.elapsed()
+        );
+        failures.extend(problems.into_iter().map(|problem| format!("every {every}: {problem}\n{}", run.told())));
+        assert!(run.kills > 0, "no process was killed after send {every}:\n{}", run.told());
+        kills += run.kills;
+    }
+    println!("{front:?}: {sends} sends undisturbed, {kills} kills ({HOW_MANY}=all tries every k)");
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// What became of a run.
+struct Ran {
+    kills: usize,
+    transcript: Transcript,
+    /// What is wrong with the data that is left.
+    left: Vec<String>,
+    log: String,
+}
+
+/// Lets the person write, kills the process after every so many sends, and lets the last one end in good order.
+async fn run(front: Front, every: Option<u64>) -> Ran {
+    let (place, household) = (Place::open(front, mode(front).rules()).await, Household::new());
+    let conversation = Place::conversation(front);
+    furnish(&place, front, &household).await;
+    let mut satchel = start(&household);
+    place.is_listened_to().await;
+    // The first kill is known before the first send can be made.
+    let mut killed_at = every.map(|every| kill_at(&place, every));
+    for n in 1..=MESSAGES {
+        let text = format!("send me /shared/p{n}.png and send me /shared/d{n}.bin");
+        place.person_sends(&conversation, &text, note(n));
+    }
+    let (mut kills, began, mut left) = (0, Instant::now(), Vec::new());
+    loop {
+        let over = is_over(&household, &conversation);
+        match killed_at.as_mut() {
+            None => assert_in_time(over, began, &place, &household).await,
+            Some(moment) => tokio::select! {
+                killed = moment => {
+                    assert!(killed.is_ok(), "the platform is there");
+                    if every > Some(1) {
+                        // What dies over and over must be deliveries: a turn is given up after three deaths.
+                        assert_in_time(is_answered(&household, &conversation), began, &place, &household).await;
+                    }
+                    satchel.kill().await.expect("a process can be killed");
+                    kills += 1;
+                    satchel = start(&household);
+                    let next = place.requests(Operation::Send) + every.unwrap_or(1).max(2);
+                    killed_at = (every > Some(1) && kills < MAX_KILLS).then(|| kill_at(&place, next));
+                    continue;
+                }
+                () = assert_in_time(over, began, &place, &household) => {}
+            },
+        }
+        break;
+    }
+    left.extend(stop(satchel).await);
+    left.extend(problems_on_disk(&household, &conversation).await);
+    Ran {
+        kills,
+        transcript: own_only(place.transcript()),
+        left,
+        log: fs::read_to_string(household.root().join("log")).unwrap_or_default(),
+    }
+}
+
+/// Lets the send with this number arrive without its answer, and tells when it has: the process never learns of it.
+fn kill_at(place: &Place, send: u64) -> tokio::sync::oneshot::Receiver<()> {
+    let operation = Operation::Send;
+    place.script((operation, send), ("send*", send), Fault::Hang { performed: true });
+    place.on_nth(operation, send, Moment::Performed)
+}
+
+async fn furnish(place: &Place, front: Front, household: &Household) {
+    let shared = household.root().join("shared");
+    fs::create_dir(&shared).expect("a directory");
+    for file in (1..=MESSAGES).flat_map(|n| [photo(n), document(n)]) {
+        fs::write(shared.join(&file.filename), bytes(&file).await).expect("a file can be written");
+    }
+    let url = place.address();
+    let channel = match front {
+        Front::Discord => {
+            format!(
+                "discord: {{ token: '{}', api_url: '{url}', allow_users: ['*'], channels: ['*'] }}",
+                FakeDiscord::TOKEN
+            )
+        }
+        Front::Telegram | Front::Imitated(_) => {
+            format!("telegram: {{ token: '{}', api_url: '{url}', allow_users: ['*'] }}", FakeTelegram::TOKEN)
+        }
+    };
+    let shared = shared.display();
+    household.file(
+        "satchel.yaml",
+        format!(
+            "{channel}\nweb: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n\
+             workspace: {{ shared_dir: '{shared}' }}\n"
+        ),
+    );
+}
+
+fn mode(front: Front) -> FakeMode {
+    match front {
+        Front::Telegram => FakeMode::TelegramLike,
+        Front::Discord => FakeMode::DiscordLike,
+        Front::Imitated(mode) => mode,
+    }
+}
+
+fn photo(n: u64) -> FakeFile {
+    FakeFile::photo(format!("p{n}.png"), 64, 48, n, 2_000)
+}
+
+fn document(n: u64) -> FakeFile {
+    FakeFile::generated(format!("d{n}.bin"), "application/octet-stream", 100 + n, 20_000)
+}
+
+fn note(n: u64) -> FakeFile {
+    FakeFile::of(format!("note{n}.txt"), "text/plain", format!("note {n}\n"))
+}
+
+fn start(household: &Household) -> Child {
+    let log = File::options().create(true).append(true).open(household.root().join("log"));
+    let mut command: Command = household.satchel(&["run", "--log", "debug"]).into();
+    command.stdout(Stdio::null()).stderr(log.expect("a log can be written")).kill_on_drop(true);
+    command.spawn().expect("the binary can be started")
+}
+
+/// Ends a process in good order, and says what was wrong with its end.
+async fn stop(satchel: Child) -> Option<String> {
+    let pid = satchel.id().expect("it runs").to_string();
+    let told = Command::new("kill").args(["-TERM", &pid]).status().await;
+    assert!(told.is_ok_and(|status| status.success()), "a running process takes a signal");
+    match tokio::time::timeout(STOP_TIMEOUT, satchel.wait_with_output()).await {
+        Ok(Ok(output)) if output.status.success() => None,
+        Ok(Ok(output)) => Some(format!("the last process ended with {}", output.status)),
+        Ok(Err(error)) => Some(format!("the last process can't be waited for: {error}")),
+        Err(_) => Some(format!("the last process did not stop in {STOP_TIMEOUT:?}")),
+    }
+}
+
+async fn ledger(household: &Household) -> SqliteLedger {
+    SqliteLedger::open(&household.data(), Settings::default()).await.expect("the ledger opens")
+}
+
+/// Waits until every message is answered.
+async fn is_answered(household: &Household, conversation: &ConversationId) {
+    wait_for_turns(household, conversation, |turn| turn.ending.is_some()).await;
+}
+
+/// Waits until nothing is on its way any more, either.
+async fn is_over(household: &Household, conversation: &ConversationId) {
+    let is_over = |turn: &TurnRecord| turn.ending.is_some() && turn.parts.iter().all(|part| part.state.is_settled());
+    wait_for_turns(household, conversation, is_over).await;
+}
+
+async fn wait_for_turns(household: &Household, conversation: &ConversationId, is_done: impl Fn(&TurnRecord) -> bool) {
+    while !household.data().join("satchel.db").is_file() {
+        tokio::time::sleep(LOOK).await;
+    }
+    let ledger = ledger(household).await;
+    let query = TurnsQuery { conversation: conversation.clone(), before: None, limit: 100 };
+    loop {
+        let turns = ledger.turns(&query).await.expect("the turns can be read");
+        if turns.len() as u64 == MESSAGES && turns.iter().all(&is_done) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn assert_in_time(over: impl Future<Output = ()>, began: Instant, place: &Place, household: &Household) {
+    let in_time = tokio::time::timeout(LIMIT.saturating_sub(began.elapsed()), over).await.is_ok();
+    let log = || fs::read_to_string(household.root().join("log")).unwrap_or_default();
+    assert!(in_time, "not everything is delivered after {LIMIT:?}:\n{}\n{}", place.transcript(), log());
+}
+
+/// What is wrong with the ledger and the store once the last process has ended.
+async fn problems_on_disk(household: &Household, conversation: &ConversationId) -> Vec<String> {
+    let ledger = ledger(household).await;
+    let mut problems = Vec::new();
+    if ledger.take_lane(&[conversation.channel().clone()]).await.expect("the ledger can be asked").is_some() {
+        problems.push("the lane has work left".to_owned());
+    }
+    let query = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
+    for part in ledger.outbox(&query).await.expect("the outbox can be read") {
+        if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
+            problems.push(format!("a {} is {:?}", part.content.kind(), part.state));
+        }
+    }
+    let known = ledger.attachments(&AttachmentQuery::default()).await.expect("the files can be read");
+    for note in (1..=MESSAGES).map(note) {
+        let recorded: Vec<_> = known.iter().filter(|file| file.filename.as_str() == note.filename).collect();
+        let digest = note.sha256().to_string();
+        let path = household.data().join("blobs").join(&digest[..2]).join(&digest[2..4]).join(&digest);
+        let stored = fs::read(path).map(|bytes| Sha256(sha2::Sha256::digest(bytes).into())).ok();
+        if !matches!(recorded.as_slice(), [one] if one.sha256 == note.sha256() && stored == Some(one.sha256)) {
+            problems.push(format!("{} is kept as {recorded:?}, and {stored:?} lies on the disk", note.filename));
+        }
+    }
+    problems
+}
+
+/// What stands in the conversation, each thing where it first stands.
+fn shown(transcript: &Transcript, conversation: &ConversationId) -> Vec<Shown> {
+    let seen = transcript.visible(conversation).flat_map(|message| {
+        let text = (!message.contents.text.is_empty()).then(|| Shown::Text(message.contents.text.clone()));
+        text.into_iter().chain(message.contents.files.iter().map(|file| Shown::File(file.sha256)))
+    });
+    seen.collect()
+}
+
+/// Only what Satchel sent matters.
+fn own_only(mut transcript: Transcript) -> Transcript {
+    transcript.conversations.values_mut().for_each(|messages| messages.retain(|message| message.own));
+    transcript
+}
+
+impl Ran {
+    fn labels(&self, conversation: &ConversationId) -> usize {
+        self.transcript.visible(conversation).filter(|message| message.is_labelled()).count()
+    }
+
+    /// What breaks a promise.
+    fn problems(&self, front: Front, expected: &[Shown]) -> Vec<String> {
+        let (transcript, conversation) = (&self.transcript, &Place::conversation(front));
+        let mut problems = self.left.clone();
+        let lost = transcript.missing(conversation, expected);
+        problems.extend(lost.iter().map(|lost| format!("lost: {lost:?}")));
+        let late = transcript.out_of_order(conversation, expected);
+        problems.extend(late.iter().map(|late| format!("out of order: {late:?}")));
+        // Telegram is asked for the ids of messages, Discord knows a repeat by its key.
+        let duplicates = transcript.duplicates(conversation);
+        problems.extend(duplicates.iter().map(|twice| format!("twice after {} kills: {twice:?}", self.kills)));
+        if self.labels(conversation) > 0 {
+            problems.push(format!("{} labels after {} kills", self.labels(conversation), self.kills));
+        }
+        for file in (1..=MESSAGES).flat_map(|n| [photo(n), document(n)]) {
+            let shown =
+                transcript.visible_files(conversation).into_iter().filter(|shown| shown.sha256 == file.sha256());
+            problems.extend(
+                shown
+                    .filter(|shown| shown.filename != file.filename)
+                    .map(|shown| format!("{} stands there as {}", file.filename, shown.filename)),
+            );
+        }
+        problems
+    }
+
+    fn told(&self) -> String {
+        format!("{}\n{}", self.transcript, self.log)
+    }
+}

@@ -1,0 +1,95 @@
+//! A call that makes files and says which of them go with the reply, as a script may.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream;
+use satchel::build::ExtraTool;
+use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility};
+use satchel_fakes::FakeMode;
+use satchel_local::{
+    Script, ScriptedModel,
+    scripted_model::{Pick, Piece, ScriptedAnswer},
+};
+use satchel_ports::{BlobHint, Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_tools::path_fields::PathFields;
+use serde_json::{Value, json};
+
+use crate::product::{Product, Setup};
+
+/// Makes the files that it is told to make, and selects those that it is told to send.
+struct Assemble {
+    ledger: Arc<dyn Ledger>,
+    blobs: Arc<dyn Blobs>,
+}
+
+#[async_trait]
+impl Tool for Assemble {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "assemble".to_owned(),
+            description: "Makes files, for the tests".to_owned(),
+            parameters: json!({ "type": "object", "properties": {} }),
+            tier: SafetyTier::ReadOnly,
+            time_limit: None,
+        }
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let mut attachments = Vec::new();
+        for name in arguments["make"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let content = Bytes::from(format!("the bytes of {name}"));
+            let stored = self.blobs.put(Box::pin(stream::iter([Ok(content)])), &BlobHint::default(), 1 << 20).await;
+            let stored = stored.map_err(|error| ToolError(error.to_string()))?;
+            attachments.push(Attachment {
+                id: AttachmentId(self.ledger.new_id()),
+                number: 0,
+                conversation: context.conversation.clone(),
+                source: Source::Tool,
+                filename: Filename::from_untrusted(name),
+                mime: "text/plain".to_owned(),
+                bytes: stored.bytes,
+                sha256: stored.sha256,
+                media: stored.media,
+                description: String::new(),
+                created_at: self.ledger.now(),
+                visibility: Visibility::Deliver,
+            });
+        }
+        let selection = arguments["send"].as_array().map(|names| {
+            let is_sent = |file: &&Attachment| names.iter().any(|name| name == file.filename.as_str());
+            attachments.iter().filter(is_sent).cloned().collect()
+        });
+        Ok(ToolOutcome { attachments, selection, ..ToolOutcome::of_text("made") })
+    }
+}
+
+fn assemble(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
+    let tool = Arc::new(Assemble { ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) });
+    vec![ExtraTool { tool, paths: PathFields::None }]
+}
+
+/// What a call withheld stays withheld, and what a later call makes goes along.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_sends_only_what_it_selects() {
+    let call = |arguments| Piece::Call { name: "assemble".to_owned(), arguments };
+    let answer = |pieces| ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
+    let answers = vec![
+        answer(vec![
+            call(json!({ "make": ["early.txt"] })),
+            call(json!({ "make": ["draft.txt", "final.txt"], "send": ["final.txt"] })),
+        ]),
+        answer(vec![call(json!({ "make": ["appendix.txt"] }))]),
+        answer(vec![Piece::Text("Here it is.".to_owned())]),
+    ];
+    let setup = Setup { tools: assemble, ..Setup::of(FakeMode::DiscordLike) };
+    let product = Product::start(setup, Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }))).await;
+    let record = product.say("go", Vec::new()).await;
+    assert_eq!(record.routing_errors(), []);
+    let transcript = product.platform.transcript();
+    let files = transcript.visible_files(&product.conversation);
+    let sent: Vec<_> = files.iter().map(|file| file.filename.as_str()).collect();
+    assert_eq!(sent, ["final.txt", "appendix.txt"], "{transcript}");
+    product.stop().await;
+}

@@ -1,0 +1,48 @@
+//! A tool's result as the model reads it on the wire: its words, and the files that it names.
+
+use satchel_fakes::FakeModelServer;
+
+/// What a line begins with that names a file.
+const MARKER: &str = "[attachment ";
+
+/// One result, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolResult {
+    /// The words, without the lines that name files or say why one can't be seen.
+    pub(crate) text: String,
+    /// The files that are named, in order.
+    pub(crate) named: Vec<NamedFile>,
+    /// All of it.
+    pub(crate) whole: String,
+}
+
+/// A file that the model reads of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedFile {
+    pub(crate) id: String,
+    /// What stands behind the id: number, name, type, size.
+    pub(crate) rest: String,
+}
+
+impl ToolResult {
+    fn parse(whole: String) -> Self {
+        let is_words = |line: &&str| !line.starts_with(MARKER) && !line.starts_with("You can't see the file ");
+        let text = whole.lines().filter(is_words).collect::<Vec<_>>().join("\n");
+        let named = whole.lines().filter_map(|line| {
+            let (id, rest) = line.strip_prefix(MARKER)?.strip_suffix(']')?.split_once(' ')?;
+            Some(NamedFile { id: id.to_owned(), rest: rest.to_owned() })
+        });
+        let named = named.collect();
+        Self { text, named, whole }
+    }
+}
+
+/// All results of the server's last request, in order.
+pub(crate) fn results(model: &FakeModelServer) -> Vec<ToolResult> {
+    model.last().results().iter().map(|result| ToolResult::parse(result.text())).collect()
+}
+
+/// The last result of the server's last request.
+pub(crate) fn last_result(model: &FakeModelServer) -> ToolResult {
+    results(model).pop().expect("a tool was called")
+}
