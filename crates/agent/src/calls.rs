@@ -17,7 +17,7 @@ use crate::{
     confirm::{Needed, Verdict, Words, confirm},
     nested::Caller,
     prompt::describe_file,
-    rounds::Rounds,
+    rounds::{OUTCOME_UNKNOWN, Rounds},
     run::publish,
     written_script,
 };
@@ -222,7 +222,7 @@ fn interrupted(tool: &str, made: &[Attachment]) -> String {
         }
     };
     format!(
-        "outcome unknown: Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated by \
+        "{OUTCOME_UNKNOWN}Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated by \
          itself; look before you ask for it again{made}"
     )
 }

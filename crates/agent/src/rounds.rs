@@ -14,6 +14,9 @@ use satchel_ports::{
 
 use crate::{heading::HeadingContext, prompt, voice_notes};
 
+/// How the outcome of a call begins that a dead process may have run.
+pub(crate) const OUTCOME_UNKNOWN: &str = "outcome unknown: ";
+
 /// What the model is told of a call that had yielded nothing when the turn ended.
 const INTERRUPTED: &str = "interrupted when the turn ended; it may have taken effect";
 
@@ -79,16 +82,26 @@ impl Rounds {
         calls.filter(|call| !self.outcomes.contains_key(&call.id.ordinal)).cloned().collect()
     }
 
-    /// Takes up files that the unanswered calls of an ended turn had made. Which of several calls made which is not
-    /// known, so that the first stands for all.
-    pub fn take_unanswered(&mut self, mut made: Vec<Attachment>) {
-        let Some(call) = self.unanswered().into_iter().next() else { return };
+    /// The first call that may have made files of which no outcome tells: it has none, or a dead process ran it.
+    #[must_use]
+    pub fn first_interrupted(&self) -> Option<u32> {
+        let is_interrupted = |outcome: &ToolOutcome| {
+            outcome.failed && outcome.text.as_ref().is_some_and(|text| text.starts_with(OUTCOME_UNKNOWN))
+        };
+        let ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
+        ordinals.into_iter().find(|ordinal| self.outcomes.get(ordinal).is_none_or(is_interrupted))
+    }
+
+    /// Takes up files that the interrupted calls of a turn had made which ended early. Which of several calls made which
+    /// is not known, so that the first stands for all.
+    pub fn take_interrupted(&mut self, mut made: Vec<Attachment>) {
+        let Some(ordinal) = self.first_interrupted() else { return };
         let known: BTreeSet<_> =
             self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
         made.retain(|file| !known.contains(&file.id));
         if !made.is_empty() {
-            let outcome = ToolOutcome { attachments: made, ..ToolOutcome::of_failure(INTERRUPTED) };
-            self.outcomes.insert(call.id.ordinal, outcome);
+            let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::of_failure(INTERRUPTED));
+            outcome.attachments.extend(made);
         }
     }
 

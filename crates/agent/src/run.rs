@@ -104,8 +104,8 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     }
     let streamed = editing.finish().await;
     let Some(ended) = worked? else { return Ok(None) };
-    if !rounds.unanswered().is_empty() {
-        rounds.take_unanswered(insist(&lane.stop, || made_so_far(services, turn.id)).await?);
+    if ended.ending != Ending::Done && rounds.first_interrupted().is_some() {
+        rounds.take_interrupted(insist(&lane.stop, || made_so_far(services, turn.id)).await?);
     }
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);

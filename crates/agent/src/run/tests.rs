@@ -253,7 +253,12 @@ async fn early_end_delivers_registered_files() {
         calls: vec![recorded("hangs", 0)],
         asks: Vec::new(),
     }];
-    for mut stage in [stopped, crashed] {
+    let mut stopped_after_crash = Stage::with_model(vec![calls(&[("hangs", json!({}))])]);
+    stopped_after_crash.tools.push(tool("hangs", SafetyTier::SideEffecting, |_| std::future::pending()));
+    stopped_after_crash.turn.crashes = 1;
+    stopped_after_crash.turn.journal = crashed.turn.journal.clone();
+    stopped_after_crash.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
+    for mut stage in [stopped, crashed, stopped_after_crash] {
         stage.made = registered();
         let played = stage.play().await;
         assert_eq!(played.completed.response.attachments, [file(1, "made.txt")], "{:?}", played.completed.ending);

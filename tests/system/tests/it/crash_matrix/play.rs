@@ -8,7 +8,7 @@ use std::{
 };
 
 use satchel_domain::{
-    ChannelCapabilities,
+    ChannelCapabilities, Message,
     capabilities::{LookupRule, StreamRule},
 };
 use satchel_fakes::{
@@ -220,7 +220,28 @@ impl Play {
         if is_stopped && !files.map(|file| file.filename.as_str()).chain(texts).any(|known| known.contains(MADE)) {
             verdict.lost.push(format!("{MADE}, which the stopped script had made"));
         }
+        if is_stopped && !report.history().any(names_made_file) {
+            let history: Vec<&Message> = report.history().collect();
+            verdict.other.push(format!("the model does not read of {MADE} in {history:#?}"));
+        }
+        for chat in outcome.transcript.conversations.keys() {
+            let duplicates = outcome.transcript.duplicates(chat);
+            verdict.duplicates += duplicates.len();
+            verdict.unlabelled += duplicates.iter().filter(|duplicate| !duplicate.labelled).count();
+            verdict.labels += outcome.transcript.visible(chat).filter(|message| message.is_labelled()).count();
+        }
         verdict.other.extend(memory::unkept_files(outcome, report));
+    }
+}
+
+/// Whether a message tells the model of the file that the script made. The call itself holds its name, too.
+fn names_made_file(message: &Message) -> bool {
+    match message {
+        Message::Tool { text, attachments, .. } => {
+            text.contains(MADE) || attachments.iter().any(|file| file.filename.as_str() == MADE)
+        }
+        Message::Note { text } => text.contains(MADE),
+        _ => false,
     }
 }
 
