@@ -79,6 +79,16 @@ pub enum SendError {
     },
 }
 
+impl SendError {
+    /// How long the platform asks to be left alone, where it says so.
+    fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::NotSent { retry_after_ms, .. } => *retry_after_ms,
+            Self::InDoubt { .. } | Self::Refused { .. } | Self::Forbidden { .. } | Self::Unreadable { .. } => None,
+        }
+    }
+}
+
 /// What an operator decides about doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -195,8 +205,8 @@ pub enum Event {
     Relabelled,
     /// The channel can't be reached, so the doubt lasts.
     StillUnreachable {
-        /// What went wrong.
-        reason: String,
+        /// What went wrong. A wait that it names is a floor.
+        error: SendError,
         /// How often it has been probed in vain, this time included.
         probes: u32,
     },
@@ -287,14 +297,16 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
         }
         Event::Found(messages) => PartState::Sent { messages },
         Event::RepeatAnswered(Err(SendError::NotSent { retry_after_ms, reason })) => {
-            PartState::InDoubt { until: not_before(part, retry_after_ms, now, rules), reason }
+            PartState::InDoubt { until: not_before(part, part.attempts, retry_after_ms, now, rules), reason }
         }
         Event::RepeatAnswered(Err(
             SendError::Refused { reason, .. } | SendError::Forbidden { reason } | SendError::Unreadable { reason },
         )) => PartState::InDoubt { until: now, reason },
         Event::Answered(answer) | Event::RepeatAnswered(answer) => answered(part, answer, now, rules),
-        Event::StillUnreachable { reason, probes } => {
-            PartState::InDoubt { until: now.plus(backoff(part, part.attempts.saturating_add(probes), rules)), reason }
+        Event::StillUnreachable { error, probes } => {
+            let tries = part.attempts.saturating_add(probes);
+            let until = not_before(part, tries, error.retry_after_ms(), now, rules);
+            PartState::InDoubt { until, reason: error.to_string() }
         }
         // Only what was begun can have been interrupted; it is probed at once, for the restart took its time already.
         Event::Interrupted if part.state == PartState::Sending => {
@@ -333,7 +345,7 @@ fn answered(
     match answer {
         Ok(messages) => PartState::Sent { messages },
         Err(SendError::NotSent { retry_after_ms, reason }) => {
-            PartState::Waiting { until: not_before(part, retry_after_ms, now, rules), reason }
+            PartState::Waiting { until: not_before(part, part.attempts, retry_after_ms, now, rules), reason }
         }
         Err(SendError::Forbidden { reason }) => PartState::Failed { reason: FailureReason::Forbidden { reason } },
         Err(SendError::Unreadable { reason }) => PartState::Failed { reason: FailureReason::Unreadable { reason } },
@@ -344,10 +356,16 @@ fn answered(
     }
 }
 
-/// When a part may be begun again; the platform's own wait is a floor.
-fn not_before(part: &Part, retry_after_ms: Option<u64>, now: Timestamp, rules: &DeliveryRules) -> Timestamp {
+/// When a part may be begun or looked for again after so many tries; the platform's own wait is a floor.
+fn not_before(
+    part: &Part,
+    tries: u32,
+    retry_after_ms: Option<u64>,
+    now: Timestamp,
+    rules: &DeliveryRules,
+) -> Timestamp {
     let floor = Duration::from_millis(retry_after_ms.unwrap_or(0));
-    now.plus(floor.max(backoff(part, part.attempts, rules)))
+    now.plus(floor.max(backoff(part, tries, rules)))
 }
 
 /// The wait after so many tries: doubled each time, with up to a quarter more so that parts that failed together don't

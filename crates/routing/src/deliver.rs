@@ -245,7 +245,7 @@ async fn perform(
                     Resolution::Unreachable(error) => {
                         // Nothing new to write down: in doubt it is already, and a restart would probe again.
                         probes += 1;
-                        let unreachable = PartEvent::StillUnreachable { reason: error.to_string(), probes };
+                        let unreachable = PartEvent::StillUnreachable { error, probes };
                         part = advance(&part, unreachable, ledger.now(), rules);
                         continue;
                     }

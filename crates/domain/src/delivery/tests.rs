@@ -177,10 +177,23 @@ fn no_wait_outlasts_the_largest_age() {
     assert_eq!(next_step(&waiting, Timestamp(5), &RULES), Step::Wait(Timestamp(60_000)));
 }
 
+fn down(retry_after_ms: Option<u64>) -> SendError {
+    SendError::NotSent { retry_after_ms, reason: "down".into() }
+}
+
+#[test]
+fn rate_limit_during_look_up_is_a_floor() {
+    let limited = Event::StillUnreachable { error: down(Some(30_000)), probes: 1 };
+    let PartState::InDoubt { until, .. } = advance(&doubtful(), limited, Timestamp(0), &RULES).state else {
+        panic!("the doubt lasts");
+    };
+    assert_eq!(until, Timestamp(30_000));
+}
+
 #[test]
 fn probes_in_vain_come_less_and_less_often() {
     let wait = |probes| {
-        let down = Event::StillUnreachable { reason: "down".into(), probes };
+        let down = Event::StillUnreachable { error: down(None), probes };
         match advance(&doubtful(), down, Timestamp(0), &RULES).state {
             PartState::InDoubt { until, .. } => until.0,
             other => panic!("{other:?}"),
@@ -269,7 +282,7 @@ proptest! {
                     }
                 }
                 Step::Probe if !reachable => {
-                    let down = Event::StillUnreachable { reason: "down".into(), probes: 1 };
+                    let down = Event::StillUnreachable { error: down(None), probes: 1 };
                     part = advance(&part, down, now, &rules);
                 }
                 Step::Probe => match after_doubt(&part, now, &rules, channel) {

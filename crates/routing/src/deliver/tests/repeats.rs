@@ -182,3 +182,12 @@ async fn a_text_that_has_no_other_form_may_have_arrived() {
     let reason = FailureReason::MayHaveArrived { reason: "refused: no".into() };
     assert_eq!(ends, [PartState::Failed { reason }]);
 }
+
+/// The rest could never be added to them.
+#[tokio::test(start_paused = true)]
+async fn channel_without_edits_never_repeats_words_alone() {
+    let stage = doubtful(Some(None), vec![refused(Refusal::TooLarge { limit: None }), sent()]);
+    let stage = Stage { capabilities: ChannelCapabilities { can_edit: false, ..stage.capabilities.clone() }, ..stage };
+    let log = stage.log().await;
+    assert_eq!(after_the_repeat(&log), [&["probe ok", "look up"], &RELABELLED[..], &["settle sent"]].concat());
+}
