@@ -98,7 +98,9 @@ impl Tool for AttachmentDownload {
             failures.iter().map(|(name, reason)| json!({ "filename": name, "error": reason.0 })).collect();
         let data = json!({ "ok": false, "downloadDir": download_dir, "files": files, "failed": failed });
         let words = format!("{} of {count} files could not be downloaded: {told}{saved}\n{data}", failed.len());
-        Ok(ToolOutcome { data: Some(data), ..ToolOutcome::of_failure(words) })
+        // A call that brought nothing has failed as a whole, not in part.
+        let data = (!files.is_empty()).then_some(data);
+        Ok(ToolOutcome { data, ..ToolOutcome::of_failure(words) })
     }
 }
 

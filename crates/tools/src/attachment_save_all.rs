@@ -98,7 +98,9 @@ impl Tool for AttachmentSaveAll {
             context.inbound.len(),
             failures.join("; ")
         );
-        Ok(ToolOutcome { data: Some(answers), ..ToolOutcome::of_failure(words) })
+        // A call that did nothing has failed as a whole, not in part.
+        let data = (!is_nothing_saved).then_some(answers);
+        Ok(ToolOutcome { data, ..ToolOutcome::of_failure(words) })
     }
 }
 

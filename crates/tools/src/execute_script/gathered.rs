@@ -5,7 +5,8 @@ use satchel_domain::{Attachment, ToolOutcome, size::human};
 /// What a script has gathered.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// The outcomes of the tools that it called and the files that it made, in order; numbered.
+    /// The outcomes of the tools that it called and the files that it made, in order. Files have their numbers once the
+    /// ledger has recorded them.
     outcomes: Vec<ToolOutcome>,
     /// How many files these are, and how many bytes.
     files: usize,
@@ -61,6 +62,24 @@ impl Gathered {
             ));
         }
         Ok(())
+    }
+
+    /// Gives files the numbers under which they were recorded.
+    pub(super) fn renumber(&mut self, recorded: &[Attachment]) {
+        let files = self.outcomes.iter_mut().flat_map(|outcome| {
+            let selected = outcome.selection.iter_mut().flatten();
+            outcome.attachments.iter_mut().chain(selected)
+        });
+        for file in files {
+            if let Some(recorded) = recorded.iter().find(|recorded| recorded.id == file.id) {
+                file.number = recorded.number;
+            }
+        }
+    }
+
+    /// Removes what was taken last and could not be recorded.
+    pub(super) fn remove_last(&mut self) {
+        self.outcomes.pop();
     }
 
     fn tracks(&self, file: &Attachment) -> bool {

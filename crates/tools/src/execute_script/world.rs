@@ -67,15 +67,21 @@ impl<'a> World<'a> {
         self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records new files, so that the script's next call finds them, and takes the outcome that brings them.
+    /// Takes an outcome and records its new files, so that the script's next call finds them. They are gathered first: a
+    /// stop in between ends this future, and the files go with the reply whether the ledger has them by then or not.
     async fn take(&self, mut outcome: ToolOutcome) -> Result<ToolOutcome, String> {
+        let taken = self.lock().take(outcome.clone(), self.room);
         for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
             if !files.is_empty() {
                 let registered = self.services.ledger.register_files(self.context.call.turn, files).await;
-                *files = registered.map_err(|error| failure::because("the files could not be recorded", &error).0)?;
+                *files = registered.map_err(|error| {
+                    self.lock().remove_last();
+                    failure::because("the files could not be recorded", &error).0
+                })?;
+                self.lock().renumber(files);
             }
         }
-        self.lock().take(outcome.clone(), self.room)?;
+        taken?;
         Ok(outcome)
     }
 
@@ -119,14 +125,15 @@ impl ScriptWorld for World<'_> {
 }
 
 /// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything. Of a call that
-/// failed in part it gets what it would have got, with what failed in it: the words are for readers.
+/// failed in part it gets data that lists what failed, if there is such, else everything and that it failed: the words are
+/// for readers.
 fn value_of(outcome: &ToolOutcome) -> Value {
     let is_partial = outcome.has_failed_in_part();
-    match (&outcome.text, outcome.attachments.as_slice()) {
-        (_, []) if is_partial => Value::from(outcome.data.as_ref().map(Value::to_string).unwrap_or_default()),
-        (_, []) => Value::from(outcome.as_model_text()),
-        (None, [file]) if !is_partial => Value::from(file.id.to_string()),
-        (text, files) => {
+    match (&outcome.text, outcome.attachments.as_slice(), &outcome.data) {
+        (_, [], Some(data)) if is_partial && data.get("failed").is_some() => Value::from(data.to_string()),
+        (_, [], _) if !is_partial => Value::from(outcome.as_model_text()),
+        (None, [file], _) if !is_partial => Value::from(file.id.to_string()),
+        (text, files, _) => {
             let mut value = json!({
                 "text": text,
                 "data": outcome.data,
@@ -142,8 +149,42 @@ fn value_of(outcome: &ToolOutcome) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::AssertUnwindSafe;
+
+    use futures::{FutureExt, StreamExt, stream};
+    use satchel_domain::Visibility;
+    use satchel_ports::{MockLedger, MockToolCaller};
+
     use super::*;
-    use crate::fakes::attachment;
+    use crate::fakes::{self, attachment};
+
+    /// What ends a future while its file is being recorded is here a panic; in a turn it is `/stop`.
+    #[tokio::test]
+    async fn interrupted_recording_leaves_the_file_gathered() {
+        let fakes = fakes::World::new();
+        let mut ledger = MockLedger::new();
+        ledger.expect_attachments().returning(|_| Ok(Vec::new()));
+        ledger.expect_now().return_const(satchel_domain::Timestamp(1));
+        ledger.expect_new_id().returning(|| uuid::Uuid::from_u128(1));
+        ledger.expect_register_files().returning(|_, _| panic!("the turn is stopped"));
+        let (services, context) = (ToolServices { ledger: Arc::new(ledger), ..fakes.services() }, fakes.context());
+        let tools = MockToolCaller::new();
+        let room = Room { files: 2, bytes: 100 };
+        let world = World::new(&services, &context, &tools, Vec::new(), room, Arc::default(), Duration::MAX);
+        let file = NewFile {
+            filename: "made.txt".into(),
+            description: String::new(),
+            mime_type: "text/plain".into(),
+            visibility: Visibility::Deliver,
+        };
+        let content = stream::iter([Ok(b"made".to_vec().into())]).boxed();
+        let interrupted = AssertUnwindSafe(world.create(file, content)).catch_unwind().await;
+        assert!(interrupted.is_err(), "{interrupted:?}");
+        let gathered = world.into_gathered().into_outcomes();
+        let names: Vec<&str> =
+            gathered.iter().flat_map(|outcome| &outcome.attachments).map(|file| file.filename.as_str()).collect();
+        assert_eq!(names, ["made.txt"]);
+    }
 
     #[test]
     fn a_script_gets_words_or_an_id_or_everything() {
@@ -164,6 +205,12 @@ mod tests {
             value_of(&outcome)
         };
         assert_eq!(in_part(vec![]), json!(r#"{"failed":[2]}"#));
+        let saved =
+            ToolOutcome { data: Some(json!([{"saved": true}, {"saved": false}])), ..ToolOutcome::of_failure("1 of 2") };
+        let all = json!({
+            "text": "1 of 2", "data": [{"saved": true}, {"saved": false}], "attachment_ids": [], "failed": true,
+        });
+        assert_eq!(value_of(&saved), all);
         let all = json!({"text": "1 of 2", "data": {"failed": [2]}, "attachment_ids": [one], "failed": true});
         assert_eq!(in_part(vec![file(1)]), all);
         let two = said(None, Some(json!([1])), vec![file(1), file(2)]);
