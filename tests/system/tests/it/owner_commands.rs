@@ -1,6 +1,7 @@
 //! The owner's commands over the real binary: `run`, the choice of a model, `init`, `doctor`, `config schema`.
 
 mod choice;
+mod collection;
 mod doctor;
 mod init;
 mod links;

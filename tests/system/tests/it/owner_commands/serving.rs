@@ -101,13 +101,18 @@ impl Serving {
 
     /// Says something on the page and waits until it is answered: the turn, as the API has it.
     pub(super) async fn say(&self, text: &str) -> Value {
+        let turn = self.submit(text, &[]).await;
+        self.wait_for_answer(&turn).await
+    }
+
+    /// Waits until a turn is over and everything of it is delivered.
+    pub(super) async fn wait_for_answer(&self, turn: &Value) -> Value {
         let http = client().expect("HTTP can be spoken");
-        let turn = self.submit(&http, text).await;
         let begun = Instant::now();
         loop {
             let url = format!("{}/api/conversations/test/turns", self.page);
             let turns: Value = http.get(url).send().await.expect("it answers").json().await.expect("it is JSON");
-            let found = turns["turns"].as_array().and_then(|turns| turns.iter().find(|found| found["id"] == turn));
+            let found = turns["turns"].as_array().and_then(|turns| turns.iter().find(|found| found["id"] == *turn));
             let settled = |found: &&Value| {
                 let parts = found["parts"].as_array().into_iter().flatten();
                 found["state"] == "done"
@@ -117,15 +122,29 @@ impl Serving {
             if let Some(found) = found.filter(settled) {
                 return found.clone();
             }
-            assert!(begun.elapsed() < PATIENCE, "{text:?} is not answered: {turns:#}");
+            assert!(begun.elapsed() < PATIENCE, "{turn} is not answered: {turns:#}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    async fn submit(&self, http: &reqwest::Client, text: &str) -> Value {
+    /// Uploads a file for the next message, and returns what the message names it by.
+    pub(super) async fn upload(&self, filename: &str, content: &str) -> Value {
+        let http = client().expect("HTTP can be spoken");
+        let url = format!("{}/api/conversations/test/uploads?filename={filename}", self.page);
+        let upload = http.post(url).header("content-type", "application/octet-stream").body(content.to_owned());
+        let answer = upload.send().await.expect("it answers");
+        let status = answer.status();
+        let answer: Value = answer.json().await.expect("it is JSON");
+        assert_eq!(status, 201, "{answer:#}");
+        answer["upload"].clone()
+    }
+
+    /// Says something on the page, with uploads, and returns its turn's id.
+    pub(super) async fn submit(&self, text: &str, uploads: &[Value]) -> Value {
+        let http = client().expect("HTTP can be spoken");
         let url = format!("{}/api/conversations/test/messages", self.page);
         let key: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
-        let body = json!({ "key": key, "text": text, "uploads": [] });
+        let body = json!({ "key": key, "text": text, "uploads": uploads });
         let answer = http.post(url).json(&body).send().await.expect("it answers");
         let status = answer.status();
         let answer: Value = answer.json().await.expect("it is JSON");
