@@ -77,7 +77,7 @@ fn check_dependencies() -> Result<Vec<&'static str>> {
     let manifest = worker::manifest(&worker::root()?).display().to_string();
     let of_worker = ["deny", "--manifest-path", manifest.as_str()];
     let check = |checks: &[&str]| {
-        let check = ["--offline", "check", "--config", ".deny.toml"].iter().chain(checks).copied();
+        let check = ["--offline", "check"].iter().chain(checks).copied();
         cargo("cargo deny", ["deny"].into_iter().chain(check.clone()))?;
         cargo("cargo deny of the script worker", of_worker.into_iter().chain(check))
     };
