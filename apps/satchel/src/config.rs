@@ -47,7 +47,7 @@ use self::{
 };
 use crate::schedules::Schedule;
 
-/// The variable that names the configuration file; every other `SATCHEL_` variable is a setting.
+/// The variable that names the configuration file.
 pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
 
 /// The longest instructions; they are a part of every request.
@@ -130,6 +130,8 @@ pub struct Setting {
 pub struct Loaded {
     config: Config,
     not_built: Vec<Problem>,
+    /// What was given without any effect, such as a variable that names no setting.
+    pub warnings: Vec<Problem>,
     /// Every setting, by its key.
     pub settings: Vec<Setting>,
     /// The file that was read, as it was found.
@@ -193,16 +195,18 @@ pub fn load_text(path: &Path, text: &str, sources: &Sources<'_>) -> Result<Loade
 
 fn lay_over(mut root: Node, file: Option<PathBuf>, sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let mut problems = Vec::new();
-    overlay::lay_environment(&mut root, sources.environment, &mut problems);
+    let plain_keys = schema::plain_keys();
+    let without_effect = overlay::lay_environment(&mut root, sources.environment, &plain_keys, &mut problems);
     overlay::lay_command_line(&mut root, sources.set, &mut problems);
     let mut reader = Reader::new(root, sources.cwd, problems);
     let config = read(&mut reader, sources);
+    let warnings = reader.warnings_of(&without_effect);
     let mut findings = reader.finish();
     findings.problems.sort_by_key(|problem| problem.origin.place());
     if !findings.problems.is_empty() {
         return Err(Problems(findings.problems));
     }
-    Ok(Loaded { config, not_built: findings.not_built, settings: findings.settings, file })
+    Ok(Loaded { config, not_built: findings.not_built, warnings, settings: findings.settings, file })
 }
 
 /// Takes every section out of the tree.

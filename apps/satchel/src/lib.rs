@@ -38,7 +38,7 @@ use crate::{
         ScriptCommand,
     },
     commands::{not_built::not_built, terminal::Surroundings},
-    config::{Config, Loaded, Sources},
+    config::{Config, Loaded, Sources, origin::Problem},
     logging::Logging,
 };
 
@@ -66,8 +66,11 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
     // Lives until the command has ended, so that whatever is still to be sent is.
     let mut logging = None;
     let mut ready = |command: &Command| {
-        let config = load(&cli.global, environment, cwd)?.ready()?;
+        let mut loaded = load(&cli.global, environment, cwd)?;
+        let warnings = std::mem::take(&mut loaded.warnings);
+        let config = loaded.ready()?;
         logging = Some(start_logging(&cli.global, &config, command, environment)?);
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         anyhow::Ok(config)
     };
     match &command {
@@ -127,12 +130,19 @@ fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
         ConfigCommand::Show { json } => {
             let decision = in_runtime(async { Ok(models::decide(&loaded.config().models).await) })?;
             commands::config::show(&loaded, &decision, *json, out)?;
-            loaded.not_built().for_each(|problem| commands::complain(&format!("warning: {problem}")));
+            loaded.not_built().chain(&loaded.warnings).for_each(warn);
             Ok(())
         }
-        ConfigCommand::Check => commands::config::check(loaded, out).map(drop),
+        ConfigCommand::Check => {
+            loaded.warnings.iter().for_each(warn);
+            commands::config::check(loaded, out).map(drop)
+        }
         ConfigCommand::Schema => commands::config::schema(out),
     }
+}
+
+fn warn(problem: &Problem) {
+    commands::complain(&format!("warning: {problem}"));
 }
 
 async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) -> anyhow::Result<()> {

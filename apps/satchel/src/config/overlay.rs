@@ -4,6 +4,7 @@
 //! A name that the file has already is found without regard to case, and with `_` for the `-` that environment
 //! variables can't hold; a new name (`SATCHEL_MODELS__FAST__PROVIDER`) is taken in lower case.
 //! A variable that is set to nothing counts as not set, because container files pass on what they don't have.
+//! A variable without two underscores is a setting only if it is a key: others share the prefix, Kubernetes for one.
 
 use std::ffi::OsString;
 
@@ -16,8 +17,15 @@ use super::{
 /// What every variable of ours begins with.
 pub(crate) const PREFIX: &str = "SATCHEL_";
 
-/// Lays all `SATCHEL_` variables over the tree.
-pub(crate) fn lay_environment(root: &mut Node, environment: &[(OsString, OsString)], problems: &mut Vec<Problem>) {
+/// Lays the `SATCHEL_` variables that are settings over the tree, and returns the names of those that have no effect.
+/// `plain_keys` are the keys that stand in no section.
+pub(crate) fn lay_environment(
+    root: &mut Node,
+    environment: &[(OsString, OsString)],
+    plain_keys: &[String],
+    problems: &mut Vec<Problem>,
+) -> Vec<String> {
+    let mut without_effect = Vec::new();
     let mut variables: Vec<_> = environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?, value)))
@@ -26,7 +34,12 @@ pub(crate) fn lay_environment(root: &mut Node, environment: &[(OsString, OsStrin
     // A section before what stands in it, whatever order the system has them in.
     variables.sort_unstable();
     for (name, value) in variables {
-        if value.is_empty() {
+        let rest = &name[PREFIX.len()..];
+        if value.is_empty() || is_set_by_kubernetes(rest) {
+            continue;
+        }
+        if !rest.contains("__") && !plain_keys.iter().any(|key| key.eq_ignore_ascii_case(rest)) {
+            without_effect.push(name.to_owned());
             continue;
         }
         let origin = Origin::Environment(name.to_owned());
@@ -34,9 +47,24 @@ pub(crate) fn lay_environment(root: &mut Node, environment: &[(OsString, OsStrin
             problems.push(Problem { origin, message: "the value is not UTF-8".to_owned() });
             continue;
         };
-        let segments: Vec<&str> = name[PREFIX.len()..].split("__").collect();
+        let segments: Vec<&str> = rest.split("__").collect();
         lay(root, &segments, value, origin, problems);
     }
+    without_effect
+}
+
+/// Whether a variable, without its prefix, is one that Kubernetes gives every pod beside a service named `satchel`:
+/// `SERVICE_HOST`, `SERVICE_PORT`, `SERVICE_PORT_HTTP`, `PORT`, `PORT_8787_TCP`, `PORT_8787_TCP_ADDR` and the like.
+fn is_set_by_kubernetes(rest: &str) -> bool {
+    let begins_with_port = |rest: &str| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let protocol = |name| rest[digits..].strip_prefix(name);
+        let protocol_end = protocol("_TCP").or_else(|| protocol("_UDP")).or_else(|| protocol("_SCTP"));
+        digits > 0 && protocol_end.is_some_and(|end| matches!(end, "" | "_PROTO" | "_PORT" | "_ADDR"))
+    };
+    matches!(rest, "SERVICE_HOST" | "SERVICE_PORT" | "PORT")
+        || rest.starts_with("SERVICE_PORT_")
+        || rest.strip_prefix("PORT_").is_some_and(begins_with_port)
 }
 
 /// Lays the `key=value` pairs of `--set` over the tree, later ones over earlier ones.

@@ -60,6 +60,11 @@ impl<'a> Reader<'a> {
         Self { root, cwd, known, open, fields, settings: Vec::new(), problems, not_built: Vec::new() }
     }
 
+    /// Warns of environment variables that are no settings, with the nearest key of each.
+    pub(crate) fn warnings_of(&self, variables: &[String]) -> Vec<Problem> {
+        variables.iter().map(|variable| unknown::without_effect(variable, &self.known)).collect()
+    }
+
     /// Ends reading: keys that nobody asked for are mistakes.
     pub(crate) fn finish(mut self) -> Findings {
         self.problems.extend(unknown::find(&self.root, &self.known, &self.open));

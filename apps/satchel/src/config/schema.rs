@@ -56,6 +56,18 @@ pub(super) fn fields() -> Vec<Field> {
     reader.finish().fields
 }
 
+/// The keys that stand in no section, the ones that name a file instead of a value among them.
+pub(super) fn plain_keys() -> Vec<String> {
+    let plain = fields().into_iter().filter(|field| !field.key.contains('.'));
+    let file_key = |field: &Field| has_file_key(field).then(|| format!("{}_file", field.key));
+    plain.flat_map(|field| std::iter::once(field.key.clone()).chain(file_key(&field))).collect()
+}
+
+/// Whether a second key, which ends with `_file`, can name a file that holds the value.
+fn has_file_key(field: &Field) -> bool {
+    matches!(field.kind, Kind::Secret | Kind::TextOrFile)
+}
+
 /// Puts a field into the section `at`, whose `properties` hold it or the section that does.
 fn place(into: &mut Map<String, Value>, at: &str, rest: &str, field: &Field) {
     let (name, inner) = match rest.split_once('.') {
@@ -79,7 +91,7 @@ fn place(into: &mut Map<String, Value>, at: &str, rest: &str, field: &Field) {
         }
         None => {
             entries.insert(name.to_owned(), described(value_of(field), &key));
-            if matches!(field.kind, Kind::Secret | Kind::TextOrFile) {
+            if has_file_key(field) {
                 let words = format!("The file that holds `{key}`; instead of it, never beside it.");
                 entries
                     .insert(format!("{name}_file"), json!({ "type": "string", "minLength": 1, "description": words }));

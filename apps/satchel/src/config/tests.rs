@@ -182,12 +182,9 @@ fn what_is_not_built_yet_is_named_with_its_place() {
 fn the_environment_and_the_command_line_are_as_strict_as_the_file() {
     let cases = [
         Place::empty().env("SATCHEL_TELEGRAM__TOKN", "x"),
-        Place::empty().env("SATCHEL_TELEGRAM_TOKEN", "x"),
-        Place::empty().env("SATCHEL_NONSENSE", "x"),
-        Place::empty().env("SATCHEL_DATA_DIR", "x"),
         Place::empty().env("SATCHEL_TELEGRAM__URL", "x"),
         Place::empty().env("SATCHEL_TURN__", "x"),
-        Place::empty().env("SATCHEL_TURN", "x"),
+        Place::empty().env("SATCHEL_AGENTS", "x"),
         Place::empty().env("SATCHEL_TURN__MODEL_CALLS", "many"),
         Place::empty().env("SATCHEL_LOG__LEVEL", "x"),
         Place::empty().env("SATCHEL_TOOLS__SCRIPT__ALLOWED_TOOLS", "file_read,file_lst"),
@@ -204,6 +201,48 @@ fn the_environment_and_the_command_line_are_as_strict_as_the_file() {
     ];
     let shown: Vec<String> = cases.iter().map(Place::complaint).collect();
     insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn variable_without_key_warns_with_nearest_setting() {
+    let names = ["TELEGRAM_TOKEN", "DATA_DIR", "LOGG", "TURN", "TELEGRM", "NONSENSE", "WEB_PORT", "Instructions_Fil"];
+    let place = names.iter().fold(Place::empty(), |place, name| place.env(&format!("SATCHEL_{name}"), CANARY));
+    let loaded = place.load().unwrap();
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    assert!(!warnings.concat().contains(CANARY), "{warnings:?}");
+    assert!(loaded.settings.iter().all(|setting| !matches!(setting.origin, Origin::Environment(_))));
+    insta::assert_snapshot!(warnings.join("\n"));
+}
+
+#[test]
+fn kubernetes_service_variables_have_no_effect() {
+    let names = [
+        ("SERVICE_HOST", "10.0.171.239"),
+        ("SERVICE_PORT", "8787"),
+        ("SERVICE_PORT_HTTP", "8787"),
+        ("SERVICE_PORT_A__B", "8787"),
+        ("PORT", "tcp://10.0.171.239:8787"),
+        ("PORT_8787_TCP", "tcp://10.0.171.239:8787"),
+        ("PORT_8787_TCP_PROTO", "tcp"),
+        ("PORT_8787_TCP_PORT", "8787"),
+        ("PORT_53_UDP_ADDR", "10.0.171.239"),
+        ("PORT_9_SCTP", "sctp://10.0.171.239:9"),
+    ];
+    let place = names.iter().fold(Place::empty(), |place, (name, value)| place.env(&format!("SATCHEL_{name}"), value));
+    assert_eq!(place.load().unwrap().warnings, []);
+    assert_eq!(Place::empty().env("SATCHEL_PORT_HTTP", "x").load().unwrap().warnings.len(), 1);
+}
+
+#[test]
+fn plain_key_in_environment_is_a_setting() {
+    let place = Place::empty().env("SATCHEL_log", "debug").env("SATCHEL_MODEL", "offline");
+    let place = place.file("who.txt", "You are Bob's.").env("SATCHEL_INSTRUCTIONS_FILE", "who.txt");
+    let loaded = place.load().unwrap();
+    assert_eq!(loaded.warnings, []);
+    assert_eq!(
+        (place.config().log, place.config().instructions),
+        (Some("debug".into()), Some("You are Bob's.".into()))
+    );
 }
 
 #[cfg(unix)]
@@ -453,7 +492,6 @@ fn no_secret_is_ever_shown() {
     }
     for place in [
         Place::empty().env("SATCHEL_TELEGRAM__TOKN", CANARY),
-        Place::empty().env("SATCHEL_TELEGRAM", CANARY),
         Place::empty().set(&format!("telegram.tokn={CANARY}")),
         Place::empty().set(CANARY),
     ] {

@@ -2,7 +2,7 @@
 
 use super::{
     origin::{Origin, Problem},
-    overlay::variable_of,
+    overlay::{PREFIX, variable_of},
     tree::{Node, Value},
 };
 
@@ -14,6 +14,23 @@ pub(crate) fn find(root: &Node, known: &[String], open: &[String]) -> Vec<Proble
     let mut problems = Vec::new();
     walk(root, "", known, open, &mut problems);
     problems
+}
+
+/// Says which setting an environment variable without effect was probably meant to be.
+pub(crate) fn without_effect(variable: &str, known: &[String]) -> Problem {
+    let key = variable.trim_start_matches(PREFIX).to_lowercase();
+    let message = match nearest(&key, known).map(|near| first_in(&near, known)) {
+        Some(near) => format!("no setting has this name, so it has no effect: did you mean {}?", variable_of(&near)),
+        None => "no setting has this name, so it has no effect: `satchel config show` lists the settings".to_owned(),
+    };
+    Problem { origin: Origin::Environment(variable.to_owned()), message }
+}
+
+/// A key as it is; of a section its first key, since a section itself takes no value.
+fn first_in(key: &str, known: &[String]) -> String {
+    let is_key = known.iter().any(|known| known == key);
+    let inner = known.iter().find(|known| !is_key && below(known, key));
+    inner.map_or_else(|| key.to_owned(), Clone::clone)
 }
 
 fn walk(node: &Node, at: &str, known: &[String], open: &[String], problems: &mut Vec<Problem>) {

@@ -22,7 +22,8 @@ const A_LOT: u64 = 300;
 /// No machine can be running this before the moment at which it was written.
 const WRITTEN: &str = "2026-11-01T00:00:00Z";
 
-/// Which file was read, whether others can read its secrets, and what it switches on that isn't built yet.
+/// Which file was read, whether others can read its secrets, what it switches on that isn't built yet, and which
+/// variables have no effect.
 pub(super) fn configuration(loaded: &Loaded) -> Vec<Finding> {
     const CHECK: &str = "configuration";
     let from_file = |origin: &Origin| matches!(origin, Origin::File { .. });
@@ -47,6 +48,10 @@ pub(super) fn configuration(loaded: &Loaded) -> Vec<Finding> {
         Finding::problem(CHECK, problem.to_string(), "take it out; until then Satchel does not start")
     };
     findings.extend(loaded.not_built().map(not_built));
+    let without_effect = |problem: &crate::config::origin::Problem| {
+        Finding::warning(CHECK, problem.to_string(), "rename the variable, or take it out of the environment")
+    };
+    findings.extend(loaded.warnings.iter().map(without_effect));
     findings
 }
 

@@ -60,3 +60,18 @@ fn a_mistake_elsewhere_is_named_by_where_it_was_made() {
         assert!(!household.data().exists(), "{case}: nothing was begun");
     }
 }
+
+#[test]
+fn service_variables_of_kubernetes_stop_nothing() {
+    let household = Household::new();
+    let mut command = household.satchel(&["chat", "--once", "hi"]);
+    let service = [("SATCHEL_SERVICE_HOST", "10.0.171.239"), ("SATCHEL_PORT_8787_TCP", "tcp://10.0.171.239:8787")];
+    let ran = finish(command.envs(service));
+    assert_eq!((ran.code(), ran.stderr.as_str()), (Some(0), ""), "{ran:#?}");
+
+    let mistaken = finish(household.satchel(&["chat", "--once", "hi"]).env("SATCHEL_TELEGRAM_TOKEN", "never-shown"));
+    assert_eq!(mistaken.code(), Some(0), "{mistaken:#?}");
+    assert!(mistaken.stderr.contains("WARN"), "{mistaken:#?}");
+    assert!(mistaken.stderr.contains("did you mean SATCHEL_TELEGRAM__TOKEN?"), "{mistaken:#?}");
+    assert!(!mistaken.stderr.contains("never-shown"), "{mistaken:#?}");
+}
