@@ -1,6 +1,7 @@
 //! The commands that people give to Satchel itself; the model never sees them.
 
 mod files;
+mod near;
 
 use std::fmt::Write;
 
@@ -16,7 +17,7 @@ use crate::pairing::{self, Asked, PairCommand};
 /// How many files or parts a list shows.
 const LISTED: u32 = 30;
 
-/// A command. What begins with a slash and is none of these goes to the model.
+/// A command. What begins with a slash and is neither one of these nor a letter off one goes to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Lists the conversation's files.
@@ -35,12 +36,21 @@ pub enum Command {
     Allow(String),
     /// Refuses the tool call with this code.
     Refuse(String),
+    /// Explains how a tool call is allowed or refused: the code is missing.
+    DecisionHelp,
     /// Sets whether every reply is spoken too; `None` asks whether it is.
     Voice(Option<bool>),
     /// Says who may talk; for owners.
     Pair(PairCommand),
     /// Explains the commands.
     Help,
+    /// Points out the command that was probably meant.
+    Hint {
+        /// The name that was typed, without its slash.
+        typed: String,
+        /// The command that is one letter off it.
+        nearest: &'static str,
+    },
 }
 
 /// How a conversation stands with spoken replies.
@@ -66,7 +76,7 @@ impl Command {
             ("outbox", true) => Some(Self::Outbox),
             ("stop", true) => Some(Self::Stop),
             ("new", true) => Some(Self::New),
-            ("help", true) => Some(Self::Help),
+            ("help", true) | ("start", _) => Some(Self::Help),
             ("voice", true) => Some(Self::Voice(None)),
             ("voice", false) => match arguments.join(" ").to_lowercase().as_str() {
                 "on" => Some(Self::Voice(Some(true))),
@@ -74,11 +84,12 @@ impl Command {
                 _ => None,
             },
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
-            ("allow" | "refuse", _) => {
+            ("allow" | "refuse", true) => Some(Self::DecisionHelp),
+            ("allow" | "refuse", false) => {
                 let [code] = arguments.as_slice() else { return None };
                 Some(if name == "allow" { Self::Allow(code.clone()) } else { Self::Refuse(code.clone()) })
             }
-            _ => None,
+            _ => near::nearest(&name).map(|nearest| Self::Hint { typed: name, nearest }),
         }
     }
 }
@@ -120,6 +131,8 @@ pub async fn answer(
         Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::of_text(
             "Nothing waits for this word: it was answered already, it ran out, or it isn't yours to give.",
         ),
+        Command::DecisionHelp => OutgoingResponse::of_text(DECISION_HELP),
+        Command::Hint { typed, nearest } => OutgoingResponse::of_text(hint(typed, nearest, asked.by_owner())),
         Command::Voice(wish) => voice(ledger, conversation, *wish, speaking).await?,
         Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
         Command::Help => {
@@ -167,6 +180,19 @@ const HELP_WITH_LINKS: &str = "\
 - `/unlink 17` ends the links to file #17: I give one where a file can't be sent, and whoever has it can open the file";
 
 const HELP_FOR_OWNERS: &str = "- `/pair list` shows who asks to talk to me and whom you let in; `/pair` says more";
+
+const DECISION_HELP: &str = "\
+The code is missing. When I ask to use a tool, my question shows one: answer with `/allow CODE` or `/refuse CODE`.";
+
+/// Names the command that was probably meant. Pairing is the owners' alone, so nobody else reads of it.
+fn hint(typed: &str, nearest: &str, by_owner: bool) -> String {
+    match nearest {
+        near::PAIR if !by_owner => format!("I don't know the command `/{typed}`. `/help` lists the ones I know."),
+        nearest => {
+            format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists the ones I know.")
+        }
+    }
+}
 
 async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query = OutboxQuery { conversation: Some(conversation.clone()), limit: Some(LISTED), ..OutboxQuery::default() };
@@ -249,11 +275,59 @@ mod tests {
     #[case("/voice of the people", None)]
     #[case("/pair", Some(Command::Pair(PairCommand::Help)))]
     #[case("/PAIR List", Some(Command::Pair(PairCommand::List)))]
+    #[case("/start", Some(Command::Help))]
+    #[case("/start from-a-link", Some(Command::Help))]
+    #[case("/allow", Some(Command::DecisionHelp))]
+    #[case("/refuse ", Some(Command::DecisionHelp))]
+    #[case("/allow ABCD2345", Some(Command::Allow("ABCD2345".into())))]
+    #[case("/allow me to explain", None)]
     #[case("/tool file_list {}", None)]
     #[case("files", None)]
     #[case("", None)]
     fn only_what_satchel_knows_is_a_command(#[case] text: &str, #[case] command: Option<Command>) {
         assert_eq!(Command::parse(text), command);
+    }
+
+    #[rstest]
+    #[case::letter_missing("/file", Some("files"))]
+    #[case::letter_added("/Newt", Some("new"))]
+    #[case::letter_changed("/resent 17", Some("resend"))]
+    #[case::neighbours_swapped("/flies", Some("files"))]
+    #[case::pairing("/pairs list", Some("pair"))]
+    #[case::two_letters("/fils3", None)]
+    #[case::another_word("/weather", None)]
+    #[case::one_of_the_model("/tool", None)]
+    #[case::slash_alone("/", None)]
+    #[case::path("/etc/hosts", None)]
+    #[case::other_letters("/файл", None)]
+    fn command_one_letter_off_gets_hint(#[case] text: &str, #[case] nearest: Option<&str>) {
+        let hint = match Command::parse(text) {
+            Some(Command::Hint { nearest, .. }) => Some(nearest),
+            None => None,
+            Some(command) => panic!("{command:?}"),
+        };
+        assert_eq!(hint, nearest);
+    }
+
+    #[tokio::test]
+    async fn hint_names_pairing_to_owners_only() {
+        let ledger = MockLedger::new();
+        let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
+        let text = async |text: &str, access: &Access| {
+            let command = Command::parse(text).unwrap();
+            let answer = answer(&command, &ledger, &asked(access), Speaking::default(), None).await.unwrap();
+            answer.response.text.unwrap()
+        };
+        assert_eq!(
+            text("/flies", &strict).await,
+            "I don't know the command `/flies`. Did you mean `/files`? `/help` lists the ones I know."
+        );
+        assert!(text("/pairr list", &access()).await.contains("`/pair`"));
+        assert_eq!(
+            text("/pairr list", &strict).await,
+            "I don't know the command `/pairr`. `/help` lists the ones I know."
+        );
+        assert!(text("/allow", &strict).await.contains("`/allow CODE`"));
     }
 
     fn conversation() -> ConversationId {
