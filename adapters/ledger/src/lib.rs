@@ -25,6 +25,7 @@ mod receive;
 mod records;
 mod rename;
 mod rows;
+mod running;
 mod session;
 mod settle;
 mod turns;
@@ -63,6 +64,7 @@ pub use crate::{
     inspect::{Inspection, inspect},
     open::OpenError,
     process::Settings,
+    running::{has_database, open_data_dirs},
 };
 
 /// The ledger of one process on a data directory.

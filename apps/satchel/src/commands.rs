@@ -4,6 +4,7 @@ pub mod attachments;
 pub mod chat;
 pub mod config;
 pub mod doctor;
+pub mod existing_data;
 pub mod init;
 pub mod not_built;
 pub mod outbox;

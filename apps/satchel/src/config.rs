@@ -10,7 +10,7 @@ mod descriptions;
 mod fields;
 mod later;
 mod limits;
-mod locate;
+pub(crate) mod locate;
 pub(crate) mod masking;
 pub mod models;
 pub mod origin;

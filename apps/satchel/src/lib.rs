@@ -73,6 +73,12 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         anyhow::Ok(config)
     };
+    let sources = sources(&cli.global, environment, cwd);
+    let mut ready_with_data = |command: &Command| {
+        let config = ready(command)?;
+        commands::existing_data::check(&config, &sources)?;
+        anyhow::Ok(config)
+    };
     match &command {
         Command::Run { open } => {
             let config = ready(&command)?;
@@ -94,8 +100,8 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         }
         Command::Plan(options) => plan(options, &load(&cli.global, environment, cwd)?, cwd),
         Command::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
-        Command::Attachments(asked) => in_runtime(about_files(asked, &ready(&command)?, cwd)),
-        Command::Outbox(asked) => in_runtime(about_parts(asked, &ready(&command)?)),
+        Command::Attachments(asked) => in_runtime(about_files(asked, &ready_with_data(&command)?, cwd)),
+        Command::Outbox(asked) => in_runtime(about_parts(asked, &ready_with_data(&command)?)),
         Command::Config(ConfigCommand::Schema) => commands::config::schema(&mut std::io::stdout().lock()),
         Command::Config(asked) => about_config(asked, load(&cli.global, environment, cwd)?),
         Command::Init(options) => {
@@ -119,7 +125,7 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
             })
         }
         Command::Task(_) => not_built("task"),
-        Command::Pair(asked) => in_runtime(about_people(asked, &ready(&command)?)),
+        Command::Pair(asked) => in_runtime(about_people(asked, &ready_with_data(&command)?)),
         Command::Migrate(_) => not_built("migrate"),
     }
 }
@@ -213,7 +219,11 @@ fn plan(options: &PlanOptions, loaded: &Loaded, cwd: &Path) -> anyhow::Result<()
 }
 
 fn load(global: &GlobalOptions, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<Loaded> {
-    Ok(config::load(&Sources { file: global.config.as_deref(), set: &global.set, environment, cwd })?)
+    Ok(config::load(&sources(global, environment, cwd))?)
+}
+
+fn sources<'a>(global: &'a GlobalOptions, environment: &'a [(OsString, OsString)], cwd: &'a Path) -> Sources<'a> {
+    Sources { file: global.config.as_deref(), set: &global.set, environment, cwd }
 }
 
 fn start_logging(

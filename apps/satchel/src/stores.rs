@@ -46,18 +46,14 @@ impl Stores {
 /// When a directory or the database can't be used.
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
     let data_dir = &config.storage.data_dir;
-    let database_dir = match &config.storage.database {
-        Database::DataDirectory => data_dir.clone(),
-        Database::Sqlite { directory } => directory.clone(),
-        Database::Postgres(_) => anyhow::bail!("PostgreSQL is not built yet"),
-    };
+    let database_dir = database_dir(config)?;
     let blobs_dir = match &config.storage.blobs {
         BlobStore::DataDirectory => data_dir.join("blobs"),
         BlobStore::Directory(directory) => directory.clone(),
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
     private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
-    let ledger = SqliteLedger::open(&database_dir, Settings { only, ..Settings::default() })
+    let ledger = SqliteLedger::open(database_dir, Settings { only, ..Settings::default() })
         .await
         .context("the ledger can't be used")?;
     // The directories are opened with calls that block, once.
@@ -66,6 +62,18 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
     let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
     Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace })
+}
+
+/// The directory of the database.
+///
+/// # Errors
+/// When the database is no file.
+pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
+    match &config.storage.database {
+        Database::DataDirectory => Ok(&config.storage.data_dir),
+        Database::Sqlite { directory } => Ok(directory),
+        Database::Postgres(_) => anyhow::bail!("PostgreSQL is not built yet"),
+    }
 }
 
 /// Makes a directory that is missing, for nobody but its owner: what people write lies in it. One that is there keeps

@@ -43,6 +43,12 @@ pub(crate) fn data_dir(environment: &[(OsString, OsString)], cwd: &Path) -> Path
     xdg(environment, "XDG_DATA_HOME", ".local/share").map_or(local, |dir| dir.join("satchel"))
 }
 
+/// Every directory that [`data_dir`] may choose from this working directory.
+pub(crate) fn usual_data_dirs(environment: &[(OsString, OsString)], cwd: &Path) -> Vec<PathBuf> {
+    let own = xdg(environment, "XDG_DATA_HOME", ".local/share").map(|dir| dir.join("satchel"));
+    std::iter::once(cwd.join("satchel-data")).chain(own).collect()
+}
+
 /// A directory by the XDG base directory specification, which says that relative values are ignored.
 fn xdg(environment: &[(OsString, OsString)], name: &str, beneath_home: &str) -> Option<PathBuf> {
     let absolute = |name| variable(environment, name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -4,7 +4,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use satchel_domain::Ending;
@@ -12,7 +12,7 @@ use satchel_fakes::{FakeMode, Operation};
 use satchel_ledger::Settings;
 use satchel_local::ScriptedModel;
 use satchel_requirements::required;
-use satchel_system::real_binary::{Household, finish, satchel_binary};
+use satchel_system::real_binary::{Household, await_end, finish, satchel_binary};
 
 use super::files::as_nobody;
 use crate::product::{Product, Setup};
@@ -171,4 +171,56 @@ async fn a_full_database_takes_nothing_and_the_platform_keeps_the_message() {
     assert_eq!(product.platform.unconfirmed_updates(), 1, "the platform was not told that it is taken");
     assert_eq!(product.texts(), ["one"]);
     product.stop().await;
+}
+
+#[test]
+fn looking_where_no_data_is_creates_none() {
+    let part = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
+    for arguments in [
+        &["pair", "list"][..],
+        &["pair", "list", "--json"],
+        &["pair", "approve", "ABCD-EFGH"],
+        &["outbox", "list"],
+        &["outbox", "show", part],
+        &["attachments", "list", "--json"],
+        &["attachments", "show", "17"],
+        &["attachments", "gc"],
+    ] {
+        let household = Household::new();
+        let ran = household.run(arguments);
+        ran.assert_orderly("no data");
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(1), ""), "{arguments:?}: {ran:#?}");
+        let data = household.data().display().to_string();
+        for words in [data.as_str(), "configuration: none found", "`--config FILE`", "nothing was created"] {
+            assert!(ran.stderr.contains(words), "{arguments:?}: no {words:?} in {}", ran.stderr);
+        }
+        assert!(!household.data().exists(), "{arguments:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn looking_elsewhere_names_the_running_data_directory() {
+    let (home, elsewhere) = (Household::new(), Household::new());
+    let mut chat = home.satchel(&["chat"]);
+    let chat = chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let data = home.data();
+    let is_locked = || {
+        let locks = std::fs::read_dir(data.join("owners")).into_iter().flatten().flatten();
+        data.join("satchel.db").exists()
+            && locks.map(|lock| lock.path()).any(|lock| lock.extension().is_some_and(|end| end == "lock"))
+    };
+    let begun = Instant::now();
+    while !is_locked() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the chat opens its data");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    elsewhere.file("satchel.yaml", "log: info\n");
+    let ran = elsewhere.run(&["pair", "list"]);
+    await_end(chat).assert_orderly("chat");
+    assert_eq!(ran.code(), Some(1), "{ran:#?}");
+    let running = format!("a Satchel runs with the data in {}", data.canonicalize().expect("it exists").display());
+    for words in [running.as_str(), "configuration: satchel.yaml"] {
+        assert!(ran.stderr.contains(words), "no {words:?} in {}", ran.stderr);
+    }
 }

@@ -1,0 +1,53 @@
+//! Which data directories have a database, and which of them a process on this machine has open.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Whether a data directory holds a database. Nothing is created.
+#[must_use]
+pub fn has_database(data_dir: &Path) -> bool {
+    data_dir.join("satchel.db").is_file()
+}
+
+/// Returns the data directories that processes of this user have open, as far as the system shows it: Linux does, in
+/// `/proc`. Each process holds the lock of its owner open for as long as it lives.
+#[must_use]
+pub fn open_data_dirs() -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let files = processes.flat_map(|process| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten());
+    let mut directories: Vec<PathBuf> = files
+        .filter_map(|file| data_dir_of(&fs::read_link(file.path()).ok()?))
+        .filter(|dir| has_database(dir))
+        .collect();
+    directories.sort_unstable();
+    directories.dedup();
+    directories
+}
+
+/// The data directory whose owner's lock this is.
+fn data_dir_of(lock: &Path) -> Option<PathBuf> {
+    let is_lock = lock.extension().is_some_and(|extension| extension == "lock");
+    let owners = lock.parent().filter(|parent| is_lock && parent.ends_with("owners"))?;
+    owners.parent().map(Path::to_owned)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::{Settings, SqliteLedger};
+
+    #[tokio::test]
+    async fn open_ledger_shows_its_data_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let data_dir = directory.path().canonicalize().unwrap();
+        assert!(!has_database(&data_dir));
+        assert!(!open_data_dirs().contains(&data_dir));
+        let ledger = SqliteLedger::open(&data_dir, Settings::default()).await.unwrap();
+        assert!(has_database(&data_dir));
+        assert!(open_data_dirs().contains(&data_dir));
+        drop(ledger);
+        assert!(!open_data_dirs().contains(&data_dir));
+    }
+}
