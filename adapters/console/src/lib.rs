@@ -27,4 +27,4 @@ pub use follow::follow;
 pub use line::{Line, interpret};
 pub use once::once;
 pub use prompt::Prompt;
-pub use screen::{Look, Screen};
+pub use screen::{Look, Screen, banner};

@@ -65,14 +65,6 @@ impl Screen {
         Self { silent: true, ..Self::new(io::sink(), Look::default()) }
     }
 
-    /// Prints the two lines that greet: what this is and which model answers, where the data lies and how to get help.
-    pub fn banner(&self, model: &str, data: &str) {
-        let look = self.look();
-        let first = format!("{} · {}", markdown::paint("Satchel", Style::new().bold(), look), clean_line(model));
-        let second = format!("data in {} · /attach FILE, /help, Ctrl-D to leave", clean_line(data));
-        self.say(&[first, markdown::paint(&second, Style::new().dimmed(), look)]);
-    }
-
     /// How it may be written to.
     #[must_use]
     pub fn look(&self) -> Look {
@@ -162,6 +154,16 @@ impl Screen {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the two lines that greet: what this is and which model answers, where the data lies and how to get help.
+/// They are no part of the answers, so they go to standard error.
+#[must_use]
+pub fn banner(model: &str, data: &str, colour: bool) -> String {
+    let look = Look { colour, ..Look::default() };
+    let first = format!("{} · {}", markdown::paint("Satchel", Style::new().bold(), look), clean_line(model));
+    let second = format!("data in {} · /attach FILE, /help, Ctrl-D to leave", clean_line(data));
+    format!("{first}\n{}", markdown::paint(&second, Style::new().dimmed(), look))
 }
 
 impl fmt::Debug for Screen {

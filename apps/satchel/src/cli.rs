@@ -56,7 +56,8 @@ pub enum Command {
     /// Talk to Satchel in the terminal
     #[command(
         after_help = "The files of replies are written to ./files, each with its number before its name.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
-                            \"save these\" --attach a.jpg --attach b.pdf --json"
+                            \"save these\" --attach a.jpg --attach b.pdf --json\n  cat notes.txt | satchel chat --once summarise\n  \
+                            ls -l | satchel chat --once"
     )]
     Chat(ChatOptions),
     /// Show how a response would be sent on a channel, without sending it
@@ -91,23 +92,22 @@ pub enum Command {
     /// Run scripts
     #[command(subcommand)]
     Script(ScriptCommand),
-    /// Run a declared task
+    /// Run a declared task; not built yet
     #[command(hide = true)]
     Task(Later),
     /// Decide who may talk to Satchel
     #[command(subcommand)]
     Pair(PairCommand),
-    /// Bring the database up to date
+    /// Bring the database up to date; not built yet: every start does it
     #[command(hide = true)]
     Migrate(Later),
 }
 
-/// A command that comes later; whatever follows it is taken, so that the answer is "not built yet".
+/// A command that comes later; whatever follows it is taken, but `--help` at once, so that the answer is "not built yet".
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
 pub struct Later {
     /// Not read.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    #[arg(allow_hyphen_values = true, hide = true)]
     pub rest: Vec<OsString>,
 }
 
@@ -136,10 +136,10 @@ pub struct ScriptRunOptions {
 /// What `chat` takes.
 #[derive(Debug, Args)]
 pub struct ChatOptions {
-    /// Say this, wait for the whole reply, exit
+    /// Say this and what comes on standard input, or that alone; wait for the whole reply, exit
     #[arg(long, value_name = "TEXT")]
-    pub once: Option<String>,
-    /// Send this file with it; may be repeated
+    pub once: Option<Option<String>>,
+    /// Send this file with it; may be repeated; - is standard input
     #[arg(long, value_name = "FILE", requires = "once")]
     pub attach: Vec<PathBuf>,
     /// Print the turn's response and what became of each part as JSON
@@ -262,7 +262,7 @@ pub enum AttachmentsCommand {
     },
     /// Remove the bytes that nothing has referred to for an hour
     Gc,
-    /// Resolve declared attachments
+    /// Resolve declared attachments; not built yet
     #[command(hide = true)]
     Resolve(Later),
 }
@@ -426,10 +426,21 @@ mod tests {
             "init --telegram-token 1:a --discord-token b",
             "doctor --json",
             "task run NAME --input k=v",
+            "migrate --to 3 -x",
+            "chat --once --attach -",
             "attachments resolve a b",
         ] {
             let words = std::iter::once("satchel").chain(line.split_whitespace());
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_answers_help() {
+        for line in ["task --help", "migrate --help", "attachments resolve --help", "chat -h"] {
+            let words = std::iter::once("satchel").chain(line.split_whitespace());
+            let error = Cli::try_parse_from(words).expect_err(line);
+            assert_eq!((error.kind(), error.exit_code()), (clap::error::ErrorKind::DisplayHelp, 0), "{line}");
         }
     }
 

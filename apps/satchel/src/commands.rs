@@ -9,6 +9,7 @@ pub mod init;
 pub mod not_built;
 pub mod outbox;
 pub mod pair;
+pub mod piped;
 pub mod plan;
 pub mod record;
 pub mod run;

@@ -91,11 +91,13 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
             })
         }
         Command::Chat(options) => {
+            let message = commands::piped::message(options)?;
             let config = ready(&command)?;
             in_runtime(async {
                 let decision = models::decide(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
-                commands::chat::run(options, &config, stores, &decision, Surroundings::of(environment, cwd)).await
+                let around = Surroundings::of(environment, cwd);
+                commands::chat::run(options, message.as_deref(), &config, stores, &decision, around).await
             })
         }
         Command::Plan(options) => plan(options, &load(&cli.global, environment, cwd)?, cwd),

@@ -1,26 +1,39 @@
 //! `satchel chat`: Satchel at the terminal, one message long or as long as the person likes.
 
-use std::{io::Write, path::PathBuf, sync::Arc};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    sync::Arc,
+};
 
-use satchel_console::{ConverseSettings, Prompt, converse};
+use satchel_console::{ConverseSettings, Prompt, banner, converse};
 
-use super::terminal::{Opening, Surroundings, Terminal, verdict};
+use super::{
+    complain,
+    piped::{self, PipedFile},
+    terminal::{Opening, Surroundings, Terminal, verdict},
+};
 use crate::{
     build::Behaviour, cli::ChatOptions, commands::record::Record, config::Config, models::Decision, scripts,
     stores::Stores,
 };
 
-/// Talks until the person leaves, or once.
+/// Talks until the person leaves, or sends `message` and ends with its reply.
 ///
 /// # Errors
 /// When the terminal or the ledger fails, or when the one turn didn't end well or not all of it was delivered.
 pub async fn run(
     options: &ChatOptions,
+    message: Option<&str>,
     config: &Config,
     stores: Stores,
     decision: &Decision,
     around: Surroundings,
 ) -> anyhow::Result<()> {
+    let piped = match piped::is_attached(&options.attach) {
+        true => Some(PipedFile::read(&config.storage.data_dir, config.attachments.max_inbound_file_bytes).await?),
+        false => None,
+    };
     let opening = Opening {
         config,
         stores,
@@ -30,11 +43,15 @@ pub async fn run(
         behaviour: Behaviour::of(config),
         scripts: scripts::open(config),
         shown: !options.json,
-        live: options.once.is_none(),
+        live: message.is_none(),
     };
     let terminal = Terminal::open(opening).await?;
-    let ended = match &options.once {
-        Some(text) => answer_once(options, text, &terminal, &around).await,
+    let files = options.attach.iter().map(|file| match &piped {
+        Some(piped) if piped::is_standard_input(file) => piped.path().to_owned(),
+        _ => around.cwd.join(file),
+    });
+    let ended = match message {
+        Some(text) => answer_once(options, text, files.collect(), &terminal).await,
         None => talk(config, decision, &terminal, &around).await,
     };
     terminal.close().await?;
@@ -44,7 +61,8 @@ pub async fn run(
 async fn talk(config: &Config, decision: &Decision, terminal: &Terminal, around: &Surroundings) -> anyhow::Result<()> {
     let data_dir = &config.storage.data_dir;
     let screen = &terminal.client.screen;
-    screen.banner(&decision.title(), &data_dir.display().to_string());
+    let colour = std::io::stderr().is_terminal() && !around.no_color;
+    complain(&banner(&decision.title(), &data_dir.display().to_string(), colour));
     let settings =
         ConverseSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes };
     let prompt = Prompt::open(Arc::clone(screen), &data_dir.join("chat-history"))?;
@@ -54,10 +72,9 @@ async fn talk(config: &Config, decision: &Decision, terminal: &Terminal, around:
 async fn answer_once(
     options: &ChatOptions,
     text: &str,
+    files: Vec<PathBuf>,
     terminal: &Terminal,
-    around: &Surroundings,
 ) -> anyhow::Result<()> {
-    let files: Vec<PathBuf> = options.attach.iter().map(|file| around.cwd.join(file)).collect();
     let record = terminal.ask(text, &files).await?;
     if options.json {
         let out = &mut std::io::stdout().lock();

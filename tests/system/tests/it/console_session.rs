@@ -3,6 +3,7 @@
 mod terminal;
 
 use std::{
+    io::Write,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -174,4 +175,49 @@ fn a_graceful_stop_leaves_nothing_in_doubt() {
         let left = states(&household).into_iter().filter(|state| state != "sent" && state != "replaced").count();
         assert_eq!(left, 0, "{case}: what was left is delivered by the next");
     }
+}
+
+/// Runs `chat` with these arguments and this on standard input.
+fn piped(household: &Household, arguments: &[&str], input: &[u8]) -> Ran {
+    let mut command = household.satchel(&["chat"]);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary can be started");
+    child.stdin.as_mut().expect("standard input is piped").write_all(input).expect("it is read");
+    await_end(child)
+}
+
+#[test]
+fn standard_input_reaches_the_message_of_once() {
+    let household = Household::new();
+    let appended = piped(&household, &["--once", "write a.txt:", "--json"], b"from a pipe\n");
+    assert_eq!(appended.code(), Some(0), "{appended:#?}");
+    let alone = piped(&household, &["--once", "--json"], b"list my files\n");
+    assert_eq!((alone.code(), alone.stderr.as_str()), (Some(0), ""), "{alone:#?}");
+    let ledger = std::fs::read(household.data().join("satchel.db-wal")).unwrap_or_default();
+    let ledger = [ledger, std::fs::read(household.data().join("satchel.db")).expect("it exists")].concat();
+    assert!(find(&ledger, b"write a.txt:\\n\\nfrom a pipe") || find(&ledger, b"write a.txt:\n\nfrom a pipe"));
+    assert!(find(&ledger, b"list my files"));
+    let nothing = household.run(&["chat", "--once"]);
+    assert_eq!(nothing.code(), Some(2), "{nothing:#?}");
+    assert!(nothing.stderr.contains("there is no message"), "{nothing:#?}");
+}
+
+#[test]
+fn standard_input_can_be_attached_and_leaves_no_copy() {
+    let household = Household::new();
+    let bytes: Vec<u8> = (0..200_000_u32).map(|n| n.wrapping_mul(2_654_435_761) as u8).collect();
+    let saved = piped(&household, &["--once", "save this as kept.bin", "--attach", "-", "--json"], &bytes);
+    assert_eq!(saved.code(), Some(0), "{saved:#?}");
+    let kept = std::fs::read(household.data().join("workspaces/console=main/shared/kept.bin"));
+    assert!(kept.is_ok_and(|kept| kept == bytes), "{saved:#?}");
+    let names = std::fs::read_dir(household.data()).expect("it exists").flatten().map(|entry| entry.file_name());
+    assert!(!names.into_iter().any(|name| name.to_string_lossy().starts_with("stdin-")));
+}
+
+#[test]
+fn banner_goes_to_standard_error() {
+    let ran = converse(&Household::new(), &["/quit"]);
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    assert!(ran.stderr.contains("Satchel · ") && ran.stderr.contains("data in "), "{ran:#?}");
+    assert_eq!(ran.stdout, "", "{ran:#?}");
 }

@@ -42,6 +42,8 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 fn once(bench: &Bench, directory: &Path) -> Result<(Duration, Duration)> {
     let begun = Instant::now();
     let mut satchel = Running::start(command(bench, directory).args(["--once", "hi"]))?;
+    // What is piped in belongs to the message: nothing more comes.
+    drop(satchel.child().stdin.take());
     let mut output = satchel.child().stdout.take().context("standard output is a pipe")?;
     let mut reply = vec![0; 1];
     output.read_exact(&mut reply).context("no reply came")?;

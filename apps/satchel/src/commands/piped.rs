@@ -1,0 +1,133 @@
+//! What comes on standard input beside `chat --once`: more of the message, or a file.
+
+use std::{
+    io::{IsTerminal, Read},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use satchel_domain::size;
+use tokio::io::AsyncReadExt;
+use uuid::Uuid;
+
+use super::WrongUsage;
+use crate::cli::ChatOptions;
+
+/// The longest text that is taken from standard input; more of it is a file.
+const MAX_PIPED_TEXT_BYTES: u64 = 1_000_000;
+
+/// Returns the message of `--once`, what is piped in behind it; `None` without `--once`.
+///
+/// # Errors
+/// When standard input can't be read, is no text, or there is no message at all.
+pub fn message(options: &ChatOptions) -> anyhow::Result<Option<String>> {
+    let Some(typed) = &options.once else { return Ok(None) };
+    let stdin = std::io::stdin();
+    let piped = match stdin.is_terminal() || is_attached(&options.attach) {
+        true => String::new(),
+        false => read_text(stdin.lock())?,
+    };
+    Ok(Some(compose(typed.as_deref(), &piped, !options.attach.is_empty())?))
+}
+
+/// Whether standard input is one of the files.
+#[must_use]
+pub fn is_attached(files: &[PathBuf]) -> bool {
+    files.iter().any(|file| is_standard_input(file))
+}
+
+/// Whether this stands for standard input.
+#[must_use]
+pub fn is_standard_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+fn read_text(input: impl Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    input.take(MAX_PIPED_TEXT_BYTES + 1).read_to_end(&mut bytes).context("failed to read standard input")?;
+    if bytes.len() as u64 > MAX_PIPED_TEXT_BYTES {
+        let limit = size::human(MAX_PIPED_TEXT_BYTES);
+        let message = format!("standard input is longer than {limit} of text; send it as a file with `--attach -`");
+        return Err(WrongUsage(message).into());
+    }
+    let not_text = |_| WrongUsage("standard input is not UTF-8 text; send it as a file with `--attach -`".to_owned());
+    Ok(String::from_utf8(bytes).map_err(not_text)?)
+}
+
+fn compose(typed: Option<&str>, piped: &str, with_files: bool) -> Result<String, WrongUsage> {
+    let piped = piped.trim_end();
+    match typed {
+        Some(typed) if piped.is_empty() => Ok(typed.to_owned()),
+        Some(typed) => Ok(format!("{typed}\n\n{piped}")),
+        None if piped.is_empty() && !with_files => Err(WrongUsage(
+            "there is no message: `--once` without TEXT takes it from standard input, as in \
+             `echo hello | satchel chat --once`"
+                .to_owned(),
+        )),
+        None => Ok(piped.to_owned()),
+    }
+}
+
+/// Standard input as a file in a directory of its own, which goes when this is dropped.
+#[derive(Debug)]
+pub struct PipedFile {
+    directory: PathBuf,
+}
+
+impl PipedFile {
+    /// Writes standard input into the data directory, at most a byte more than `limit`: a file of that size is refused
+    /// where all files are.
+    ///
+    /// # Errors
+    /// When it can't be read or written.
+    pub async fn read(data_dir: &Path, limit: u64) -> anyhow::Result<Self> {
+        let file = Self { directory: data_dir.join(format!("stdin-{}", Uuid::now_v7())) };
+        let path = file.path();
+        let failed = || format!("failed to write standard input to `{}`", path.display());
+        tokio::fs::DirBuilder::new().mode(0o700).create(&file.directory).await.with_context(failed)?;
+        let mut options = tokio::fs::OpenOptions::new();
+        let mut target = options.write(true).create_new(true).mode(0o600).open(&path).await.with_context(failed)?;
+        let mut input = tokio::io::stdin().take(limit.saturating_add(1));
+        tokio::io::copy(&mut input, &mut target).await.with_context(failed)?;
+        target.sync_all().await.with_context(failed)?;
+        Ok(file)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.join("stdin")
+    }
+}
+
+impl Drop for PipedFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.directory) {
+            tracing::warn!(path = %self.directory.display(), %error, "a copy of standard input could not be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn piped_text_follows_typed_text() {
+        let compose = |typed, piped, with_files| compose(typed, piped, with_files).map_err(|error| error.to_string());
+        assert_eq!(compose(Some("summarise"), "a\nb\n", false), Ok("summarise\n\na\nb".to_owned()));
+        assert_eq!(compose(Some("hello"), " \n", false), Ok("hello".to_owned()));
+        assert_eq!(compose(None, "  indented\n", false), Ok("  indented".to_owned()));
+        assert_eq!(compose(None, "", true), Ok(String::new()));
+        assert!(compose(None, "\n", false).is_err_and(|error| error.contains("satchel chat --once")));
+    }
+
+    #[test]
+    fn piped_bytes_that_are_no_message_name_attach() {
+        let error = |input: &[u8]| read_text(input).map_err(|error| error.to_string()).unwrap_err();
+        assert!(error(b"\xff\xfe").contains("`--attach -`"));
+        let long = vec![b'a'; usize::try_from(MAX_PIPED_TEXT_BYTES).unwrap() + 1];
+        assert!(error(&long).contains("longer than 1 MB"));
+        assert_eq!(read_text(&long[1..]).unwrap().len(), long.len() - 1);
+    }
+}
