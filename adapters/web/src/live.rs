@@ -57,6 +57,15 @@ pub(crate) struct Listening {
     pub(crate) cut: CancellationToken,
 }
 
+/// Why the hub follows the bus no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenerEnd {
+    /// The server stops.
+    Stopped,
+    /// The bus closed while the server goes on.
+    BusClosed,
+}
+
 /// A frame on its way to a client.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -78,15 +87,17 @@ impl Hub {
         Arc::new(Self { ledger, channel, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
     }
 
-    /// Hears what happens until the server stops or the bus ends.
-    pub(crate) async fn listen(self: Arc<Self>, mut events: EventStream) {
+    /// Follows the bus until the server stops or the bus closes. A bus that closes after `stop`, as it does when the
+    /// whole process stops, is no news.
+    pub(crate) async fn listen(self: Arc<Self>, mut events: EventStream, stop: &CancellationToken) -> ListenerEnd {
         while let Some(Some(event)) = self.stop.run_until_cancelled(events.next()).await {
             if *event.conversation().channel() == self.channel {
                 self.hear(&event);
             }
         }
-        if !self.stop.is_cancelled() {
-            tracing::warn!("the bus has ended; the page is brought up to date every few seconds only");
+        match stop.is_cancelled() || self.stop.is_cancelled() {
+            true => ListenerEnd::Stopped,
+            false => ListenerEnd::BusClosed,
         }
     }
 

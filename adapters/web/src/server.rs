@@ -12,7 +12,7 @@ use crate::{
     WebChannel, WebError, WebSettings,
     access::Access,
     connections::{self, Patience},
-    live::Hub,
+    live::{Hub, ListenerEnd},
     public_url::{Hosts, PublicUrl},
     routes,
     site::Site,
@@ -91,7 +91,12 @@ impl WebServer {
             stopping.cancel();
         };
         let serving = connections::serve(listener, router, Patience::default(), stop.clone());
-        tokio::join!(ends, serving, Arc::clone(&hub).listen(events), hub.stopped());
+        let listening = async {
+            if Arc::clone(&hub).listen(events, &stop).await == ListenerEnd::BusClosed {
+                tracing::warn!("the bus has closed; the page is brought up to date every few seconds only");
+            }
+        };
+        tokio::join!(ends, serving, listening, hub.stopped());
         Ok(())
     }
 }

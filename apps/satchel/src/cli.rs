@@ -114,8 +114,10 @@ pub struct Later {
 /// What `script` does.
 #[derive(Debug, Subcommand)]
 pub enum ScriptCommand {
-    /// Run a script and print what it says; its files are written to ./files
-    #[command(after_help = "Examples:\n  satchel script run report.star\n  satchel script run report.star --json")]
+    /// Run a script and print its answer
+    #[command(
+        after_help = "The files of the answer are written to ./files/scripts; with --conversation NAME to ./files/NAME.\n\nExamples:\n  satchel script run report.star\n  satchel script run report.star --json"
+    )]
     Run(ScriptRunOptions),
 }
 
@@ -442,6 +444,13 @@ mod tests {
             let error = Cli::try_parse_from(words).expect_err(line);
             assert_eq!((error.kind(), error.exit_code()), (clap::error::ErrorKind::DisplayHelp, 0), "{line}");
         }
+    }
+
+    #[test]
+    fn script_help_names_directory_of_files() {
+        let error = Cli::try_parse_from(["satchel", "script", "run", "--help"]).expect_err("it is help");
+        let help = error.to_string();
+        assert!(help.contains("./files/scripts;") && help.contains("./files/NAME"), "{help}");
     }
 
     #[test]

@@ -163,8 +163,19 @@ async fn only_the_webs_own_conversations_are_remembered() {
     let (hub, _) = hub();
     let elsewhere = "console:main".parse().unwrap();
     let elsewhere = Event::TextDelta { conversation: elsewhere, turn: turn(2), message: 0, text: "x".into() };
-    Arc::clone(&hub).listen(futures::stream::iter([elsewhere, delta("y")]).boxed()).await;
+    let running = CancellationToken::new();
+    let end = Arc::clone(&hub).listen(futures::stream::iter([elsewhere, delta("y")]).boxed(), &running).await;
+    assert_eq!(end, ListenerEnd::BusClosed);
     assert_eq!(hub.rooms().keys().collect::<Vec<_>>(), [&conversation()]);
+}
+
+#[tokio::test]
+async fn bus_that_closes_after_stop_is_no_news() {
+    let (hub, _) = hub();
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let end = Arc::clone(&hub).listen(futures::stream::empty().boxed(), &stop).await;
+    assert_eq!(end, ListenerEnd::Stopped);
 }
 
 #[tokio::test]
