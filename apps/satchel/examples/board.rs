@@ -20,6 +20,7 @@ use satchel_domain::{
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_http::{FetchSettings, HttpFetcher};
+use satchel_intake::access::{Access, ChannelAccess};
 use satchel_ledger::SqliteLedger;
 use satchel_local::{LocalBus, OfflineModel};
 use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, Ledger, PartToSend, ledger::OutboxQuery};
@@ -111,7 +112,10 @@ async fn main() -> anyhow::Result<()> {
         channels: vec![Arc::new(Board { blobs, directory: directory.clone() })],
         tools: Vec::new(), // your own tools, each with the arguments that hold paths
     };
-    let Satchel { inbound, lanes, .. } = build(ports, Behaviour::default());
+    // Ada owns it, by her id on your platform. Anyone else needs a code that she approves with `/pair`.
+    let rules = ChannelAccess { owners: vec!["7".to_owned()], ..ChannelAccess::default() };
+    let access = Access::of([(ChannelName::new("board")?, rules)]);
+    let Satchel { inbound, lanes, .. } = build(ports, Behaviour { access, ..Behaviour::default() })?;
     let stop = CancellationToken::new();
     let working = tokio::spawn(lanes.run(stop.clone()));
 

@@ -12,7 +12,7 @@ use satchel_ports::{
     Blobs, Channel, EventBus, Fetcher, FileLinks, Inbound, LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
 };
 use satchel_tools::{
-    ScriptRules, ToolLimits, ToolServices, built_in, execute_script, path_fields::PathFields, send_voice,
+    RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, path_fields::PathFields, send_voice,
 };
 use tokio::sync::mpsc;
 
@@ -142,9 +142,22 @@ pub struct Satchel {
     pub lanes: Lanes,
 }
 
+/// Why the ports can't be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Two channels have one name: messages of one would be answered on the other.
+    #[error("two channels are called `{0}`; give each a name of its own")]
+    DuplicateChannel(ChannelName),
+    /// A tool can't be offered; another one has its name, for instance.
+    #[error(transparent)]
+    Tool(#[from] RegisterError),
+}
+
 /// Puts the ports together.
-#[must_use]
-pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
+///
+/// # Errors
+/// When two channels or two tools have one name, or a tool's description is longer than providers take.
+pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> {
     let Ports { ledger, blobs, workspace, bus, fetcher, model, speech, scripts, links, channels, tools: extra_tools } =
         ports;
     let tool_services = ToolServices {
@@ -164,9 +177,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
         tools.register(tool).expect("no built-in tool is called like it, and the table knows it");
     }
     for ExtraTool { tool, paths } in extra_tools {
-        if let Err(error) = tools.register_with(tool, paths) {
-            tracing::error!(error = &error as &dyn std::error::Error, "a tool is left out");
-        }
+        tools.register_with(tool, paths)?;
     }
     let tools = tools.for_model(&tool_services);
     let access = Arc::new(behaviour.access);
@@ -184,12 +195,81 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Satchel {
         is_owner,
         settings: behaviour.agent,
     };
-    let channels: HashMap<ChannelName, Arc<dyn Channel>> =
-        channels.into_iter().map(|channel| (channel.name(), channel)).collect();
+    let channels = by_name(channels)?;
+    let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
     let (claim, claimed) = mpsc::channel(LANES);
     let (rules, inbound) = (behaviour.delivery, behaviour.inbound);
     let hosting = Hosting { services, blobs, speech, channels, rules, inbound, access: Arc::clone(&access) };
-    let reception = Reception::new(ledger, bus, claim, access, workspace, links);
+    let reception = Reception::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
     let own_door = reception.own_door();
-    Satchel { inbound: Arc::new(reception), own_door, lanes: Lanes::new(hosting, claimed) }
+    Ok(Satchel { inbound: Arc::new(reception), own_door, lanes: Lanes::new(hosting, claimed) })
+}
+
+fn by_name(channels: Vec<Arc<dyn Channel>>) -> Result<HashMap<ChannelName, Arc<dyn Channel>>, BuildError> {
+    let mut by_name = HashMap::new();
+    for channel in channels {
+        let name = channel.name();
+        if by_name.insert(name.clone(), channel).is_some() {
+            return Err(BuildError::DuplicateChannel(name));
+        }
+    }
+    Ok(by_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_ports::{
+        MockBlobs, MockChannel, MockEventBus, MockFetcher, MockLanguageModel, MockLedger, MockTool, MockWorkspace,
+        SafetyTier, ToolSpec,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    fn ports(channels: &[&'static str], tools: &[&'static str]) -> Ports {
+        let channel = |name: &'static str| {
+            let mut channel = MockChannel::new();
+            channel.expect_name().returning(move || ChannelName::new(name).unwrap());
+            Arc::new(channel) as Arc<dyn Channel>
+        };
+        let tool = |name: &'static str| {
+            let mut tool = MockTool::new();
+            tool.expect_spec().returning(move || ToolSpec {
+                name: name.to_owned(),
+                description: String::new(),
+                parameters: json!({}),
+                tier: SafetyTier::ReadOnly,
+                time_limit: None,
+            });
+            ExtraTool { tool: Arc::new(tool), paths: PathFields::None }
+        };
+        Ports {
+            ledger: Arc::new(MockLedger::new()),
+            blobs: Arc::new(MockBlobs::new()),
+            workspace: Arc::new(MockWorkspace::new()),
+            bus: Arc::new(MockEventBus::new()),
+            fetcher: Arc::new(MockFetcher::new()),
+            model: Arc::new(MockLanguageModel::new()),
+            speech: None,
+            scripts: None,
+            links: None,
+            channels: channels.iter().copied().map(channel).collect(),
+            tools: tools.iter().copied().map(tool).collect(),
+        }
+    }
+
+    fn error(channels: &[&'static str], tools: &[&'static str]) -> Option<String> {
+        build(ports(channels, tools), Behaviour::default()).err().map(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn duplicate_names_are_errors_of_build() {
+        assert_eq!(error(&["board", "lobby"], &["dice", "map"]), None);
+        let two_channels = error(&["board", "lobby", "board"], &[]);
+        assert_eq!(two_channels.as_deref(), Some("two channels are called `board`; give each a name of its own"));
+        for tools in [&["dice", "dice"][..], &["file_list"], &["attachment_add"]] {
+            let error = error(&["board"], tools).expect("its name is taken");
+            assert!(error.contains("there is a tool of that name already"), "{error}");
+        }
+    }
 }

@@ -38,6 +38,7 @@ use std::{
     sync::Arc,
 };
 
+use satchel_domain::ChannelName;
 use satchel_intake::access::Access;
 
 use self::{
@@ -94,10 +95,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Who may talk on which platform. The page and the terminal have other ways to know their people.
+    /// Who may talk on which platform. The page and the terminal have other ways to know their people: whoever gets
+    /// through to them owns this Satchel.
     #[must_use]
     pub fn access(&self) -> Access {
-        Access::of([self.telegram.access(), self.discord.access()])
+        let own = ["console", "web"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
+        Access::of([self.telegram.access(), self.discord.access()]).with_owner_on(own)
     }
 }
 

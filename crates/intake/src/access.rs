@@ -3,11 +3,11 @@
 //! People are known by the channel's own ids. A name is taken only where the platform vouches that nobody else has it
 //! ([`Sender::handle`]); what people call themselves says nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use satchel_domain::{ChannelName, ConversationId, Sender};
 
-/// The id of whoever uses a channel that has no rules: the terminal's user, the page's visitor.
+/// The sender's id of the owner where a channel is stated to be the owner's: the terminal's user, the page's visitor.
 pub const OWNER: &str = "owner";
 
 /// The entry that stands for everybody.
@@ -17,6 +17,8 @@ const EVERYBODY: &str = "*";
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     channels: HashMap<ChannelName, ChannelAccess>,
+    /// The channels without rules on which [`OWNER`] owns this Satchel.
+    owner_channels: HashSet<ChannelName>,
 }
 
 /// Who may talk on one channel.
@@ -32,10 +34,18 @@ pub struct ChannelAccess {
 
 impl Access {
     /// The rules of these channels. A channel without rules asks nobody who they are: it has other ways, such as a token
-    /// or the machine's own accounts.
+    /// or the machine's own accounts. It has no owner unless [`Access::with_owner_on`] states so.
     #[must_use]
     pub fn of(channels: impl IntoIterator<Item = (ChannelName, ChannelAccess)>) -> Self {
-        Self { channels: channels.into_iter().collect() }
+        Self { channels: channels.into_iter().collect(), owner_channels: HashSet::new() }
+    }
+
+    /// States that the sender [`OWNER`] of these channels owns this Satchel and decides about all channels: nobody else
+    /// gets through to them. A channel that has rules keeps to its rules.
+    #[must_use]
+    pub fn with_owner_on(mut self, channels: impl IntoIterator<Item = ChannelName>) -> Self {
+        self.owner_channels.extend(channels);
+        self
     }
 
     /// The rules of a channel, if it has any.
@@ -49,8 +59,14 @@ impl Access {
     pub fn is_owner(&self, channel: &ChannelName, sender: &Sender) -> bool {
         match self.rules(channel) {
             Some(rules) => rules.owners.iter().any(|entry| is_meant(entry, sender)),
-            None => sender.id == OWNER,
+            None => self.owner_channels.contains(channel) && sender.id == OWNER,
         }
+    }
+
+    /// Whether the owner on a channel decides about people of every channel, and not of this one alone.
+    #[must_use]
+    pub fn decides_everywhere(&self, channel: &ChannelName) -> bool {
+        self.rules(channel).is_none() && self.owner_channels.contains(channel)
     }
 }
 
@@ -129,7 +145,18 @@ mod tests {
         let discord = ChannelName::new("discord").unwrap();
         assert!(!access.is_owner(&discord, &sender("7", "Ada", None)));
         assert!(access.rules(&discord).is_none());
-        assert!(access.is_owner(&ChannelName::new("web").unwrap(), &sender(OWNER, "Owner", None)));
-        assert!(!access.is_owner(&channel(), &sender(OWNER, "Owner", None)), "the id is the page's and the terminal's");
+    }
+
+    #[test]
+    fn channel_without_rules_has_only_a_stated_owner() {
+        let web = ChannelName::new("web").unwrap();
+        let claims_to_own = sender(OWNER, "Owner", None);
+        let unstated = access(&["7"], &["7"]);
+        assert!(!unstated.is_owner(&web, &claims_to_own) && !unstated.decides_everywhere(&web));
+        let stated = unstated.with_owner_on([web.clone(), channel()]);
+        assert!(stated.is_owner(&web, &claims_to_own) && stated.decides_everywhere(&web));
+        assert!(!stated.is_owner(&web, &sender("7", "Ada", None)));
+        assert!(!stated.is_owner(&channel(), &claims_to_own), "rules win over the statement");
+        assert!(!stated.decides_everywhere(&channel()));
     }
 }

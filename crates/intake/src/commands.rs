@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn access() -> Access {
-        Access::default()
+        Access::default().with_owner_on([conversation().channel().clone()])
     }
 
     fn asked(access: &Access) -> Asked<'_> {

@@ -20,8 +20,9 @@ impl OwnDoor {
     /// people write. One whose key is known already is taken as the one that it repeats.
     ///
     /// # Errors
-    /// When it could not be stored.
+    /// When its channel isn't hosted, or it could not be stored.
     pub async fn take_in(&self, errand: Errand, message: InboundMessage) -> Result<TurnId, InboundError> {
+        self.desk.check_hosted(message.conversation.channel())?;
         let desk = self.desk.clone();
         let message = InboundMessage { errand: Some(errand), ..message };
         to_its_end(async move { desk.take_in(message).await }).await

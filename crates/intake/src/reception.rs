@@ -1,6 +1,9 @@
 //! Takes messages in: first who wrote them, then durable, then the workers are woken.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -41,7 +44,14 @@ pub(crate) struct Desk {
     access: Arc<Access>,
     links: Option<Arc<dyn FileLinks>>,
     refusals: Arc<Mutex<Refusals>>,
+    /// The channels whose lanes are worked on; `None` for all.
+    hosted: Option<Arc<HashSet<ChannelName>>>,
 }
+
+/// The channel of a message isn't hosted, so nobody would ever work on it.
+#[derive(Debug, thiserror::Error)]
+#[error("no channel `{0}` is hosted here")]
+struct NotHosted(ChannelName);
 
 impl Reception {
     /// Makes a door that hands each lane that it claims to `lanes`.
@@ -57,7 +67,14 @@ impl Reception {
         workspace: Arc<dyn Workspace>,
         links: Option<Arc<dyn FileLinks>>,
     ) -> Self {
-        Self { desk: Desk { ledger, bus, lanes, access, links, refusals: Arc::default() }, workspace }
+        Self { desk: Desk { ledger, bus, lanes, access, links, refusals: Arc::default(), hosted: None }, workspace }
+    }
+
+    /// Refuses messages for any other channel than these: nobody would ever work on them.
+    #[must_use]
+    pub fn hosting(mut self, channels: impl IntoIterator<Item = ChannelName>) -> Self {
+        self.desk.hosted = Some(Arc::new(channels.into_iter().collect()));
+        self
     }
 
     /// The door beside it for what Satchel itself has to do.
@@ -70,6 +87,7 @@ impl Reception {
 #[async_trait]
 impl Inbound for Reception {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
+        self.desk.check_hosted(message.conversation.channel())?;
         let desk = self.desk.clone();
         to_its_end(async move { desk.receive(message).await }).await
     }
@@ -116,6 +134,14 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
 }
 
 impl Desk {
+    /// Checks that somebody works on the lanes of a channel.
+    pub(crate) fn check_hosted(&self, channel: &ChannelName) -> Result<(), InboundError> {
+        match &self.hosted {
+            Some(hosted) if !hosted.contains(channel) => Err(InboundError(Box::new(NotHosted(channel.clone())))),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes in what somebody wrote who may talk; of anybody else's nothing is kept.
     async fn receive(&self, message: InboundMessage) -> Result<Option<TurnId>, LedgerError> {
         let channel = message.conversation.channel();
@@ -227,7 +253,7 @@ fn with_references(mut message: InboundMessage) -> InboundMessage {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{FileReference, Filename, reference_block::Reference};
+    use satchel_domain::{Errand, FileReference, Filename, reference_block::Reference};
     use satchel_ports::{MockEventBus, MockFileLinks, MockLedger, MockWorkspace, OwnerId, ledger::Received};
     use uuid::Uuid;
 
@@ -295,6 +321,18 @@ mod tests {
         let (lanes, _claimed) = mpsc::channel(1);
         let reception = door(ledger, MockEventBus::new(), lanes);
         assert!(reception.accept(message("a")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn message_for_unhosted_channel_is_an_error() {
+        // The mock fails the test where anything is stored.
+        let (lanes, _claimed) = mpsc::channel(1);
+        let reception = door(MockLedger::new(), MockEventBus::new(), lanes);
+        let reception = reception.hosting([ChannelName::new("web").unwrap()]);
+        let error = reception.accept(message("a")).await.unwrap_err();
+        assert_eq!(error.0.to_string(), "no channel `console` is hosted here");
+        let errand = Errand::Scheduled { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
+        assert!(reception.own_door().take_in(errand, message("a")).await.is_err());
     }
 
     #[tokio::test]

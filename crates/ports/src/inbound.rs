@@ -14,6 +14,7 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// # Contract
 /// - `accept` returns `Ok` only after the message is durable; only then may the platform hear of it.
 /// - A message whose key is known already is taken as the one that it repeats.
+/// - A message for a channel that isn't hosted is an error, and nothing of it is stored.
 /// - Markers in a message's words and captions are plain text; its typed `references` become the one block behind its
 ///   words, where tools and models find them.
 /// - Of a message whose sender may not talk nothing is kept; `Ok(None)` says so, and the platform may hear that it came.

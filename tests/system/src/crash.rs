@@ -168,7 +168,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     if options.confirms {
         behaviour.agent.confirm.push(SafetyTier::SideEffecting);
     }
-    let Satchel { inbound, lanes, .. } = build(ports, behaviour);
+    let Satchel { inbound, lanes, .. } = build(ports, behaviour).expect("each channel has a name of its own");
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(lanes.run(stop.clone()));
     let inbound = Arc::new(WrappedInbound::new(inbound, &points));

@@ -156,7 +156,7 @@ async fn serve(
         channels: channels.collect(),
         tools: Vec::new(),
     };
-    let Satchel { inbound, own_door, lanes } = build(ports, Behaviour::of(config));
+    let Satchel { inbound, own_door, lanes } = build(ports, Behaviour::of(config))?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(figures)));
     let mut address = None;
     for Platform { listen, .. } in platforms {

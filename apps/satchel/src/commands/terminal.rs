@@ -118,7 +118,7 @@ impl Terminal {
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),
         };
-        let Satchel { inbound, lanes, .. } = build(ports, behaviour);
+        let Satchel { inbound, lanes, .. } = build(ports, behaviour)?;
         let client = ConsoleClient {
             inbound,
             ledger: Arc::clone(&stores.ledger),

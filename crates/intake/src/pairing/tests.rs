@@ -12,7 +12,8 @@ const MINUTE: i64 = 60_000;
 
 fn access() -> Access {
     let rules = ChannelAccess { allow_users: vec!["*".into()], owners: vec!["1".into()], owner_chats: Vec::new() };
-    Access::of([(place("telegram:1").channel().clone(), rules)])
+    let own = ["console:main", "web:a"].map(|conversation| place(conversation).channel().clone());
+    Access::of([(place("telegram:1").channel().clone(), rules)]).with_owner_on(own)
 }
 
 fn place(text: &str) -> ConversationId {
@@ -164,5 +165,15 @@ async fn an_owner_revokes_on_their_own_channel() {
     ] {
         let told = say(&ledger, conversation, id, text).await;
         assert!(told.contains(says), "{text}: {told}");
+    }
+}
+
+/// The attack: a sender of an embedder's channel calls himself what the terminal's and the page's owner is called.
+#[tokio::test]
+async fn channel_without_rules_revokes_nobody() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_revoke().never();
+    for text in ["revoke telegram 5", "revoke 5"] {
+        assert_eq!(say(&ledger, "board:hall", OWNER, text).await, "Only an owner says who may talk to me.");
     }
 }

@@ -128,7 +128,7 @@ impl Product {
             channels: vec![Arc::clone(&channel) as _],
             tools,
         };
-        let Satchel { inbound, lanes, .. } = build(ports, behaviour);
+        let Satchel { inbound, lanes, .. } = build(ports, behaviour).expect("each channel has a name of its own");
         let turns = Arc::new(Taken { inner: inbound, turns: Mutex::default() });
         let stop = CancellationToken::new();
         let (shutdown, inbound) = (stop.clone(), Arc::clone(&turns));

@@ -70,7 +70,7 @@ async fn carry(load: Load) -> Result<Carried> {
         }],
     });
     let channel = Taking { name: conversation(0).channel().clone(), replied };
-    let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), Behaviour::default());
+    let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), Behaviour::default())?;
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
 

@@ -86,7 +86,7 @@ async fn work(product: Product) -> Result<()> {
             Open::front(product.front, channel, &platform, capabilities, blobs, fetcher(), WAITS)?
         }
     };
-    let satchel = build(opened.ports(model, front.channel()), Behaviour::default());
+    let satchel = build(opened.ports(model, front.channel()), Behaviour::default())?;
     let stop = CancellationToken::new();
     let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
     let stopped = stop.clone();

@@ -244,7 +244,8 @@ async fn start(
         tools: vec![ExtraTool { tool: Arc::new(RequestVoice), paths: PathFields::None }],
     };
     let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
-    let Satchel { inbound, lanes, .. } = build(ports, Behaviour { delivery, ..Behaviour::default() });
+    let Satchel { inbound, lanes, .. } =
+        build(ports, Behaviour { delivery, ..Behaviour::default() }).expect("one channel");
     let stop = stop.clone();
     tokio::spawn(async move {
         let ((), listened) = tokio::join!(lanes.run(stop.clone()), front.listen(inbound, stop.clone()));
