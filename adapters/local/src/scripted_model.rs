@@ -201,7 +201,7 @@ impl LanguageModel for ScriptedModel {
                 "the script of this model is over: none of its {} answers is left for this request",
                 self.script.answers.len()
             );
-            return Err(ModelError { reason, retryable: false });
+            return Err(ModelError { reason, retryable: false, remedy: None });
         };
         if let Some(refusal) = answer.refuse {
             return Err(error(refusal));
@@ -250,7 +250,7 @@ impl Pieces {
 }
 
 fn error(failure: Failure) -> ModelError {
-    ModelError { reason: failure.reason, retryable: failure.retryable }
+    ModelError { reason: failure.reason, retryable: failure.retryable, remedy: None }
 }
 
 /// The number of the model's messages after the last message of a person.

@@ -215,16 +215,16 @@ impl Teller {
     }
 
     fn told(&self, kind: Kind, status: Option<StatusCode>, message: &str, wait: Option<Duration>) -> Failure {
-        let Self { who, name, model, .. } = self;
+        let Self { who, model, .. } = self;
         let reason = match kind {
-            Kind::Key if self.key.is_none() => format!("{who} asks for a key: set models.{name}.api_key"),
-            Kind::Key => format!("{who} does not accept the key: check models.{name}.api_key"),
+            Kind::Key if self.key.is_none() => format!("{who} asks for a key"),
+            Kind::Key => format!("{who} does not accept the key"),
             Kind::NotAllowed => format!("{who} does not let this key use the model {model}"),
-            Kind::UnknownModel => format!("{who} knows no model {model}: check models.{name}.model"),
-            Kind::NoSuchPlace => format!("nothing at its address answers as it should: check models.{name}.base_url"),
-            Kind::Moved => format!("{who} points to another address: name that one in models.{name}.base_url"),
+            Kind::UnknownModel => format!("{who} knows no model {model}"),
+            Kind::NoSuchPlace => "nothing at its address answers as it should".to_owned(),
+            Kind::Moved => format!("{who} points to another address"),
             Kind::Quota => {
-                format!("the account at {who} has no credit left, or its quota is used up: look at its billing page")
+                format!("the account at {who} has no credit left, or its quota is used up")
             }
             Kind::Rate => match wait {
                 Some(wait) => format!("{who} is asked too often: try again in {}", human(wait)),
@@ -235,14 +235,10 @@ impl Teller {
             }
             Kind::TooLarge => format!("what came with this turn is too large for {who}: send less at once"),
             Kind::Withheld => format!("{who} withholds the answer because of its rules on content"),
-            Kind::NoTools => format!("the model {model} can't use tools: choose another in models.{name}.model"),
+            Kind::NoTools => format!("the model {model} can't use tools"),
             Kind::Overloaded => format!("{who} is overloaded: try again in a few minutes"),
             Kind::Server => format!("{who} has a fault of its own: try again in a few minutes"),
-            Kind::Unreachable if self.is_elsewhere => {
-                format!("{who} can't be reached: check that it runs, and models.{name}.base_url")
-            }
-            Kind::Unreachable if *who == "Ollama" => "Ollama can't be reached: check that it runs".to_owned(),
-            Kind::Unreachable => format!("{who} can't be reached: check the network"),
+            Kind::Unreachable => format!("{who} can't be reached"),
             Kind::Slow => format!("{who} did not begin to answer in time"),
             Kind::Silent => format!("{who} fell silent in the middle of its answer"),
             Kind::BrokenOff => "its answer broke off in the middle".to_owned(),
@@ -256,7 +252,29 @@ impl Teller {
                 }
             }
         };
-        Failure { error: ModelError { reason, retryable: kind.is_passing() }, again: kind.is_short(), wait }
+        Failure {
+            error: ModelError { reason, remedy: self.remedy(kind), retryable: kind.is_passing() },
+            again: kind.is_short(),
+            wait,
+        }
+    }
+
+    /// What the owner can do about it.
+    fn remedy(&self, kind: Kind) -> Option<String> {
+        let Self { who, name, .. } = self;
+        match kind {
+            Kind::Key if self.key.is_none() => Some(format!("set models.{name}.api_key")),
+            Kind::Key => Some(format!("check models.{name}.api_key")),
+            Kind::UnknownModel => Some(format!("check models.{name}.model")),
+            Kind::NoSuchPlace => Some(format!("check models.{name}.base_url")),
+            Kind::Moved => Some(format!("name that one in models.{name}.base_url")),
+            Kind::Quota => Some("look at its billing page".to_owned()),
+            Kind::NoTools => Some(format!("choose another in models.{name}.model")),
+            Kind::Unreachable if self.is_elsewhere => Some(format!("check that it runs, and models.{name}.base_url")),
+            Kind::Unreachable if *who == "Ollama" => Some("check that it runs".to_owned()),
+            Kind::Unreachable => Some("check the network".to_owned()),
+            _ => None,
+        }
     }
 
     /// A provider's own words without secrets, addresses and what can't be shown.

@@ -55,7 +55,11 @@ async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<Mode
     let first = match answer.next().await {
         Some(first) => first?,
         None => {
-            return Err(ModelError { reason: "its answer broke off before it began".to_owned(), retryable: true });
+            return Err(ModelError {
+                reason: "its answer broke off before it began".to_owned(),
+                retryable: true,
+                remedy: None,
+            });
         }
     };
     Ok(Box::pin(stream::iter([Ok(first)]).chain(answer)))
@@ -64,12 +68,18 @@ async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<Mode
 /// Why nobody answered.
 fn told(mut failed: Vec<(String, ModelError)>) -> ModelError {
     match failed.len() {
-        0 => ModelError { reason: "no model is configured".to_owned(), retryable: false },
+        0 => ModelError { reason: "no model is configured".to_owned(), retryable: false, remedy: None },
         1 => failed.remove(0).1,
-        _ => ModelError {
-            retryable: failed.iter().any(|(_, error)| error.retryable),
-            reason: failed.iter().map(|(name, error)| format!("{name}: {error}")).collect::<Vec<_>>().join("; "),
-        },
+        _ => {
+            let reasons: Vec<String> = failed.iter().map(|(name, error)| format!("{name}: {}", error.reason)).collect();
+            let remedy = |(name, error): &(String, ModelError)| Some(format!("for {name}, {}", error.remedy.as_ref()?));
+            let remedies: Vec<String> = failed.iter().filter_map(remedy).collect();
+            ModelError {
+                retryable: failed.iter().any(|(_, error)| error.retryable),
+                reason: reasons.join("; "),
+                remedy: (!remedies.is_empty()).then(|| remedies.join("; ")),
+            }
+        }
     }
 }
 

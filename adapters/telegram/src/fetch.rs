@@ -85,7 +85,11 @@ fn too_large(client: &BotClient, bytes: Option<u64>) -> FetchError {
     } else {
         "a Bot API server of one's own (`telegram.api_url`) has no such limit"
     };
-    refused(&format!("{size}, and Telegram hands bots at most 20 MB; {remedy}"))
+    not_set_up(&format!("{size}, and Telegram hands bots at most 20 MB"), remedy)
+}
+
+fn not_set_up(reason: &str, remedy: &str) -> FetchError {
+    FetchError::NotSetUp { reason: reason.to_owned(), remedy: remedy.to_owned() }
 }
 
 fn refused(reason: &str) -> FetchError {

@@ -39,17 +39,24 @@ pub async fn ask(
     growth: &Growth,
 ) -> Result<Answer, ModelError> {
     let silence = services.settings.model_silence;
-    let silent =
-        || ModelError { reason: format!("it gave no sign for {} seconds", silence.as_secs()), retryable: true };
+    let silent = || ModelError {
+        reason: format!("it gave no sign for {} seconds", silence.as_secs()),
+        retryable: true,
+        remedy: None,
+    };
     let mut events = tokio::time::timeout(silence, services.model.stream(request)).await.map_err(|_| silent())??;
     let mut calls = Vec::new();
     loop {
         match tokio::time::timeout(silence, events.next()).await.map_err(|_| silent())? {
             Some(Ok(ModelEvent::Text(_))) if written.len() >= LONGEST_TEXT => {
-                return Err(ModelError { reason: "its answer did not end".to_owned(), retryable: false });
+                return Err(ModelError { reason: "its answer did not end".to_owned(), retryable: false, remedy: None });
             }
             Some(Ok(ModelEvent::Call(_))) if calls.len() >= MOST_CALLS => {
-                return Err(ModelError { reason: "it asked for more and more tools".to_owned(), retryable: false });
+                return Err(ModelError {
+                    reason: "it asked for more and more tools".to_owned(),
+                    retryable: false,
+                    remedy: None,
+                });
             }
             Some(Ok(ModelEvent::Text(piece))) => {
                 written.push_str(&piece);
@@ -74,7 +81,11 @@ pub async fn ask(
             Some(Ok(ModelEvent::Done)) => return Ok(Answer { text: std::mem::take(written), calls }),
             Some(Err(error)) => return Err(error),
             None => {
-                return Err(ModelError { reason: "its answer broke off in the middle".to_owned(), retryable: true });
+                return Err(ModelError {
+                    reason: "its answer broke off in the middle".to_owned(),
+                    retryable: true,
+                    remedy: None,
+                });
             }
         }
     }

@@ -11,8 +11,8 @@ use satchel_domain::{
     fold::{NOTHING_TO_SAY, fold, spoken_too},
 };
 use satchel_ports::{
-    Activity, Event, LedgerError, ModelRequest,
-    ledger::{Decision, HistoryChange, JournalEntry, QueuedTurn, Steering},
+    Activity, Event, LedgerError, ModelError, ModelRequest,
+    ledger::{Decision, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, Steering},
 };
 use satchel_routing::insist::insist;
 use tokio::sync::watch;
@@ -229,7 +229,8 @@ async fn work(
                     Err(error) => {
                         let model = services.model.name();
                         tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed");
-                        return Ok(Ended::with(Ending::ModelFailed { reason: error.reason }));
+                        let reason = reason_for(services, turn, &error);
+                        return Ok(Ended::with(Ending::ModelFailed { reason }));
                     }
                 }
             }
@@ -325,6 +326,17 @@ fn asker(turn: &QueuedTurn) -> Sender {
 pub(crate) async fn publish(services: &Services, event: Event) {
     if let Err(error) = Arc::clone(&services.bus).publish(event).await {
         tracing::debug!(error = %error, "an event was not published");
+    }
+}
+
+/// Why the model failed, for whoever wrote the turn's messages: what can be done about it is for owners.
+fn reason_for(services: &Services, turn: &QueuedTurn, error: &ModelError) -> String {
+    let by_owner = |QueuedMessage { message, .. }: &QueuedMessage| {
+        (services.is_owner)(message.conversation.channel(), &message.sender)
+    };
+    match turn.messages.iter().all(by_owner) {
+        true => error.for_owner(),
+        false => error.for_others(),
     }
 }
 

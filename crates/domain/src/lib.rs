@@ -21,6 +21,7 @@ pub mod pairing;
 pub mod part;
 pub mod path;
 pub mod reference_block;
+pub mod remedy;
 pub mod response;
 pub mod script;
 pub mod sha256;

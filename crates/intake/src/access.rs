@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{ChannelName, ConversationId, Sender};
+use satchel_domain::{ChannelName, ConversationId, Sender, remedy};
 
 /// The sender's id of the owner where a channel is stated to be the owner's: the terminal's user, the page's visitor.
 pub const OWNER: &str = "owner";
@@ -60,6 +60,15 @@ impl Access {
         match self.rules(channel) {
             Some(rules) => rules.owners.iter().any(|entry| is_meant(entry, sender)),
             None => self.owner_channels.contains(channel) && sender.id == OWNER,
+        }
+    }
+
+    /// Writes a reason for somebody: with the remedy for an owner, without it for anybody else.
+    #[must_use]
+    pub fn reason_for(&self, channel: &ChannelName, sender: &Sender, reason: &str, remedy: &str) -> String {
+        match self.is_owner(channel, sender) {
+            true => remedy::for_owner(reason, remedy),
+            false => remedy::for_others(reason),
         }
     }
 

@@ -120,7 +120,7 @@ pub async fn answer(
     let response = match command {
         Command::Files => files(ledger, conversation).await?,
         Command::Resend(numbers) => resend(ledger, conversation, numbers).await?,
-        Command::Unlink(numbers) => unlink(ledger, conversation, numbers, links).await?,
+        Command::Unlink(numbers) => unlink(ledger, asked, numbers, links).await?,
         Command::Outbox => outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         Command::Stop => OutgoingResponse::of_text("Nothing is running."),
@@ -133,7 +133,7 @@ pub async fn answer(
         ),
         Command::DecisionHelp => OutgoingResponse::of_text(DECISION_HELP),
         Command::Hint { typed, nearest } => OutgoingResponse::of_text(hint(typed, nearest, asked.by_owner())),
-        Command::Voice(wish) => voice(ledger, conversation, *wish, speaking).await?,
+        Command::Voice(wish) => voice(ledger, asked, *wish, speaking).await?,
         Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
         Command::Help => {
             let with_links = links.map(|_| HELP_WITH_LINKS);
@@ -210,22 +210,25 @@ async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<Ou
 /// Sets whether replies are spoken, or tells. What nobody can speak is not promised.
 async fn voice(
     ledger: &dyn Ledger,
-    conversation: &ConversationId,
+    asked: &Asked<'_>,
     wish: Option<bool>,
     speaking: Speaking,
 ) -> Result<OutgoingResponse, LedgerError> {
-    const NOT_SET_UP: &str = "I have no voice here: whoever runs me can give me one (`speech.speak`).";
+    let not_set_up = match asked.by_owner() {
+        true => "I can't send voice messages here. You can turn them on with `speech.speak`.",
+        false => "I can't send voice messages here. Please ask whoever runs me to turn them on.",
+    };
     let Some(wish) = wish else {
         return Ok(OutgoingResponse::of_text(match speaking {
-            Speaking { possible: false, .. } => NOT_SET_UP,
+            Speaking { possible: false, .. } => not_set_up,
             Speaking { wanted: true, .. } => "I speak my replies here, and write them too. `/voice off` ends that.",
             Speaking { wanted: false, .. } => "I only write my replies here. With `/voice on` I speak them too.",
         }));
     };
     if wish && !speaking.possible {
-        return Ok(OutgoingResponse::of_text(NOT_SET_UP));
+        return Ok(OutgoingResponse::of_text(not_set_up));
     }
-    ledger.set_voice(conversation, wish).await?;
+    ledger.set_voice(asked.conversation, wish).await?;
     Ok(OutgoingResponse::of_text(match wish {
         true => "From now on I speak my replies here, and write them too. `/voice off` ends that.",
         false => "From now on I only write my replies here. `/voice on` makes me speak them too.",
@@ -367,6 +370,24 @@ mod tests {
         let answer = answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking, None).await.unwrap();
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
+    }
+
+    #[tokio::test]
+    async fn only_owners_read_which_setting_helps() {
+        let ledger = MockLedger::new();
+        let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
+        for (command, key) in [("/voice on", "`speech.speak`"), ("/unlink 17", "`web.public_url`")] {
+            for (access, names_key) in [(access(), true), (strict.clone(), false)] {
+                let command = Command::parse(command).unwrap();
+                let answer = answer(&command, &ledger, &asked(&access), Speaking::default(), None).await.unwrap();
+                let text = answer.response.text.unwrap();
+                assert_eq!(
+                    (text.contains(key), text.contains("ask whoever runs me")),
+                    (names_key, !names_key),
+                    "{text}"
+                );
+            }
+        }
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Source, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Sender, Source, Timestamp, TurnId, Visibility,
     delivery::SendError, size,
 };
 use satchel_ports::{
@@ -14,6 +14,8 @@ use satchel_ports::{
     StoredBlob,
     ledger::{InboundFile, QueuedTurn},
 };
+
+use crate::access::Access;
 
 /// How many files of one turn are fetched at once.
 const AT_ONCE: usize = 3;
@@ -61,6 +63,8 @@ pub struct Fetching<'a> {
     pub speech: Option<&'a dyn Speech>,
     /// What may come in.
     pub limits: InboundLimits,
+    /// Who owns this Satchel, and so reads what can be done about a refusal.
+    pub access: &'a Access,
 }
 
 /// Fetches every file of the turn that still waits, and returns the turn with each stored or refused, and with the words
@@ -77,16 +81,17 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
     for (at, message) in turn.messages.iter().enumerate() {
         for (index, file) in message.files.iter().enumerate() {
             if let InboundFile::Waiting(reference) = file {
-                waiting.push((at, index, nth, message.id, message.received_at.plus(OUTAGE), reference.clone()));
+                let (given_up, sender) = (message.received_at.plus(OUTAGE), message.message.sender.clone());
+                waiting.push((at, index, nth, message.id, given_up, sender, reference.clone()));
             }
             nth += 1;
         }
     }
     let id = turn.id;
     let mut fetched = stream::iter(waiting)
-        .map(|(at, index, nth, message, given_up, reference)| async move {
+        .map(|(at, index, nth, message, given_up, sender, reference)| async move {
             let outcome = if nth < fetching.limits.files_per_turn {
-                fetch(fetching, &reference, given_up).await
+                fetch(fetching, &reference, &sender, given_up).await
             } else {
                 Err(format!("only {} files are taken at once", fetching.limits.files_per_turn))
             };
@@ -124,7 +129,12 @@ pub async fn refuse_files(
 
 /// Fetches one file, trying again while that may help; from `given_up` on, a platform that can't be reached is no reason to
 /// wait longer. The error says in words why it is refused.
-async fn fetch(fetching: Fetching<'_>, reference: &FileReference, given_up: Timestamp) -> Result<Attachment, String> {
+async fn fetch(
+    fetching: Fetching<'_>,
+    reference: &FileReference,
+    sender: &Sender,
+    given_up: Timestamp,
+) -> Result<Attachment, String> {
     let mut pause = Duration::from_secs(1);
     let mut tried = 0;
     loop {
@@ -132,6 +142,10 @@ async fn fetch(fetching: Fetching<'_>, reference: &FileReference, given_up: Time
         let reason = match attempt {
             Ok(Ok(attachment)) => return Ok(attachment),
             Ok(Err(Attempt::Refused(reason))) => return Err(reason),
+            Ok(Err(Attempt::NotSetUp { reason, remedy })) => {
+                let channel = fetching.lease.conversation.channel();
+                return Err(fetching.access.reason_for(channel, sender, &reason, &remedy));
+            }
             Ok(Err(Attempt::Failed(reason))) => reason,
             Err(_) => format!("it took longer than {} s", fetching.limits.fetch_time.as_secs()),
         };
@@ -152,6 +166,7 @@ async fn is_reached(channel: &dyn Channel) -> bool {
 
 enum Attempt {
     Refused(String),
+    NotSetUp { reason: String, remedy: String },
     Failed(String),
 }
 
@@ -165,6 +180,7 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
     let incoming = fetching.channel.fetch(reference).await.map_err(|error| match error {
         FetchError::TryAgain { reason } => Attempt::Failed(reason),
         FetchError::Refused { reason } => Attempt::Refused(reason),
+        FetchError::NotSetUp { reason, remedy } => Attempt::NotSetUp { reason, remedy },
     })?;
     let stored = match incoming {
         IncomingFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),

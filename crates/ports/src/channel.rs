@@ -126,6 +126,14 @@ pub enum FetchError {
         /// Why, in words for the person.
         reason: String,
     },
+    /// It never will as Satchel is set up, and the owner can change that.
+    #[error("refused: {reason}: {remedy}")]
+    NotSetUp {
+        /// Why, in words for the person.
+        reason: String,
+        /// What the owner can do about it.
+        remedy: String,
+    },
 }
 
 /// Sends to one platform and fetches from it. What comes in, the adapter hands to [`crate::Inbound`].

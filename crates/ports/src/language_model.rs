@@ -4,7 +4,7 @@ use std::{pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use futures::Stream;
-use satchel_domain::Attachment;
+use satchel_domain::{Attachment, remedy};
 use serde::{Deserialize, Serialize};
 
 use crate::ToolSpec;
@@ -90,12 +90,30 @@ pub enum ModelEvent {
 
 /// Why a model gave no answer, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
+#[error("{}", self.for_owner())]
 pub struct ModelError {
     /// Why, in words that a person understands.
     pub reason: String,
+    /// What the owner can do about it; no part of the reason, since others can't.
+    pub remedy: Option<String>,
     /// Whether asking again may help.
     pub retryable: bool,
+}
+
+impl ModelError {
+    /// Returns the reason for an owner and for the log, with the remedy where there is one.
+    #[must_use]
+    pub fn for_owner(&self) -> String {
+        let Self { reason, remedy, .. } = self;
+        remedy.as_ref().map_or_else(|| reason.clone(), |remedy| remedy::for_owner(reason, remedy))
+    }
+
+    /// Returns the reason for anybody else.
+    #[must_use]
+    pub fn for_others(&self) -> String {
+        let Self { reason, remedy, .. } = self;
+        remedy.as_ref().map_or_else(|| reason.clone(), |_| remedy::for_others(reason))
+    }
 }
 
 /// A model's answer as it comes.

@@ -61,7 +61,7 @@ async fn every_kind_of_piece_comes_as_written() {
     let call = |at: &str, name: &str, arguments: Value| {
         Ok(ModelEvent::Call(ModelCall { id: at.to_owned(), name: name.to_owned(), arguments }))
     };
-    let failed = |reason: &str, retryable| Err(ModelError { reason: reason.to_owned(), retryable });
+    let failed = |reason: &str, retryable| Err(ModelError { reason: reason.to_owned(), retryable, remedy: None });
     assert_eq!(
         answer(&model, vec![]).await,
         [

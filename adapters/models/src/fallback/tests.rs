@@ -100,7 +100,22 @@ async fn when_nobody_answers_every_reason_is_told() {
     assert!(error.retryable, "one of them may be back soon");
     assert_eq!(asked, ["first", "second"]);
     let (_, error, _) = ask(vec![refusing("no key", false)]).await;
-    assert_eq!(error, Some(ModelError { reason: "no key".into(), retryable: false }), "one alone needs no name");
+    assert_eq!(
+        error,
+        Some(ModelError { reason: "no key".into(), retryable: false, remedy: None }),
+        "one alone needs no name"
+    );
     let (_, error, _) = ask(Vec::new()).await;
     assert_eq!(error.unwrap().reason, "no model is configured");
+}
+
+#[test]
+fn remedies_of_all_models_reach_the_owner() {
+    let failed = |name: &str, reason: &str, remedy: Option<&str>| {
+        let error = ModelError { reason: reason.into(), retryable: false, remedy: remedy.map(str::to_owned) };
+        (name.to_owned(), error)
+    };
+    let error = told(vec![failed("first", "no key", Some("set it")), failed("second", "down", None)]);
+    assert_eq!(error.for_owner(), "first: no key; second: down: for first, set it");
+    assert_eq!(error.for_others(), "first: no key; second: down; ask whoever runs me");
 }

@@ -24,12 +24,12 @@ async fn what_is_wrong_is_told() {
         let mut wrong_key = stage.settings(wire);
         wrong_key.api_key = Some(SecretString::from("sk-wrong-canary"));
         let error = stage.model_of(wrong_key).check().await.unwrap_err();
-        assert!(error.reason.ends_with("does not accept the key: check models.main.api_key"), "{wire:?} {error}");
+        assert!(error.to_string().ends_with("does not accept the key: check models.main.api_key"), "{wire:?} {error}");
 
         let mut no_model = stage.settings(wire);
         no_model.model = Some("gpt-0".into());
         let error = stage.model_of(no_model).check().await.unwrap_err();
-        assert!(error.reason.ends_with("knows no model gpt-0: check models.main.model"), "{wire:?} {error}");
+        assert!(error.to_string().ends_with("knows no model gpt-0: check models.main.model"), "{wire:?} {error}");
 
         let mut nobody = stage.settings(wire);
         nobody.base_url = Some(SecretString::from("http://127.0.0.1:9/"));

@@ -55,7 +55,7 @@ async fn refusals_are_told_in_words_and_passing_ones_are_tried_again() {
         ] {
             let (answer, asked) = told(wire, ModelReply::fault(ModelFault::Says(meaning))).await;
             let error = error(answer);
-            assert_eq!(error.reason, wanted, "{wire:?} {meaning:?}");
+            assert_eq!(error.to_string(), wanted, "{wire:?} {meaning:?}");
             assert_eq!(error.retryable, passing, "{wire:?} {meaning:?}");
             assert_eq!(asked, if passing { 4 } else { 1 }, "{wire:?} {meaning:?}: how often it was asked");
         }
@@ -86,7 +86,7 @@ async fn what_no_provider_says_is_told_too() {
             (ModelFault::Moved, format!("{who} points to another address: name that one in models.main.base_url"), 1),
         ] {
             let (answer, asked) = told(wire, ModelReply::fault(fault.clone())).await;
-            assert_eq!((error(answer).reason, asked), (wanted, times), "{wire:?} {fault:?}");
+            assert_eq!((error(answer).to_string(), asked), (wanted, times), "{wire:?} {fault:?}");
         }
         let (answer, _) = told(wire, ModelReply::fault(ModelFault::Page)).await;
         let error = error(answer);
@@ -120,7 +120,7 @@ async fn a_stream_cut_in_half_is_an_error_that_may_pass() {
             let (answer, asked) = told(wire, ModelReply::pieces([ReplyPiece::Text("So f".into()), piece])).await;
             assert_eq!((answer.text().as_str(), asked), ("So f", 1), "{shown}");
             let error = error(answer);
-            assert_eq!((error.reason, error.retryable), (wanted, true), "{shown}");
+            assert_eq!((error.to_string(), error.retryable), (wanted, true), "{shown}");
         }
     }
 }
@@ -147,7 +147,7 @@ async fn an_answer_that_the_filter_ends_is_told() {
         assert_eq!(answer.text(), "Take two ", "{wire:?}");
         let error = error(answer);
         let wanted = format!("{} withholds the answer because of its rules on content", who(wire));
-        assert_eq!((error.reason, error.retryable), (wanted, false), "{wire:?}");
+        assert_eq!((error.to_string(), error.retryable), (wanted, false), "{wire:?}");
     }
 }
 
@@ -185,7 +185,7 @@ async fn a_server_that_is_not_there_is_told() {
         settings.base_url = Some(SecretString::from(format!("http://{closed}/v1")));
         let error = error(ask(&stage.model_of(settings.clone()), request(vec![user("hello", Vec::new())])).await);
         let wanted = format!("{} can't be reached: check that it runs, and models.main.base_url", who(wire));
-        assert_eq!((error.reason, error.retryable), (wanted, true), "{wire:?}");
+        assert_eq!((error.to_string(), error.retryable), (wanted, true), "{wire:?}");
         settings.base_url = Some(SecretString::from("http://no-such-host.invalid/v1"));
         let model = stage.patient(settings, Patience { repeats: 0, ..quick() });
         let unresolved = ask(&model, request(vec![user("hello", Vec::new())])).await.error.unwrap();
@@ -201,7 +201,7 @@ async fn a_wrong_address_is_told() {
         settings.base_url = Some(SecretString::from(stage.server.base_url(ModelWire::Ollama) + "nowhere/"));
         let error = error(ask(&stage.model_of(settings), request(vec![user("hello", Vec::new())])).await);
         let wanted = "nothing at its address answers as it should: check models.main.base_url";
-        assert_eq!((error.reason.as_str(), error.retryable), (wanted, false), "{wire:?}");
+        assert_eq!((error.to_string().as_str(), error.retryable), (wanted, false), "{wire:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::{
 use satchel_ports::{FetchError, IncomingFile};
 use tokio_util::io::ReaderStream;
 
-use super::{refused, try_again};
+use super::{not_set_up, refused, try_again};
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
@@ -26,12 +26,16 @@ const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLL
 /// Opens a file at the absolute `path` that the server told, which must lie beneath `root`.
 pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<IncomingFile, FetchError> {
     let Some(root) = root else {
-        return Err(refused(
-            "the Bot API server keeps it on its own disk; set `telegram.local_files` to the directory where it does",
+        return Err(not_set_up(
+            "the Bot API server keeps it on its own disk",
+            "set `telegram.local_files` to the directory where it does",
         ));
     };
     let Some(names) = beneath(root, path) else {
-        return Err(refused("the Bot API server keeps it outside of `telegram.local_files`"));
+        return Err(not_set_up(
+            "the Bot API server keeps it where I may not read",
+            "that is outside of `telegram.local_files`",
+        ));
     };
     let root = root.to_owned();
     let opened = tokio::task::spawn_blocking(move || open_beneath(&root, &names)).await;

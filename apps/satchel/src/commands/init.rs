@@ -221,7 +221,7 @@ async fn check_model(answer: &ModelAnswer, sources: &Sources<'_>) -> Result<Stri
     let settings = candidate.settings().map_err(|error| error.to_string())?;
     let Some(settings) = settings else { return Ok(candidate.title()) };
     let remote = RemoteModel::new(settings, no_files()).map_err(|error| error.to_string())?;
-    remote.check().await.map_err(|error| error.reason)?;
+    remote.check().await.map_err(|error| error.for_owner())?;
     Ok(candidate.title())
 }
 

@@ -283,6 +283,7 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
         lease: &lane.lease,
         speech: hosting.speech.as_deref(),
         limits: hosting.inbound,
+        access: &hosting.access,
     };
     if turn.crashes >= MOST_CRASHES {
         let turn = refuse_files(fetching, turn, "I was interrupted again and again while taking it").await?;

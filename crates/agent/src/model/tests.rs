@@ -154,7 +154,7 @@ async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn errors_and_broken_answers_keep_what_was_written() {
-    let down = || ModelError { reason: "the provider is down".into(), retryable: true };
+    let down = || ModelError { reason: "the provider is down".into(), retryable: true, remedy: None };
     for (script, reason, kept) in [
         (Err(down()), "the provider is down", ""),
         (Ok(vec![text(0, "Half"), (0, Some(Err(down())))]), "the provider is down", "Half"),

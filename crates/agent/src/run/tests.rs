@@ -117,6 +117,17 @@ async fn a_model_that_failed_at_once_was_told_nothing_and_consumed_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_owners_read_what_helps_a_failed_model() {
+    for (sender, reason) in [("boss", "no key: set `models.main.api_key`"), ("7", "no key; ask whoever runs me")] {
+        let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
+        stage.turn.messages.iter_mut().for_each(|queued| queued.message.sender.id = sender.to_owned());
+        let completed = stage.play().await.completed;
+        assert_eq!(completed.ending, Ending::ModelFailed { reason: reason.to_owned() });
+        assert!(completed.response.text.unwrap().contains(reason));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn half_an_answer_is_delivered_with_how_it_ended() {
     for (events, reason) in [
         (vec![Ok(ModelEvent::Text("Half an ".into()))], "broke off"),

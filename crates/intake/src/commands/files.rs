@@ -9,6 +9,7 @@ use satchel_ports::{
 };
 
 use super::LISTED;
+use crate::pairing::Asked;
 
 /// How many of the newest files are looked through for those that the person may see.
 const LOOKED_THROUGH: u32 = 500;
@@ -62,14 +63,21 @@ pub(super) async fn resend(
 /// Ends all links to files. One that was ended, or never was, is ended once more.
 pub(super) async fn unlink(
     ledger: &dyn Ledger,
-    conversation: &ConversationId,
+    asked: &Asked<'_>,
     numbers: &[String],
     links: Option<&dyn FileLinks>,
 ) -> Result<OutgoingResponse, LedgerError> {
+    let conversation = asked.conversation;
     let Some(links) = links else {
-        let text = "I give no links here, so there is none to end: whoever runs me can change that (`web.listen` and \
-                    `web.public_url`).";
-        return Ok(OutgoingResponse::of_text(text));
+        return Ok(OutgoingResponse::of_text(match asked.by_owner() {
+            true => {
+                "File links are off here, so there is nothing to revoke. You can turn them on with `web.listen` and \
+                 `web.public_url`."
+            }
+            false => {
+                "File links are off here, so there is nothing to revoke. Please ask whoever runs me to turn them on."
+            }
+        }));
     };
     if numbers.is_empty() {
         return Ok(OutgoingResponse::of_text("Links to which file? `/unlink 17` ends all that lead to #17."));
@@ -136,11 +144,12 @@ fn too_many(command: &str, numbers: &[String]) -> OutgoingResponse {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp};
+    use satchel_domain::{AttachmentId, Filename, Media, Sender, Sha256, Source, Timestamp};
     use satchel_ports::{LinkError, MockFileLinks, MockLedger};
     use uuid::Uuid;
 
     use super::*;
+    use crate::access::Access;
 
     fn conversation() -> ConversationId {
         "console:main".parse().unwrap()
@@ -201,7 +210,9 @@ mod tests {
         links.expect_revoke().withf(of_17).times(1).returning(|_| Ok(()));
         let unlink = async |given: &str, links: &MockFileLinks| {
             let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
-            unlink(&with_17(), &conversation(), &given, Some(links)).await.unwrap().text.unwrap()
+            let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), Access::default());
+            let asked = Asked { conversation: &conversation, group: false, sender: &sender, access: &access };
+            unlink(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
         };
         let told = unlink("#17 17 99", &links).await;
         assert!(told.starts_with("No link to #17 `a.jpg` works any more.\n\nThere is no file `99` here."), "{told}");
@@ -215,7 +226,9 @@ mod tests {
 
     #[tokio::test]
     async fn where_no_links_are_given_none_is_ended() {
-        let answer = unlink(&MockLedger::new(), &conversation(), &numbers("17"), None).await.unwrap();
-        assert!(answer.text.unwrap().starts_with("I give no links here"));
+        let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), Access::default());
+        let asked = Asked { conversation: &conversation, group: false, sender: &sender, access: &access };
+        let answer = unlink(&MockLedger::new(), &asked, &numbers("17"), None).await.unwrap();
+        assert!(answer.text.unwrap().starts_with("File links are off here"));
     }
 }

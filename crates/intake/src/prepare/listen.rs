@@ -30,8 +30,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
 const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
 
-/// Why nothing is listened to where nobody has set up how.
-const NOT_SET_UP: &str = "I am not set up to listen (speech.transcribe)";
+/// Why nothing is listened to where nobody has set up how, and what the owner can do about it.
+const NOT_SET_UP: &str = "I am not set up to listen";
+const REMEDY: &str = "set `speech.transcribe`";
 
 /// Listens to every stored voice note of the turn that was not listened to yet, and returns the turn with their words.
 ///
@@ -52,7 +53,10 @@ pub(super) async fn listen(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Resu
                     heard = hear(fetching, speech, recording, id, queued.id, index) => heard?,
                     never = show_work(fetching) => match never {},
                 },
-                None => Heard::Unheard(NOT_SET_UP.to_owned()),
+                None => {
+                    let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
+                    Heard::Unheard(fetching.access.reason_for(channel, sender, NOT_SET_UP, REMEDY))
+                }
             };
             queued.heard.insert(index, heard);
         }

@@ -72,7 +72,16 @@ async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) ->
     let ledger = ledger();
     let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
     let limits = InboundLimits { file_bytes: 100, files_per_turn: 2, fetch_time: Duration::from_secs(10) };
-    let fetching = Fetching { channel: &channel, blobs: &blobs, ledger: &ledger, lease: &lease, speech: None, limits };
+    let access = Access::default().with_owner_on([lease.conversation.channel().clone()]);
+    let fetching = Fetching {
+        channel: &channel,
+        blobs: &blobs,
+        ledger: &ledger,
+        lease: &lease,
+        speech: None,
+        limits,
+        access: &access,
+    };
     fetch_files(fetching, turn).await.unwrap().messages.remove(0).files
 }
 
@@ -189,6 +198,19 @@ async fn a_file_of_a_message_that_is_a_day_old_is_tried_before_it_is_refused() {
         let files = fetch_turn(away_for(away), blobs(), turn).await;
         assert_eq!(matches!(files[0], InboundFile::Stored(_)), comes, "{files:?}");
         assert_eq!(begun.elapsed(), Duration::from_secs(15));
+    }
+}
+
+#[tokio::test]
+async fn only_owners_read_the_remedy_of_a_refusal() {
+    for (sender, expected) in [("owner", "it is too large: set `a.key`"), ("7", "it is too large; ask whoever runs me")]
+    {
+        let mut channel = MockChannel::new();
+        let not_set_up = || FetchError::NotSetUp { reason: "it is too large".into(), remedy: "set `a.key`".into() };
+        channel.expect_fetch().returning(move |_| Err(not_set_up()));
+        let mut turn = turn(vec![reference("large", None)]);
+        turn.messages[0].message.sender.id = sender.to_owned();
+        assert_eq!(reason(&fetch_turn(channel, blobs(), turn).await[0]), expected);
     }
 }
 

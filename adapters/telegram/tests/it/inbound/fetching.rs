@@ -36,6 +36,7 @@ async fn fetched(channel: &TelegramChannel, reference: &FileReference) -> Result
 async fn refusal(channel: &TelegramChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
         Err(FetchError::Refused { reason }) => reason,
+        Err(FetchError::NotSetUp { reason, remedy }) => satchel_domain::remedy::for_owner(&reason, &remedy),
         other => unreachable!("not refused: {other:?}"),
     }
 }
@@ -63,7 +64,7 @@ async fn a_file_that_telegram_does_not_hand_out_is_refused_with_size_and_limit_a
     let told = refusal(&bench.channel(), &reference).await;
     assert_eq!(
         told,
-        "it is 64 MB, and Telegram hands bots at most 20 MB; the Bot API server at `telegram.api_url` hands out larger \
+        "it is 64 MB, and Telegram hands bots at most 20 MB: the Bot API server at `telegram.api_url` hands out larger \
          ones when it runs with `--local`"
     );
     reference.bytes = None;
@@ -78,7 +79,7 @@ async fn telegrams_own_server_need_not_be_asked_for_what_is_too_large() {
     bench.settings.api_url = None;
     let told = refusal(&bench.channel(), &reference).await;
     let remedy = "a Bot API server of one's own (`telegram.api_url`) has no such limit";
-    assert_eq!(told, format!("it is 64 MB, and Telegram hands bots at most 20 MB; {remedy}"));
+    assert_eq!(told, format!("it is 64 MB, and Telegram hands bots at most 20 MB: {remedy}"));
 }
 
 #[tokio::test]

@@ -285,7 +285,10 @@ impl Stage {
                 return Ok(Box::pin(futures::stream::pending()));
             }
             let script = scripts.lock().unwrap().pop_front().expect("an answer is scripted");
-            let failed = |reason: &str| ModelError { reason: reason.into(), retryable: false };
+            let failed = |reason: &str| {
+                let remedy = (reason == "no key").then(|| "set `models.main.api_key`".to_owned());
+                ModelError { reason: reason.into(), retryable: false, remedy }
+            };
             let events: Vec<_> = script.into_iter().map(move |event| event.map_err(failed)).collect();
             Ok(Box::pin(futures::stream::iter(events)))
         });

@@ -8,7 +8,7 @@ use std::{
 use futures::stream;
 use rstest::rstest;
 use satchel_domain::{
-    AttachmentId, FileReference, Filename, InboundMessage, Media, Sender, Sha256, Source, Timestamp, Visibility,
+    AttachmentId, FileReference, Filename, InboundMessage, Media, Sender, Sha256, Source, Timestamp, Visibility, remedy,
 };
 use satchel_ports::{
     BlobError, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, OwnerId, SpeechError, ledger::QueuedMessage,
@@ -16,7 +16,10 @@ use satchel_ports::{
 use uuid::Uuid;
 
 use super::*;
-use crate::prepare::{InboundLimits, fetch_files};
+use crate::{
+    access::Access,
+    prepare::{InboundLimits, fetch_files},
+};
 
 fn recording(id: u128, bytes: u64) -> Attachment {
     Attachment {
@@ -104,6 +107,7 @@ async fn prepare(
         lease: &lease,
         speech,
         limits: InboundLimits::default(),
+        access: &Access::default(),
     };
     let mut turn = fetch_files(fetching, turn).await.unwrap();
     (turn.messages.remove(0).heard, std::mem::take(&mut recorded.lock().unwrap()))
@@ -169,7 +173,13 @@ async fn without_anything_to_listen_with_that_is_what_is_told_and_nothing_is_rec
     only_speaks.expect_hears().return_const(false);
     for speech in [None, Some(&only_speaks as &dyn Speech)] {
         let (heard, recorded) = prepare(turn([9, 9]), speech, MockBlobs::new()).await;
-        assert_eq!(heard, BTreeMap::from([(1, unheard(NOT_SET_UP)), (2, unheard(NOT_SET_UP))]));
+        assert_eq!(
+            heard,
+            BTreeMap::from([
+                (1, unheard(&remedy::for_others(NOT_SET_UP))),
+                (2, unheard(&remedy::for_others(NOT_SET_UP)))
+            ])
+        );
         assert_eq!(recorded, []);
     }
 }
