@@ -435,6 +435,10 @@ impl Ledger for SqliteLedger {
         read!(self, "reading the conversations", records::conversations, channel, limit)
     }
 
+    async fn active_conversations(&self, since: Timestamp) -> Result<Vec<ConversationId>, LedgerError> {
+        read!(self, "reading which conversations are active", records::active_conversations, since)
+    }
+
     async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
         read!(self, "reading turns", records::turns, query)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use satchel_domain::{ChannelName, Ending, OutgoingResponse, Part, Timestamp, TurnId};
+use satchel_domain::{ChannelName, ConversationId, Ending, OutgoingResponse, Part, Timestamp, TurnId};
 use satchel_ports::ledger::{ConversationSummary, TurnRecord, TurnsQuery};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -75,6 +75,21 @@ pub(crate) async fn conversations(
         })
     };
     rows.into_iter().map(summary).collect()
+}
+
+/// Reads the conversations with a turn that is incomplete, or was completed at `since` or later.
+pub(crate) async fn active_conversations(session: &mut Session<'_>, since: Timestamp) -> Result<Vec<ConversationId>> {
+    // By lane, since turns have no index by time: the last completed one of each is found at once.
+    let rows: Vec<String> = sqlx::query_scalar(
+        "SELECT conversation FROM lanes \
+         WHERE EXISTS (SELECT 1 FROM turns WHERE turns.conversation = lanes.conversation AND state = 'queued') \
+            OR (SELECT completed_at FROM turns WHERE turns.conversation = lanes.conversation AND state = 'completed' \
+                ORDER BY sequence DESC LIMIT 1) >= $1",
+    )
+    .bind(since.0)
+    .fetch_all(session.connection().await?)
+    .await?;
+    rows.iter().map(|conversation| rows::conversation(conversation)).collect()
 }
 
 /// Adds what was said and sent, read for all turns at once.

@@ -1,7 +1,11 @@
 //! What must be done now and then: removing what nobody needs any more.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
+use satchel_domain::Timestamp;
 use satchel_files::DirectoryWorkspace;
 use satchel_ports::{Blobs, Ledger};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +17,7 @@ pub const GRACE: Duration = Duration::from_secs(60 * 60);
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// For how long a conversation must have been idle before its `/tmp` is emptied.
-const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+const TMP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a collection found and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +42,19 @@ pub async fn collect(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<C
     Ok(Collected { looked_at: stale.len(), unreferenced: unreferenced.len(), freed })
 }
 
+/// Empties `/tmp` of every conversation that has had no turn for a day; returns the bytes freed.
+///
+/// `now` is the disk's time: what is written after it belongs to a turn of which the ledger may know nothing yet.
+///
+/// # Errors
+/// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
+pub async fn empty_tmp(ledger: &dyn Ledger, workspace: &DirectoryWorkspace, now: SystemTime) -> anyhow::Result<u64> {
+    let day = i64::try_from(TMP_TTL.as_millis()).unwrap_or(i64::MAX);
+    let since = Timestamp(ledger.now().0.saturating_sub(day));
+    let active = ledger.active_conversations(since).await?;
+    Ok(workspace.sweep_tmp(&active, now).await?)
+}
+
 /// What is kept in order.
 #[derive(Clone)]
 pub struct Upkeep {
@@ -55,7 +72,8 @@ pub async fn run(upkeep: Upkeep, stop: CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
         let collected = collect(&*upkeep.ledger, &*upkeep.blobs).await;
         report("bytes that nothing refers to", collected.map(|collected| collected.freed));
-        report("the /tmp of idle conversations", upkeep.workspace.sweep_tmp(IDLE).await);
+        let emptied = empty_tmp(&*upkeep.ledger, &upkeep.workspace, SystemTime::now()).await;
+        report("the /tmp of idle conversations", emptied);
     }
 }
 
@@ -64,5 +82,36 @@ fn report(what: &str, removed: Result<u64, impl std::fmt::Display>) {
         Ok(0) => {}
         Ok(removed) => tracing::info!(removed, "removed {what}"),
         Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to remove {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::{StreamExt, stream};
+    use satchel_domain::ConversationId;
+    use satchel_ports::{Workspace, WriteMode, ledger::MockLedger};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tmp_stays_until_its_conversation_is_idle() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = DirectoryWorkspace::open(directory.path(), None, 1 << 20).unwrap();
+        let conversation: ConversationId = "console:main".parse().unwrap();
+        let content = stream::iter([Ok(Bytes::from_static(b"12345"))]).boxed();
+        let path = "/tmp/a".parse().unwrap();
+        workspace.write(&conversation, &path, content, WriteMode::CreateNew, 100).await.unwrap();
+        let day = 24 * 60 * 60 * 1000;
+        for (now, freed) in [(1_000 + day, 0), (1_001 + day, 5)] {
+            let mut ledger = MockLedger::new();
+            ledger.expect_now().return_const(Timestamp(now));
+            let last_turn = conversation.clone();
+            ledger
+                .expect_active_conversations()
+                .returning(move |since| Ok(if since <= Timestamp(1_000) { vec![last_turn.clone()] } else { vec![] }));
+            let later = SystemTime::now() + Duration::from_secs(60);
+            assert_eq!(empty_tmp(&ledger, &workspace, later).await.unwrap(), freed, "{now}");
+        }
     }
 }

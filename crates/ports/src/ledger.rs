@@ -90,6 +90,7 @@ pub enum LedgerError {
 ///   included, and tells whether another send there is in doubt, or was left in doubt within two days.
 /// - `begin_question` is durable before the question is sent, so that one of which nobody knows whether it arrived is a
 ///   doubt like that of a part.
+/// - `active_conversations` names each conversation with a turn that is incomplete, or was completed at `since` or later.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - `new_id` never repeats, and later ids of one process sort after earlier ones.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -221,6 +222,9 @@ pub trait Ledger: Send + Sync {
 
     /// Reads the conversations of a channel, the one last used first.
     async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError>;
+
+    /// Reads the conversations that have not been idle since then.
+    async fn active_conversations(&self, since: Timestamp) -> Result<Vec<ConversationId>, LedgerError>;
 
     /// Reads turns, oldest first; those whose messages were all injected into another are left out.
     async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError>;

@@ -83,6 +83,7 @@ macro_rules! ledger_contract {
             files::ids_sort_in_the_order_in_which_they_were_made
             turns::a_record_shows_what_was_said_in_the_turn
             turns::turns_are_paged_and_conversations_listed
+            turns::conversations_with_recent_turns_are_active
             turns::a_command_is_seen_behind_a_flood
             people::a_channel_has_one_bookmark_the_last_one
             people::an_update_that_can_not_be_read_is_kept_once_and_counted

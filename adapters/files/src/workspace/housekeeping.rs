@@ -1,17 +1,25 @@
-//! What is done to workspaces while nobody looks: leftovers of dead processes go, and `/tmp` of who has been idle.
+//! What is done to workspaces while nobody looks: leftovers of dead processes go, and `/tmp` of idle conversations.
 
 use std::{
+    collections::HashSet,
     io,
     path::Path,
     sync::{Arc, PoisonError},
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cap_std::fs::Dir;
-use satchel_domain::path::Mount;
+use cap_std::fs::{Dir, Metadata, MetadataExt};
+use satchel_domain::{ConversationId, path::Mount};
 
-use super::{DirectoryWorkspace, place::Place, usage};
+use super::{
+    DirectoryWorkspace,
+    place::{Place, directory_name},
+    usage,
+};
 use crate::{directory, temp};
+
+/// How far a disk's times may lie behind the clock: by a tick, or by two seconds where a disk counts in twos.
+const MAX_CLOCK_LAG: Duration = Duration::from_secs(2);
 
 impl DirectoryWorkspace {
     /// Removes the temporary files of processes that are dead and returns how many there were.
@@ -28,16 +36,23 @@ impl DirectoryWorkspace {
         .await
     }
 
-    /// Empties `/tmp` of every conversation in whose `/tmp` nothing has been changed for `idle`; returns the bytes freed.
+    /// Empties `/tmp` of every conversation but the `active` ones, which were read at `read_at` or later; returns the
+    /// bytes freed.
+    ///
+    /// Where something was changed after `read_at`, a turn has begun that `active` doesn't name: that `/tmp` stays.
     ///
     /// # Errors
     /// When a directory can't be read or emptied.
-    pub async fn sweep_tmp(&self, idle: Duration) -> io::Result<u64> {
+    pub async fn sweep_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
+        let active: HashSet<String> = active.iter().map(directory_name).collect();
         self.in_background(move |place| {
             let mut freed = 0;
             for conversation in place.root.entries()? {
-                if let Ok(conversation) = conversation?.file_name().into_string() {
-                    freed += sweep_tmp(place, &conversation, idle)?;
+                match conversation?.file_name().into_string() {
+                    Ok(conversation) if !active.contains(&conversation) => {
+                        freed += sweep_tmp(place, &conversation, read_at)?;
+                    }
+                    _ => {}
                 }
             }
             Ok(freed)
@@ -64,7 +79,7 @@ fn remove_leftovers(root: &Dir) -> io::Result<u64> {
     Ok(removed)
 }
 
-fn sweep_tmp(place: &Place, conversation: &str, idle: Duration) -> io::Result<u64> {
+fn sweep_tmp(place: &Place, conversation: &str, read_at: SystemTime) -> io::Result<u64> {
     let tmp = match place.root.open_dir(Path::new(conversation).join(Mount::Tmp.name())) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(0),
         opened => opened?,
@@ -72,7 +87,7 @@ fn sweep_tmp(place: &Place, conversation: &str, idle: Duration) -> io::Result<u6
     let usage = place.usage(conversation);
     // Held all the while, so that no file gets its name between the look at the times and the removal.
     let mut usage = usage.lock().unwrap_or_else(PoisonError::into_inner);
-    if !is_idle(&tmp, idle)? {
+    if is_changed(&tmp, read_at)? {
         return Ok(0);
     }
     let bytes = usage::measure(&tmp)?;
@@ -87,15 +102,17 @@ fn sweep_tmp(place: &Place, conversation: &str, idle: Duration) -> io::Result<u6
     Ok(bytes)
 }
 
-/// Tells whether nothing was changed for as long; a file that is being written is a change.
-fn is_idle(tmp: &Dir, idle: Duration) -> io::Result<bool> {
-    let now = SystemTime::now();
-    let is_old =
-        |modified: cap_std::time::SystemTime| now.duration_since(modified.into_std()).unwrap_or_default() >= idle;
-    let mut old = is_old(tmp.dir_metadata()?.modified()?);
+/// Tells whether anything was changed after that; a file that is being written is a change of its directory.
+///
+/// The system's own time of change counts, for a script sets a file's time of modification to whatever it likes.
+fn is_changed(tmp: &Dir, read_at: SystemTime) -> io::Result<bool> {
+    let read_at = read_at.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(MAX_CLOCK_LAG);
+    let read_at = (read_at.as_secs().cast_signed(), i64::from(read_at.subsec_nanos()));
+    let is_later = |metadata: &Metadata| (metadata.ctime(), metadata.ctime_nsec()) > read_at;
+    let mut changed = is_later(&tmp.dir_metadata()?);
     directory::walk(tmp, |_, entry| {
-        old = old && is_old(entry.metadata()?.modified()?);
+        changed = changed || is_later(&entry.metadata()?);
         Ok(())
     })?;
-    Ok(old)
+    Ok(changed)
 }

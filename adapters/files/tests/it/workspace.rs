@@ -149,21 +149,40 @@ async fn names_of_temporary_files_are_refused() {
 }
 
 #[tokio::test]
-async fn only_an_idle_tmp_is_emptied() {
+async fn only_tmp_of_idle_conversations_is_emptied() {
     let fixture = Fixture::new().await;
-    let day = Duration::from_secs(24 * 3600);
-    for name in ["/tmp/a", "/tmp/deep/er/b", "/shared/kept"] {
+    for name in ["/tmp/a", "/tmp/deep/er/b", "/shared/stays"] {
         write(&fixture.workspace, name).await.unwrap();
     }
-    assert_eq!(fixture.workspace.sweep_tmp(day).await.unwrap(), 0);
+    // As if a year had passed: what counts is the conversation, not how old a file is.
     let tmp = fixture.workspace.host_directory(&here(), Mount::Tmp);
-    let long_ago = SystemTime::now() - 2 * day;
+    let a_year_ago = SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
     for old in ["a", "deep/er/b", ""] {
-        fs::File::open(tmp.join(old)).unwrap().set_modified(long_ago).unwrap();
+        fs::File::open(tmp.join(old)).unwrap().set_modified(a_year_ago).unwrap();
     }
-    assert_eq!(fixture.workspace.sweep_tmp(day).await.unwrap(), 10);
+    assert_eq!(fixture.workspace.sweep_tmp(&[here()], far_ahead()).await.unwrap(), 0);
+    let other = "web:other".parse().unwrap();
+    assert_eq!(fixture.workspace.sweep_tmp(&[other], far_ahead()).await.unwrap(), 10);
     assert_eq!(fixture.workspace.list(&here(), &path("/tmp")).await.unwrap(), []);
     assert_eq!(fixture.workspace.list(&here(), &path("/shared")).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn tmp_changed_since_the_look_stays() {
+    let fixture = Fixture::new().await;
+    let read_at = SystemTime::now();
+    write(&fixture.workspace, "/tmp/of-a-new-turn").await.unwrap();
+    let tmp = fixture.workspace.host_directory(&here(), Mount::Tmp);
+    for forged in ["of-a-new-turn", ""] {
+        fs::File::open(tmp.join(forged)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+    assert_eq!(fixture.workspace.sweep_tmp(&[], read_at).await.unwrap(), 0);
+    assert_eq!(fixture.workspace.sweep_tmp(&[], far_ahead()).await.unwrap(), 5);
+}
+
+/// Later than any change that a test makes.
+fn far_ahead() -> SystemTime {
+    SystemTime::now() + Duration::from_secs(3600)
 }
 
 #[tokio::test]

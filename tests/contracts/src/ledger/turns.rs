@@ -1,7 +1,7 @@
 //! Promises about turns, their journal and the history.
 
 use satchel_domain::{
-    CallId, Ending, InboundMessage, Message, OutgoingResponse, PartId, ToolCall, ToolOutcome, TurnId,
+    CallId, Ending, InboundMessage, Message, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::ledger::{
@@ -242,4 +242,21 @@ pub async fn a_command_is_seen_behind_a_flood(fixture: &impl LedgerFixture) {
     }
     flood(600..700).await;
     assert_eq!(commands().await, ["/allow A1", "/allow B2", "/stop"], "in the order in which they came");
+}
+
+/// Catches: a conversation whose turn takes longer than the time asked for, one that was completed just then, and one
+/// that has been idle since.
+pub async fn conversations_with_recent_turns_are_active(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
+    let active = async |since: Timestamp| ledger.active_conversations(since).await.unwrap();
+    let never = Timestamp(i64::MAX);
+    assert_eq!(active(never).await, std::slice::from_ref(&lease.conversation), "its turn is incomplete");
+    let before = ledger.now();
+    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    assert_eq!(active(before).await, std::slice::from_ref(&lease.conversation), "its turn was completed since then");
+    assert_eq!(active(Timestamp(ledger.now().0 + 1)).await, []);
+    let idle = InboundMessage { conversation: conversation("web:a"), ..message("2", "again") };
+    ledger.receive(&idle, Claim::Leave).await.unwrap();
+    assert_eq!(active(never).await, [conversation("web:a")], "a new message ends the idleness");
 }

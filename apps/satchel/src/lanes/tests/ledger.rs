@@ -141,6 +141,7 @@ troubled! {
     fn discard_part(part: PartId) -> ();
     fn turn(turn: TurnId) -> Option<TurnRecord>;
     fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
+    fn active_conversations(since: Timestamp) -> Vec<ConversationId>;
     fn turns(query: &TurnsQuery) -> Vec<TurnRecord>;
     fn history(conversation: &ConversationId, limit: u32) -> Vec<Message>;
     fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;

@@ -206,6 +206,10 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.conversations", self.inner.conversations(channel, limit))
     }
 
+    async fn active_conversations(&self, since: Timestamp) -> Result<Vec<ConversationId>, LedgerError> {
+        between!(self, "ledger.active_conversations", self.inner.active_conversations(since))
+    }
+
     async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
         between!(self, "ledger.turns", self.inner.turns(query))
     }

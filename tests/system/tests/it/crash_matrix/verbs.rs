@@ -45,7 +45,7 @@ const LOOKED_UP: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const SPARED: [(&str, &str); 18] = [
+const SPARED: [(&str, &str); 19] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -53,6 +53,7 @@ const SPARED: [(&str, &str); 18] = [
         "channel.delete",
         "only where a reply that was shown while it grew has no text in the end, or a duplicate turns up late",
     ),
+    ("ledger.active_conversations", "the hourly upkeep asks, not a turn"),
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.introduce", "only where strangers are turned away"),
