@@ -67,10 +67,30 @@ pub(crate) fn open(root: &Dir, path: &Path) -> io::Result<Dir> {
     }
 }
 
+/// Counts the directories that [`ensure`] would make.
+pub(crate) fn missing(root: &Dir, path: &Path) -> io::Result<usize> {
+    let mut missing = 0;
+    for prefix in path.ancestors().filter(|prefix| !prefix.as_os_str().is_empty()) {
+        match root.metadata(prefix) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => missing += 1,
+            found => return found.map(|_| missing),
+        }
+    }
+    Ok(missing)
+}
+
 /// Shows every entry beneath `root` that is no directory to `visit`. Links are shown, never followed.
+pub(crate) fn walk(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Result<()>) -> io::Result<()> {
+    walk_all(root, |directory, entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => Ok(()),
+        _ => visit(directory, entry),
+    })
+}
+
+/// Shows every entry beneath `root` to `visit`, a directory before what lies in it. Links are shown, never followed.
 ///
 /// Only one directory is open at a time, so that neither handles nor the stack limit how deep a tree can be.
-pub(crate) fn walk(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn walk_all(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Result<()>) -> io::Result<()> {
     let mut waiting = vec![PathBuf::new()];
     while let Some(path) = waiting.pop() {
         let directory = match open(root, &path) {
@@ -81,8 +101,12 @@ pub(crate) fn walk(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Res
         for entry in directory.entries()? {
             let entry = entry?;
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => waiting.push(path.join(entry.file_name())),
-                Ok(_) => visit(&directory, &entry)?,
+                Ok(kind) => {
+                    visit(&directory, &entry)?;
+                    if kind.is_dir() {
+                        waiting.push(path.join(entry.file_name()));
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

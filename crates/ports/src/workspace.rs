@@ -75,6 +75,14 @@ pub enum WorkspaceError {
         /// The number of bytes that is allowed.
         limit: u64,
     },
+    /// The path has more names than any may have.
+    #[error("`{path}` lies too deep: a path may have {limit} names below its mount, so choose a shorter one")]
+    TooDeep {
+        /// The path.
+        path: WorkspacePath,
+        /// The number of names that is allowed beneath a mount.
+        limit: usize,
+    },
     /// The conversation has used up its room.
     #[error("the workspace is full: {} is its quota", satchel_domain::size::human(*quota))]
     QuotaExceeded {

@@ -2,9 +2,12 @@
 
 use std::io;
 
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata};
 
 use crate::{directory, temp};
+
+/// What a directory or an empty file counts for: the block that most disks give it.
+pub(super) const EMPTY_ENTRY_BYTES: u64 = 4096;
 
 /// What a conversation's own mounts hold. Known after the first look at the disk, then kept by counting.
 #[derive(Debug, Default)]
@@ -58,23 +61,38 @@ impl Usage {
         self.arriving = self.arriving.saturating_sub(bytes);
     }
 
+    /// What is on the disk is no longer known; it is looked at again before the next write.
+    pub(super) fn invalidate(&mut self) {
+        self.settled = None;
+    }
+
     /// Bytes that had a name are gone.
     pub(super) fn free(&mut self, bytes: u64) {
         self.settled = self.settled.map(|settled| settled.saturating_sub(bytes));
     }
 }
 
-/// Counts the bytes beneath a directory, without files that are being written.
+/// Counts what lies beneath a directory, without files that are being written.
 pub(super) fn measure(root: &Dir) -> io::Result<u64> {
     let mut total: u64 = 0;
-    directory::walk(root, |_, entry| {
+    directory::walk_all(root, |_, entry| {
         let arriving = entry.file_name().to_str().is_some_and(temp::is_temp_name);
         match entry.metadata() {
-            Ok(metadata) if metadata.is_file() && !arriving => total = total.saturating_add(metadata.len()),
+            Ok(metadata) if !arriving => total = total.saturating_add(counted_bytes(&metadata)),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         Ok(())
     })?;
     Ok(total)
+}
+
+/// How many bytes an entry counts for. Directories and empty files use up a disk as well: its inodes.
+pub(super) fn counted_bytes(metadata: &Metadata) -> u64 {
+    match metadata.file_type() {
+        kind if kind.is_dir() => EMPTY_ENTRY_BYTES,
+        kind if kind.is_file() && metadata.len() == 0 => EMPTY_ENTRY_BYTES,
+        kind if kind.is_file() => metadata.len(),
+        _ => 0,
+    }
 }

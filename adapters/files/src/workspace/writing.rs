@@ -13,7 +13,7 @@ use satchel_ports::{WorkspaceError, WriteMode};
 use super::{
     failure,
     place::{Place, directory_name},
-    usage::{self, Usage},
+    usage::{self, EMPTY_ENTRY_BYTES, Usage},
 };
 use crate::{
     directory,
@@ -21,14 +21,18 @@ use crate::{
     temp::{self, TempFile},
 };
 
+/// How many names a path may have beneath its mount.
+const MAX_PATH_DEPTH: usize = 32;
+
 /// The room that a write takes from a conversation; given back when it is dropped.
 struct Room {
     place: Arc<Place>,
     directory: String,
     usage: Arc<Mutex<Usage>>,
     counted: bool,
+    /// What was reserved.
     bytes: u64,
-    /// The size of the file that is replaced.
+    /// What the file that is replaced counts for.
     freed: u64,
 }
 
@@ -37,6 +41,8 @@ pub(super) struct Writing {
     path: WorkspacePath,
     name: String,
     temp: TempFile,
+    /// The size of the file.
+    bytes: u64,
     room: Room,
 }
 
@@ -52,42 +58,41 @@ impl Writing {
             let reason = "names like this one are kept for files that are being written".to_owned();
             return Err(WorkspaceError::Failed { path: path.clone(), reason });
         }
+        if path.relative().split('/').count() > MAX_PATH_DEPTH {
+            return Err(WorkspaceError::TooDeep { path: path.clone(), limit: MAX_PATH_DEPTH });
+        }
         let directory = directory_name(conversation);
         let usage = place.usage(&directory);
         let (parent, freed) = {
-            let _alone = lock(&usage);
+            let mut usage = lock(&usage);
             let mount = place.ensure_mount(conversation, path)?;
-            let freed = what_is_there(&mount, path, mode)?;
-            let parent = match directory::ensure(&mount, parent(path)) {
-                // A link into nowhere, or somebody removes while we make.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(WorkspaceError::Failed { path: path.clone(), reason: error.to_string() });
-                }
-                opened => opened.map_err(|error| failure(path, error))?,
-            };
-            (parent, freed)
+            let freed = bytes_to_replace(&mount, path, mode)?;
+            (place.ensure_parent(&directory, &mut usage, &mount, path)?, freed)
         };
         let temp = TempFile::create(parent).map_err(|error| failure(path, error))?;
         let counted = place.is_counted(path.mount());
         let room = Room { place: Arc::clone(place), directory, usage, counted, bytes: 0, freed };
-        Ok(Self { path: path.clone(), name: name.to_owned(), temp, room })
+        Ok(Self { path: path.clone(), name: name.to_owned(), temp, bytes: 0, room })
     }
 
     /// Makes the bytes durable, gives the file its name, makes that durable too, and returns the file's size.
     pub(super) fn publish(self, mode: WriteMode, still_wanted: &Weak<()>) -> Result<u64, WorkspaceError> {
-        let Self { path, name, mut temp, mut room } = self;
+        let Self { path, name, mut temp, bytes, mut room } = self;
         let failed = |error| failure(&path, error);
         temp.sync().map_err(failed)?;
         let parent = temp.directory().try_clone().map_err(failed)?;
         if still_wanted.strong_count() == 0 {
             return Err(failed(io::ErrorKind::Interrupted.into()));
         }
+        if bytes == 0 && !room.take(EMPTY_ENTRY_BYTES).map_err(failed)? {
+            return Err(WorkspaceError::QuotaExceeded { quota: room.place.quota });
+        }
         {
             let mut usage = lock(&room.usage);
             match mode {
                 WriteMode::CreateNew => temp.create_new(&name).map_err(failed)?,
                 WriteMode::Replace => {
-                    let there = size_of(&parent, &name);
+                    let there = parent.symlink_metadata(&name).map_or(0, |there| usage::counted_bytes(&there));
                     temp.replace(&parent, &name).map_err(failed)?;
                     room.freed = there;
                 }
@@ -99,7 +104,7 @@ impl Writing {
         }
         directory::sync(&parent)
             .map_err(|error| WorkspaceError::Unconfirmed { path: path.clone(), reason: error.to_string() })?;
-        Ok(room.bytes)
+        Ok(bytes)
     }
 }
 
@@ -110,6 +115,7 @@ impl Sink for Writing {
         if !self.room.take(bytes.len() as u64).map_err(|error| failure(&self.path, error))? {
             return Err(WorkspaceError::QuotaExceeded { quota: self.room.place.quota });
         }
+        self.bytes += bytes.len() as u64;
         self.temp.append(bytes).map_err(|error| failure(&self.path, error))
     }
 }
@@ -136,6 +142,37 @@ impl Drop for Room {
 }
 
 impl Place {
+    /// Opens the directory in which the path lies; what is missing of it is made, if there is room for it.
+    fn ensure_parent(
+        &self,
+        directory: &str,
+        usage: &mut Usage,
+        mount: &Dir,
+        path: &WorkspacePath,
+    ) -> Result<Dir, WorkspaceError> {
+        let failed = |error| failure(path, error);
+        let missing = match self.is_counted(path.mount()) {
+            true => directory::missing(mount, parent(path)).map_err(failed)? as u64 * EMPTY_ENTRY_BYTES,
+            false => 0,
+        };
+        if missing > 0 && !usage.reserve(missing, 0, self.quota, || self.measure(directory)).map_err(failed)? {
+            return Err(WorkspaceError::QuotaExceeded { quota: self.quota });
+        }
+        let ensured = directory::ensure(mount, parent(path));
+        usage.settle(missing, 0);
+        if ensured.is_err() {
+            // Some of them may have been made.
+            usage.invalidate();
+        }
+        match ensured {
+            // A link into nowhere, or somebody removes while we make.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(WorkspaceError::Failed { path: path.clone(), reason: error.to_string() })
+            }
+            opened => opened.map_err(failed),
+        }
+    }
+
     /// Counts what the conversation has in its own mounts.
     fn measure(&self, directory: &str) -> io::Result<u64> {
         let mut total = 0;
@@ -167,8 +204,8 @@ pub(super) fn remove(
         kind if kind.is_file() || kind.is_symlink() => parent.remove_file(name).map_err(failed)?,
         _ => return Err(WorkspaceError::NotAFile(path.clone())),
     }
-    if metadata.is_file() && place.is_counted(path.mount()) {
-        usage.free(metadata.len());
+    if place.is_counted(path.mount()) {
+        usage.free(usage::counted_bytes(&metadata));
     }
     drop(usage);
     directory::sync(&parent).map_err(failed)
@@ -183,8 +220,9 @@ fn changeable(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
     }
 }
 
-/// Refuses what can't be written, before the first byte is asked for; else tells the size of what will be replaced.
-fn what_is_there(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u64, WorkspaceError> {
+/// Refuses what can't be written, before the first byte is asked for; else returns what the file that will be replaced
+/// counts for.
+fn bytes_to_replace(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u64, WorkspaceError> {
     let there = match mount.symlink_metadata(path.relative()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         found => found.map_err(|error| failure(path, error))?,
@@ -193,7 +231,7 @@ fn what_is_there(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u
         return Err(WorkspaceError::Exists(path.clone()));
     }
     match there.file_type() {
-        kind if kind.is_file() => Ok(there.len()),
+        kind if kind.is_file() => Ok(usage::counted_bytes(&there)),
         // The link is replaced, never what it points at; one that leads out is told, because somebody planted it.
         kind if kind.is_symlink() => match mount.metadata(path.relative()).map_err(|error| failure(path, error)) {
             Err(WorkspaceError::Escapes(path)) => Err(WorkspaceError::Escapes(path)),
@@ -201,10 +239,6 @@ fn what_is_there(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u
         },
         _ => Err(WorkspaceError::NotAFile(path.clone())),
     }
-}
-
-fn size_of(parent: &Dir, name: &str) -> u64 {
-    parent.symlink_metadata(name).ok().filter(|there| there.is_file()).map_or(0, |there| there.len())
 }
 
 fn parent(path: &WorkspacePath) -> &Path {

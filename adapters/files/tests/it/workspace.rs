@@ -162,7 +162,7 @@ async fn only_tmp_of_idle_conversations_is_emptied() {
     }
     assert_eq!(fixture.workspace.sweep_tmp(&[here()], far_ahead()).await.unwrap(), 0);
     let other = "web:other".parse().unwrap();
-    assert_eq!(fixture.workspace.sweep_tmp(&[other], far_ahead()).await.unwrap(), 10);
+    assert_eq!(fixture.workspace.sweep_tmp(&[other], far_ahead()).await.unwrap(), 10 + 2 * 4096);
     assert_eq!(fixture.workspace.list(&here(), &path("/tmp")).await.unwrap(), []);
     assert_eq!(fixture.workspace.list(&here(), &path("/shared")).await.unwrap().len(), 1);
 }
@@ -217,6 +217,41 @@ async fn a_workspace_that_has_too_much_takes_no_empty_file_either() {
     let nothing = stream::empty().boxed();
     let refused = restarted.write(&here(), &path("/shared/b"), nothing, WriteMode::CreateNew, 100).await;
     assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 1 })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn directories_and_empty_files_take_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let quota = 4 * 4096;
+    let workspace = DirectoryWorkspace::open(directory.path(), None, quota).unwrap();
+    let empty = async |workspace: &DirectoryWorkspace, name: &str| {
+        workspace.write(&here(), &path(name), stream::empty().boxed(), WriteMode::Replace, 100).await
+    };
+    empty(&workspace, "/shared/a/b/empty").await.unwrap();
+    for too_much in ["/shared/c/d/e", "/tmp/c/e"] {
+        let refused = empty(&workspace, too_much).await;
+        assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { .. })), "{too_much}: {refused:?}");
+    }
+    empty(&workspace, "/shared/a/b/empty").await.unwrap();
+    empty(&workspace, "/shared/last").await.unwrap();
+    let restarted = DirectoryWorkspace::open(directory.path(), None, quota).unwrap();
+    for workspace in [&workspace, &restarted] {
+        assert!(matches!(empty(workspace, "/shared/more").await, Err(WorkspaceError::QuotaExceeded { .. })));
+        assert!(matches!(write(workspace, "/shared/more").await, Err(WorkspaceError::QuotaExceeded { .. })));
+    }
+    for gone in ["/shared/a/b/empty", "/shared/a/b"] {
+        workspace.remove(&here(), &path(gone)).await.unwrap();
+    }
+    empty(&workspace, "/shared/c/now it fits").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_path_beyond_the_depth_is_refused() {
+    let fixture = Fixture::new().await;
+    let deep = |names: usize| format!("/shared/{}", vec!["d"; names].join("/"));
+    write(&fixture.workspace, &deep(32)).await.unwrap();
+    let refused = write(&fixture.workspace, &deep(33)).await.unwrap_err().to_string();
+    assert!(refused.contains("may have 32 names"), "{refused}");
 }
 
 #[tokio::test]
