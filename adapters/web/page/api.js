@@ -32,7 +32,8 @@ export function problemOf(status, body) {
   } catch {
     // A proxy in between answers in its own words, which are not for people.
   }
-  if (status === 401) lockedOut();
+  // A login that failed is the business of who tried it.
+  if (status === 401 && !["wrong_token", "invalid_link"].includes(told.code)) lockedOut();
   return new Problem(status, told.code ?? "", told.detail ?? told.title ?? `The server answered with ${status}.`);
 }
 
@@ -58,6 +59,7 @@ async function call(method, path, body) {
 
 export const session = () => call("GET", "/api/session");
 export const login = (token) => call("POST", "/api/login", { token });
+export const loginByLink = (link) => call("POST", "/api/login", { link });
 export const conversations = async () => (await call("GET", "/api/conversations")).conversations;
 
 const conversationPath = (conversation) => `/api/conversations/${encodeURIComponent(conversation)}`;

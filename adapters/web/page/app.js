@@ -6,7 +6,7 @@ import { createConversations } from "./conversations.js";
 import { byId, element, icon } from "./dom.js";
 import { modelLine, showEmpty } from "./empty.js";
 import { createLightbox } from "./lightbox.js";
-import { askForToken } from "./login.js";
+import { askForToken, hasLinkSecret, takeLinkSecret } from "./login.js";
 import { setUpTheme } from "./look.js";
 import { createOutbox } from "./outbox.js";
 import { follow } from "./stream.js";
@@ -193,6 +193,22 @@ async function letIn() {
   }
 }
 
+let linkSecret = takeLinkSecret();
+
+// Exchanges the secret of a login link for a cookie; the answer is why that could not be done. Throws what may pass.
+async function useLink() {
+  if (!linkSecret) return null;
+  try {
+    await api.loginByLink(linkSecret);
+    linkSecret = null;
+    return null;
+  } catch (problem) {
+    if (problem.passes) throw problem;
+    linkSecret = null;
+    return problem.message;
+  }
+}
+
 let starting = null;
 
 // Asks who we are to the server, until it answers; then opens what was open the last time.
@@ -203,8 +219,10 @@ function start() {
 
 async function begin() {
   let session = null;
+  let reason = "";
   for (let tries = 0; session === null; tries += 1) {
     try {
+      reason = (await useLink()) ?? reason;
       session = await api.session();
     } catch {
       showConnection("lost");
@@ -212,7 +230,7 @@ async function begin() {
     }
   }
   if (!session.authorized) {
-    await askForToken();
+    await askForToken(reason);
     session = await api.session();
   }
   clearTimeout(connectionTimer);
@@ -254,6 +272,8 @@ addEventListener("keydown", (event) => {
 });
 
 addEventListener("hashchange", () => {
+  // Another login link, in a page that is open: it begins with it.
+  if (hasLinkSecret()) return location.reload();
   const id = addressed();
   if (id) open(id);
 });

@@ -1,17 +1,28 @@
-// Asks for the token where one is required, as often as it takes.
+// The ways in: the link that `satchel run` prints, and the token, which is requested as often as it takes.
 
 import * as api from "./api.js";
 import { byId, tell } from "./dom.js";
 
+const SECRET = /^#login=([A-Za-z0-9_-]+)$/;
+
 let asking = null;
 
+// Takes the secret of a login link out of the address, where neither a bookmark nor the history should have it.
+export function takeLinkSecret() {
+  const secret = location.hash.match(SECRET)?.[1] ?? null;
+  if (secret) history.replaceState(null, "", location.pathname);
+  return secret;
+}
+
+export const hasLinkSecret = () => SECRET.test(location.hash);
+
 // Resolves once the server lets us in. Asked twice at a time, it asks the person once.
-export function askForToken() {
-  asking ??= ask().finally(() => (asking = null));
+export function askForToken(reason = "") {
+  asking ??= ask(reason).finally(() => (asking = null));
   return asking;
 }
 
-function ask() {
+function ask(reason) {
   const dialog = byId("login");
   const form = byId("login-form");
   const field = byId("token");
@@ -21,6 +32,7 @@ function ask() {
   const stay = (event) => event.preventDefault();
   dialog.addEventListener("cancel", stay);
   if (!dialog.open) dialog.showModal();
+  tell(complaint, reason);
   field.focus();
   return new Promise((resolve) => {
     async function submit(event) {
@@ -35,7 +47,7 @@ function ask() {
         dialog.close();
         resolve();
       } catch (problem) {
-        tell(complaint, problem.status === 401 ? "That is not the token." : problem.message);
+        tell(complaint, problem.status === 401 ? "That token is wrong. Try again, or ask the owner for it." : problem.message);
         field.select();
       } finally {
         button.disabled = false;

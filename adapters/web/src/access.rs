@@ -1,4 +1,4 @@
-//! Who may come in: everybody on this machine while no token is set, otherwise whoever knows it.
+//! Who may come in: whoever knows the token or has the cookie; everybody on this machine where `web.token` is off.
 
 use std::{
     collections::HashMap,

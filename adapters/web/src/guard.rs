@@ -55,7 +55,7 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
     };
     // Behind a proxy everybody comes from this machine.
     if !site.access.needs_token() && peer::was_passed_on(headers) {
-        let detail = "Behind a proxy `web.token` must be set.";
+        let detail = "Requests through a proxy need a login. Remove `web.token: off`.";
         return Err(Problem::new(StatusCode::FORBIDDEN, "token_needed", detail));
     }
     let foreign =

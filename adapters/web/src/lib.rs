@@ -2,7 +2,7 @@
 //!
 //! [`WebChannel`] is the way out: a part has arrived once its bytes can be opened, because the page reads the ledger.
 //! [`WebServer`] is the way in and what people look at. [`WebLinks`] gives files of any channel away. Nothing is stored
-//! here but the key that signs what is handed out, and which links were revoked.
+//! here but the token and the key that signs what is handed out, which links were revoked, and which login links work.
 
 mod access;
 mod channel;
@@ -10,6 +10,7 @@ mod connections;
 mod guard;
 mod links;
 mod live;
+mod login_links;
 mod markdown;
 mod page;
 mod patient_stream;
@@ -22,11 +23,14 @@ mod server;
 mod settings;
 mod signing;
 mod site;
+mod token;
 mod upload;
 mod view;
 mod wire;
 
 pub use channel::WebChannel;
 pub use links::WebLinks;
+pub use login_links::{LOGIN_LINK_TTL, LoginLinks};
 pub use server::WebServer;
 pub use settings::{WebError, WebSettings};
+pub use token::load_or_create_token;

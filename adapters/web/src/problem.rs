@@ -63,6 +63,11 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "wrong_token", "This is not the token.")
     }
 
+    pub(crate) fn invalid_link() -> Self {
+        let detail = "This login link was already used or has expired. Get a new one with `satchel web link`.";
+        Self::new(StatusCode::UNAUTHORIZED, "invalid_link", detail)
+    }
+
     pub(crate) fn too_many_attempts(wait: Duration) -> Self {
         let detail = format!("That was wrong too often. Try again in {} seconds.", wait.as_secs().max(1));
         let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail);

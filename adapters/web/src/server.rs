@@ -13,13 +13,12 @@ use crate::{
     access::Access,
     connections::{self, Patience},
     live::{Hub, ListenerEnd},
+    login_links::LoginLinks,
     public_url::{Hosts, PublicUrl},
     routes,
     site::Site,
+    token::MIN_TOKEN_CHARS,
 };
-
-/// The fewest characters of a token where others can try to guess it.
-const SHORTEST_TOKEN: usize = 12;
 
 /// The page and the API, listening and not yet answering.
 pub struct WebServer {
@@ -47,14 +46,14 @@ impl WebServer {
         let public = settings.public_url.as_ref().map(PublicUrl::read).transpose()?;
         let open = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
         if open && settings.token.is_none() {
-            let detail = "the web page would be open to others: set `web.token`, or listen on 127.0.0.1 without a \
-                          `web.public_url`";
+            let detail = "`web.token: off` would open the web page to others: remove it, or listen on 127.0.0.1 \
+                          without a `web.public_url`";
             return Err(WebError::Settings(detail.to_owned()));
         }
-        let is_short = |token: &SecretString| token.expose_secret().chars().count() < SHORTEST_TOKEN;
+        let is_short = |token: &SecretString| token.expose_secret().chars().count() < MIN_TOKEN_CHARS;
         if open && settings.token.as_ref().is_some_and(is_short) {
             let detail = format!(
-                "`web.token` can be guessed, and the web page is open to others: take at least {SHORTEST_TOKEN} \
+                "`web.token` can be guessed, and the web page is open to others: take at least {MIN_TOKEN_CHARS} \
                  characters, such as four words"
             );
             return Err(WebError::Settings(detail));
@@ -65,10 +64,17 @@ impl WebServer {
         let events = bus.subscribe().await.map_err(|error| WebError::failed("listen to what happens", error))?;
         let stopping = CancellationToken::new();
         let hub = Hub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
+        let login_links = LoginLinks::new(&settings.key_file);
+        if settings.token.is_some() {
+            let public_origin = public.as_ref().map(PublicUrl::origin);
+            login_links.open(&public_origin.unwrap_or_else(|| local_origin(address)))?;
+        }
         let secure = public.as_ref().is_some_and(|public| public.secure);
         let access = Access::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
         let hosts = Hosts::new(address, public);
-        let site = Arc::new(Site { settings, hosts, access, channel, inbound, ledger, blobs, hub: Arc::clone(&hub) });
+        let shared_hub = Arc::clone(&hub);
+        let site = Site { settings, hosts, access, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
+        let site = Arc::new(site);
         Ok(Self { listener, address, router: routes::router(site), hub, events, stopping })
     }
 
@@ -98,6 +104,14 @@ impl WebServer {
         };
         tokio::join!(ends, serving, listening, hub.stopped());
         Ok(())
+    }
+}
+
+/// The address as a browser on this machine opens it.
+fn local_origin(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("http://localhost:{}", address.port()),
+        false => format!("http://{address}"),
     }
 }
 

@@ -12,7 +12,7 @@ pub struct WebSettings {
     pub listen: SocketAddr,
     /// The address under which others reach it, without a path: `https://satchel.example.org`.
     pub public_url: Option<SecretString>,
-    /// What a visitor must know; without one only this machine may visit.
+    /// What a visitor must know. Without one, whoever on this machine can connect is taken for the owner.
     pub token: Option<SecretString>,
     /// What the channel can do, as the operator may have changed it.
     pub capabilities: ChannelCapabilities,
@@ -21,6 +21,7 @@ pub struct WebSettings {
     /// The most files of one message.
     pub files_per_message: usize,
     /// Where the key lies with which uploads, links and visits are signed; made when it is missing, for the owner only.
+    /// Revoked links and login links are stored beside it.
     pub key_file: PathBuf,
     /// The model that answers, as the page shows it.
     pub model: String,

@@ -60,9 +60,8 @@ impl SigningKey {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             read => return read.map_err(|error| failed("read", path, error)),
         }
-        let mut key = [0; LENGTH];
-        getrandom::fill(&mut key).map_err(|error| failed("make", path, io::Error::other(error.to_string())))?;
-        make(path, &key).map_err(|error| failed("write", path, error))?;
+        let key = random_bytes::<LENGTH>().map_err(|error| failed("make", path, error))?;
+        create_once(path, &key).map_err(|error| failed("write", path, error))?;
         // Another process may have been faster; then its key is the one.
         read(path).map_err(|error| failed("read", path, error))
     }
@@ -110,26 +109,39 @@ fn read(path: &Path) -> io::Result<SigningKey> {
     let key = fs::read(path)?;
     let wrong = |_| io::Error::new(io::ErrorKind::InvalidData, "it holds no key; remove it, and links end to work");
     let key = SigningKey(key.as_slice().try_into().map_err(wrong)?);
+    close_to_others(path)?;
+    Ok(key)
+}
+
+/// Takes away from others what they may do with a secret file.
+pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(path)?.permissions().mode();
         if mode & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "others could read the key of the web page; now they can't");
+            tracing::warn!(path = %path.display(), "others could read a secret of the page; closing the file to them");
             fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         }
     }
-    Ok(key)
+    Ok(())
 }
 
-/// Puts the key in place whole or not at all; a file that is there already stays.
-fn make(path: &Path, key: &[u8]) -> io::Result<()> {
+/// Bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// Puts a secret in its file whole or not at all; a file that exists already stays.
+pub(crate) fn create_once(path: &Path, secret: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let temporary = beside(path, &format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&temporary);
     let written = for_the_owner(&temporary).and_then(|mut file| {
-        file.write_all(key)?;
+        file.write_all(secret)?;
         file.sync_all()?;
         match fs::hard_link(&temporary, path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

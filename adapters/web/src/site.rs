@@ -7,7 +7,8 @@ use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::{Blobs, Channel, Inbound, Ledger};
 
 use crate::{
-    WebChannel, WebSettings, access::Access, live::Hub, peer, peer::Peer, problem::Problem, public_url::Hosts,
+    WebChannel, WebSettings, access::Access, live::Hub, login_links::LoginLinks, peer, peer::Peer, problem::Problem,
+    public_url::Hosts,
 };
 
 /// The parts of the server.
@@ -15,6 +16,7 @@ pub(crate) struct Site {
     pub(crate) settings: WebSettings,
     pub(crate) hosts: Hosts,
     pub(crate) access: Access,
+    pub(crate) login_links: LoginLinks,
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
     pub(crate) ledger: Arc<dyn Ledger>,

@@ -26,11 +26,14 @@ pub(crate) struct Limits {
     pub(crate) files_per_message: usize,
 }
 
-/// The token, once.
+/// The token, or the secret of a login link.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Login {
-    pub(crate) token: String,
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Login {
+    /// What stands in the file `web-token`, or at `web.token`.
+    Token(String),
+    /// What stands behind `#login=` in a link; it works once.
+    Link(String),
 }
 
 /// The conversations, the one last used first.

@@ -98,6 +98,9 @@ pub enum Command {
     /// Decide who may talk to Satchel
     #[command(subcommand)]
     Pair(PairCommand),
+    /// Log in to the page
+    #[command(subcommand)]
+    Web(WebCommand),
     /// Bring the database up to date; not built yet: every start does it
     #[command(hide = true)]
     Migrate(Later),
@@ -351,6 +354,17 @@ pub enum PairCommand {
     },
 }
 
+/// What can be done about the page.
+#[derive(Debug, Subcommand)]
+pub enum WebCommand {
+    /// Print a link that logs a browser in; it works once, for ten minutes
+    #[command(
+        after_help = "It may be used beside a running `satchel run`, with the same configuration.\n\nExample:\n  \
+                            satchel web link"
+    )]
+    Link,
+}
+
 /// What can be asked about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -427,6 +441,7 @@ mod tests {
             "init --yes --force --no-check --model openai_responses --model-name m --base-url http://h --api-key k",
             "init --telegram-token 1:a --discord-token b",
             "doctor --json",
+            "web link",
             "task run NAME --input k=v",
             "migrate --to 3 -x",
             "chat --once --attach -",
@@ -467,6 +482,8 @@ mod tests {
             "outbox show 17",
             "pair",
             "pair approve ABCD",
+            "web",
+            "web link now",
             "pair revoke telegram",
             "pair revoke Telegram 5",
             "config",

@@ -15,6 +15,7 @@ pub mod record;
 pub mod run;
 pub mod script;
 pub mod terminal;
+pub mod web;
 
 use std::{io::Write, process::ExitCode};
 

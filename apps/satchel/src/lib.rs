@@ -35,7 +35,7 @@ use clap::Parser;
 use crate::{
     cli::{
         AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PairCommand, PlanOptions,
-        ScriptCommand,
+        ScriptCommand, WebCommand,
     },
     commands::{not_built::not_built, terminal::Surroundings},
     config::{Config, Loaded, Sources, origin::Problem},
@@ -128,6 +128,9 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         }
         Command::Task(_) => not_built("task"),
         Command::Pair(asked) => in_runtime(about_people(asked, &ready_with_data(&command)?)),
+        Command::Web(WebCommand::Link) => {
+            commands::web::link(&ready_with_data(&command)?, &mut std::io::stdout().lock())
+        }
         Command::Migrate(_) => not_built("migrate"),
     }
 }
@@ -235,7 +238,7 @@ fn start_logging(
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<Logging> {
     let usual = match command {
-        Command::Chat(_) | Command::Script(_) => logging::QUIET,
+        Command::Chat(_) | Command::Script(_) | Command::Web(_) => logging::QUIET,
         _ => logging::USUAL,
     };
     let filter = global.log.as_deref().or(config.log.as_deref()).unwrap_or(usual);

@@ -17,6 +17,11 @@ pub fn client() -> &'static Client {
     &CLIENT
 }
 
+/// Asks with a token for what is at an address; `None` when nobody answers.
+pub async fn get_with_token(url: &str, token: &str) -> Option<Response> {
+    CLIENT.get(url).bearer_auth(token).send().await.ok()
+}
+
 /// Asks for what is at an address; `None` when nobody answers.
 pub async fn get(url: &str) -> Option<Response> {
     CLIENT.get(url).send().await.ok()

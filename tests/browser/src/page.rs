@@ -47,7 +47,7 @@ pub struct ShownTurn {
 }
 
 impl Page {
-    /// Opens the page of a server.
+    /// Opens the page of a server and logs in.
     ///
     /// # Errors
     /// Where there is no browser.
@@ -55,6 +55,24 @@ impl Page {
     /// # Panics
     /// When it can't be loaded.
     pub async fn open(server: &Server, window: Window) -> Result<Self, String> {
+        let page = Self { browser: Browser::start(window).await? };
+        page.visit(&server.login_link()).await;
+        until("a conversation is open", async || {
+            let address = page.browser.run("return location.hash", vec![]).await;
+            address.as_str().is_some_and(|address| address.starts_with("#/")).then_some(())
+        })
+        .await;
+        Ok(page)
+    }
+
+    /// Opens the page of a server as somebody who has no link.
+    ///
+    /// # Errors
+    /// Where there is no browser.
+    ///
+    /// # Panics
+    /// When it can't be loaded.
+    pub async fn open_locked(server: &Server, window: Window) -> Result<Self, String> {
         let page = Self { browser: Browser::start(window).await? };
         page.visit(&server.url("/")).await;
         Ok(page)

@@ -83,6 +83,28 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    /// A link that logs in once, as `satchel web link` prints it beside the server.
+    ///
+    /// # Panics
+    /// When it prints none.
+    #[must_use]
+    pub fn login_link(&self) -> String {
+        let mut arguments = vec!["web", "link"];
+        arguments.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
+        let ran = self.household.run(&arguments);
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        ran.stdout.trim().to_owned()
+    }
+
+    /// What is at an address, for a program that knows the token.
+    ///
+    /// # Panics
+    /// When there is no token, or nobody answers.
+    pub async fn get(&self, url: &str) -> reqwest::Response {
+        let token = std::fs::read_to_string(self.household.data().join("web-token")).expect("the server made a token");
+        http::get_with_token(url, token.trim()).await.expect("the server answers")
+    }
+
     /// Where its files and those of the test lie.
     #[must_use]
     pub fn household(&self) -> &Household {

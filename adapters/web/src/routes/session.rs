@@ -32,26 +32,42 @@ pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> 
     })
 }
 
-/// Logs in: the answer sets a cookie.
+/// Logs in with the token or a login link: the answer sets a cookie.
 #[utoipa::path(
     post,
     path = "/api/login",
     request_body = Login,
     responses(
         (status = 204, description = "Logged in."),
-        (status = 401, description = "Wrong token.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 401, description = "Wrong token, or a link that doesn't work any more.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "Too many wrong tokens.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Problem> {
     let sender = site.sender(&request);
-    let login = given(request).await?;
-    site.access.check(&login.token, sender)?;
+    match given(request).await? {
+        Login::Token(token) => site.access.check(&token, sender)?,
+        Login::Link(secret) => redeem(&site, secret).await?,
+    }
     if !site.access.needs_token() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let cookie = site.access.cookie(site.ledger.now());
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Uses a login link up. Its secret can't be guessed, so wrong ones are not counted.
+async fn redeem(site: &Site, secret: String) -> Result<(), Problem> {
+    let (login_links, now) = (site.login_links.clone(), site.ledger.now());
+    let redeemed = tokio::task::spawn_blocking(move || login_links.redeem(&secret, now)).await;
+    match redeemed.map_err(std::io::Error::other).flatten() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Problem::invalid_link()),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "a login link could not be used");
+            Err(Problem::unavailable("The link could not be checked. Please get a new one and try again."))
+        }
+    }
 }
 
 async fn given(request: Request) -> Result<Login, Problem> {

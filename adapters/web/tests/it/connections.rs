@@ -86,7 +86,7 @@ async fn an_upload_in_flight_ends_before_the_server_does() {
     let head = format!(
         "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: 200000\r\n\
          content-type: application/octet-stream\r\n\r\n",
-        stage.address
+        stage.host()
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.write_all(&[7; 100_000]).await.unwrap();

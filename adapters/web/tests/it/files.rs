@@ -148,7 +148,7 @@ async fn a_reader_that_goes_away_harms_nobody() {
     let (_, path) = stage.file("a.bin", vec![7; 5_000_000]).await;
     for _ in 0..10 {
         let mut socket = tokio::net::TcpStream::connect(stage.address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", stage.address);
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", stage.host());
         socket.write_all(request.as_bytes()).await.unwrap();
         socket.read_exact(&mut [0; 1000]).await.unwrap();
     }

@@ -7,15 +7,12 @@ use satchel_domain::Timestamp;
 use satchel_ports::{FileLinks, LINK_LIFE};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, conversation, header, problem, read, signed};
+use crate::stage::{BEARER, Stage, conversation, header, problem, read, signed};
 
 /// A page that others reach, and the token that it asks for.
 async fn public() -> (Stage, &'static str) {
-    let stage = Stage::with(|settings| {
-        settings.token = Some("correct horse battery".into());
-        settings.public_url = Some("https://satchel.example.org/".into());
-    });
-    (stage.await, "Bearer correct horse battery")
+    let stage = Stage::with(|settings| settings.public_url = Some("https://satchel.example.org/".into()));
+    (stage.await, BEARER)
 }
 
 async fn link(stage: &Stage, path: &str, hours: u32) -> reqwest::Response {
@@ -24,15 +21,16 @@ async fn link(stage: &Stage, path: &str, hours: u32) -> reqwest::Response {
 
 #[tokio::test]
 async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
-    let stage = Stage::with(|settings| settings.token = Some("correct horse battery".into())).await;
-    let (token, bearer) = ("authorization", "Bearer correct horse battery");
+    let stage = Stage::new().await;
+    let (token, bearer) = ("authorization", BEARER);
     let made = stage.made("Отчёт.pdf", "%PDF-1.7\n").await;
     let say = stage.post("/api/conversations/a/messages").json(&json!({"key": "k", "text": "a file"}));
     assert_eq!(say.header(token, bearer).send().await.unwrap().status(), 202);
     stage.reply("Here", vec![made.clone()]).await;
     let path = format!("/api/conversations/a/files/{}", made.id);
-    problem(stage.get(&path).await, 401, "unauthorized").await;
-    problem(link(&stage, &path, 24).await, 401, "unauthorized").await;
+    problem(stage.visit(&path).await, 401, "unauthorized").await;
+    let make = stage.visitor.post(stage.url(&format!("{path}/link"))).json(&json!({ "hours": 24 }));
+    problem(make.send().await.unwrap(), 401, "unauthorized").await;
 
     let make = async || {
         let answer = stage.post(&format!("{path}/link")).header(token, bearer).json(&json!({"hours": 24}));
@@ -43,7 +41,7 @@ async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
     assert!((23 * 3_600_000..=24 * 3_600_000).contains(&life));
     let url = first["url"].as_str().unwrap().to_owned();
     assert!(url.starts_with(&format!("http://{}/links/", stage.address)), "{url}");
-    let answer = stage.client.get(&url).send().await.unwrap();
+    let answer = stage.visitor.get(&url).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert!(header(&answer, "content-disposition").starts_with("attachment; "));
     assert_eq!(header(&answer, "referrer-policy"), "no-referrer");
@@ -56,7 +54,7 @@ async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
     problem(stage.client.get(&url).send().await.unwrap(), 410, "link_expired").await;
     let second = make().await["url"].as_str().unwrap().to_owned();
     assert_eq!(stage.client.get(&second).send().await.unwrap().status(), 200, "a new one works");
-    let unauthorized = stage.client.delete(stage.url(&format!("{path}/link"))).send().await.unwrap();
+    let unauthorized = stage.visitor.delete(stage.url(&format!("{path}/link"))).send().await.unwrap();
     problem(unauthorized, 401, "unauthorized").await;
 }
 
@@ -105,7 +103,7 @@ async fn what_another_channel_gives_away_opens_and_ends_as_every_link() {
     stage.reply("Here", vec![made.clone()]).await;
     let open = async |url: &str| {
         let path = url.strip_prefix("https://satchel.example.org").expect("the address that others know");
-        stage.client.get(stage.url(path)).header("host", "satchel.example.org").send().await.unwrap()
+        stage.visitor.get(stage.url(path)).header("host", "satchel.example.org").send().await.unwrap()
     };
 
     let before = stage.ledger.now();

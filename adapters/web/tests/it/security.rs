@@ -6,10 +6,10 @@ use satchel_files::DirectoryBlobs;
 use satchel_ledger::SqliteLedger;
 use satchel_local::LocalBus;
 use satchel_ports::{InboundError, Ledger};
-use satchel_web::{WebChannel, WebError, WebServer, WebSettings};
+use satchel_web::{LoginLinks, WebChannel, WebError, WebServer, WebSettings};
 use serde_json::json;
 
-use crate::stage::{Stage, header, problem, raw, settings};
+use crate::stage::{BEARER, Stage, TOKEN, header, problem, raw, read, settings};
 
 /// A request as a browser, or somebody who isn't one, writes it.
 fn request(line: &str, headers: &[(&str, &str)], body: &str) -> String {
@@ -93,7 +93,7 @@ async fn another_page_can_do_nothing_in_a_persons_name() {
         ("x-nothing", "", "", "403"),
     ] {
         let host = stage.address.to_string();
-        let headers = [("host", host.as_str()), ("content-type", kind), (name, value)];
+        let headers = [("host", host.as_str()), ("authorization", BEARER), ("content-type", kind), (name, value)];
         let answer = raw(&stage, &request(&format!("POST {path}"), &headers, &message)).await;
         assert_eq!(status(&answer), expected, "{name}: {value}, {kind}");
         assert!(!answer.to_lowercase().contains("access-control-allow"), "{answer}");
@@ -114,7 +114,7 @@ async fn another_page_can_do_nothing_in_a_persons_name() {
         let host = stage.address.to_string();
         let kind = "application/octet-stream";
         let kind = if method == "TRACE" { "text/plain" } else { kind };
-        let headers = [("host", host.as_str()), ("content-type", kind), (name, value)];
+        let headers = [("host", host.as_str()), ("authorization", BEARER), ("content-type", kind), (name, value)];
         let answer = raw(&stage, &request(&format!("{method} {path}"), &headers, "")).await;
         assert_eq!(status(&answer), expected, "{method} {path} {name}: {value}");
     }
@@ -158,11 +158,7 @@ async fn every_answer_is_closed_to_other_pages() {
 #[tokio::test]
 async fn without_the_token_there_is_nothing_to_see() {
     let figures = || "satchel_turns 3\n".to_owned();
-    let stage = Stage::with(|settings| {
-        settings.token = Some("open sesame".into());
-        settings.metrics = Some(Arc::new(figures));
-    })
-    .await;
+    let stage = Stage::with(|settings| settings.metrics = Some(Arc::new(figures))).await;
     for path in [
         "/api/conversations",
         "/api/conversations/a/turns",
@@ -174,51 +170,46 @@ async fn without_the_token_there_is_nothing_to_see() {
         "/api/nothing",
         "/metrics",
     ] {
-        let answer = stage.get(path).await;
+        let answer = stage.visit(path).await;
         assert_eq!(header(&answer, "www-authenticate"), "Bearer");
         problem(answer, 401, "unauthorized").await;
-        let wrong = stage.client.get(stage.url(path)).header("authorization", "Basic b3BlbiBzZXNhbWU=");
+        let wrong = stage.visitor.get(stage.url(path)).header("authorization", "Basic b3BlbiBzZXNhbWU=");
         problem(wrong.send().await.unwrap(), 401, "unauthorized").await;
         let forged =
-            stage.client.get(stage.url(path)).header("cookie", format!("satchel-{}=e30.e30", stage.address.port()));
+            stage.visitor.get(stage.url(path)).header("cookie", format!("satchel-{}=e30.e30", stage.address.port()));
         problem(forged.send().await.unwrap(), 401, "unauthorized").await;
     }
     for path in ["/api/conversations/a/messages", "/api/conversations/a/uploads?filename=x"] {
-        let answer = stage.post(path).json(&json!({"key": "k", "text": "x"})).send().await.unwrap();
+        let answer = stage.visitor.post(stage.url(path)).json(&json!({"key": "k", "text": "x"})).send().await.unwrap();
         problem(answer, 401, "unauthorized").await;
     }
     assert_eq!((stage.taken(), stage.stored()), (Vec::new(), Vec::new()));
     for path in ["/", "/page/index.html", "/healthz", "/readyz"] {
-        assert_eq!(stage.get(path).await.status(), 200, "{path}");
+        assert_eq!(stage.visit(path).await.status(), 200, "{path}");
     }
-    let session = stage.json("/api/session").await;
+    let session = read(stage.visit("/api/session").await).await;
     assert_eq!((&session["authorized"], &session["token_required"]), (&json!(false), &json!(true)));
     assert_eq!(session["model"], json!(null), "it is nobody else's business");
-    let metrics = stage.client.get(stage.url("/metrics")).header("authorization", "Bearer open sesame");
-    assert_eq!(metrics.send().await.unwrap().text().await.unwrap(), "satchel_turns 3\n");
+    assert_eq!(stage.get("/metrics").await.text().await.unwrap(), "satchel_turns 3\n");
 }
 
 #[tokio::test]
 async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
-    let stage = Stage::with(|settings| {
-        settings.token = Some("open sesame".into());
-        settings.public_url = Some("http://127.0.0.1:1".into());
-    })
-    .await;
+    let stage = Stage::with(|settings| settings.public_url = Some("http://127.0.0.1:1".into())).await;
     let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
     problem(login("sesame").await, 401, "wrong_token").await;
     problem(login("").await, 401, "wrong_token").await;
-    let answer = login("open sesame").await;
+    let answer = login(TOKEN).await;
     assert_eq!(answer.status(), 204);
     let cookie = header(&answer, "set-cookie");
     for flag in ["; Path=/", "; HttpOnly", "; SameSite=Strict"] {
         assert!(cookie.contains(flag), "{cookie}");
     }
-    assert!(!cookie.contains("Secure") && !cookie.contains("sesame"), "{cookie}");
+    assert!(!cookie.contains("Secure") && !cookie.contains("horse"), "{cookie}");
     let pair = cookie.split(';').next().unwrap().to_owned();
     let asks = async |cookie: &str| {
         stage
-            .client
+            .visitor
             .get(stage.url("/api/conversations"))
             .header("cookie", cookie)
             .send()
@@ -230,21 +221,65 @@ async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
     assert_eq!(asks(&pair).await, 200);
     assert_eq!(asks(&format!("{pair}x")).await, 401);
     assert_eq!(asks(&pair.replacen("satchel", "other", 1)).await, 401);
-    let session = stage.client.get(stage.url("/api/session")).header("cookie", &pair).send().await.unwrap();
+    let session = stage.visitor.get(stage.url("/api/session")).header("cookie", &pair).send().await.unwrap();
     let session = session.text().await.unwrap();
     assert!(session.contains("\"authorized\":true") && session.contains("\"model\":\"offline\""), "{session}");
     let nowhere = stage.post("/api/login").json(&json!({"token": 7})).send().await.unwrap();
     problem(nowhere, 422, "invalid_request").await;
 }
 
+/// As `satchel web link` does it, which is another process.
+fn login_secret(stage: &Stage) -> String {
+    let links = LoginLinks::new(&stage.dir.path().join("web.key"));
+    let link = links.create(stage.ledger.now()).unwrap().expect("the page is served");
+    let secret = link.strip_prefix(&stage.url("/#login=")).unwrap_or_else(|| panic!("{link} leads elsewhere"));
+    secret.to_owned()
+}
+
+#[tokio::test]
+async fn a_login_link_gives_one_cookie() {
+    let stage = Stage::new().await;
+    let login = async |secret: &str| {
+        stage.visitor.post(stage.url("/api/login")).json(&json!({ "link": secret })).send().await.unwrap()
+    };
+    let secret = login_secret(&stage);
+    // What looks at the address, as a preview of it does, uses nothing up: the secret isn't sent.
+    assert_eq!(stage.visit("/").await.status(), 200);
+    let answer = login(&secret).await;
+    assert_eq!((answer.status().as_u16(), header(&answer, "cache-control").as_str()), (204, "no-store"));
+    let cookie = header(&answer, "set-cookie").split(';').next().unwrap().to_owned();
+    assert!(!cookie.contains(&secret));
+    let request = stage.visitor.get(stage.url("/api/conversations")).header("cookie", cookie);
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    for wrong in [secret.as_str(), "", "address", "../web.key"] {
+        let refused = login(wrong).await;
+        assert_eq!(header(&refused, "set-cookie"), "");
+        problem(refused, 401, "invalid_link").await;
+    }
+    let bearer = format!("Bearer {}", login_secret(&stage));
+    let request = stage.visitor.get(stage.url("/api/conversations")).header("authorization", bearer);
+    problem(request.send().await.unwrap(), 401, "wrong_token").await;
+}
+
+#[tokio::test]
+async fn another_page_can_not_use_a_login_link() {
+    let stage = Stage::new().await;
+    let secret = login_secret(&stage);
+    let body = json!({ "link": secret }).to_string();
+    let login = stage.visitor.post(stage.url("/api/login")).header("content-type", "application/json").body(body);
+    let foreign = login.try_clone().unwrap().header("origin", "https://evil.example");
+    problem(foreign.send().await.unwrap(), 403, "cross_origin").await;
+    assert_eq!(login.send().await.unwrap().status(), 204, "it was not used up");
+}
+
 #[tokio::test]
 async fn guessing_is_slowed_down() {
-    let stage = Stage::with(|settings| settings.token = Some("open sesame".into())).await;
+    let stage = Stage::new().await;
     let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
     for _ in 0..10 {
         problem(login("guess").await, 401, "wrong_token").await;
     }
-    let slowed = login("open sesame").await;
+    let slowed = login(TOKEN).await;
     assert!(header(&slowed, "retry-after").parse::<u64>().is_ok_and(|seconds| (1..=60).contains(&seconds)));
     problem(slowed, 429, "too_many_attempts").await;
     let bearer = stage.client.get(stage.url("/api/conversations")).header("authorization", "Bearer guess");
@@ -257,11 +292,7 @@ async fn guessing_through_a_proxy_slows_down_nobody_else() {
         let login = stage.post("/api/login").header("x-forwarded-for", forwarded).json(&json!({ "token": token }));
         login.send().await.unwrap().status().as_u16()
     };
-    let behind = Stage::with(|settings| {
-        settings.token = Some("correct horse battery".into());
-        settings.public_url = Some("https://satchel.example.org".into());
-    })
-    .await;
+    let behind = Stage::with(|settings| settings.public_url = Some("https://satchel.example.org".into())).await;
     // What the guesser writes into the header stands before what the proxy adds.
     for number in 0..10 {
         assert_eq!(guess(&behind, &format!("198.51.100.{number}, 203.0.113.7"), "guess").await, 401);
@@ -269,7 +300,7 @@ async fn guessing_through_a_proxy_slows_down_nobody_else() {
     assert_eq!(guess(&behind, "203.0.113.7", "correct horse battery").await, 429);
     assert_eq!(guess(&behind, "203.0.113.7, 203.0.113.8", "correct horse battery").await, 204);
     // Where no proxy is meant to be, the header is anybody's.
-    let alone = Stage::with(|settings| settings.token = Some("correct horse battery".into())).await;
+    let alone = Stage::new().await;
     for number in 0..10 {
         assert_eq!(guess(&alone, &format!("203.0.113.{number}"), "guess").await, 401);
     }
@@ -278,8 +309,8 @@ async fn guessing_through_a_proxy_slows_down_nobody_else() {
 
 #[tokio::test]
 async fn what_a_proxy_passes_on_needs_a_token() {
-    let open = Stage::new().await;
-    let guarded = Stage::with(|settings| settings.token = Some("correct horse battery".into())).await;
+    let open = Stage::with(|settings| settings.token = None).await;
+    let guarded = Stage::new().await;
     for (name, value) in [
         ("x-forwarded-for", "203.0.113.7"),
         ("forwarded", "for=203.0.113.7"),
@@ -343,9 +374,15 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
 
 #[tokio::test]
 async fn strangers_are_never_let_in_by_accident() {
-    let open = |settings: &mut WebSettings| settings.listen = "0.0.0.0:0".parse().unwrap();
+    let open = |settings: &mut WebSettings| {
+        settings.listen = "0.0.0.0:0".parse().unwrap();
+        settings.token = None;
+    };
     assert!(matches!(bind(open).await, Err(WebError::Settings(words)) if words.contains("web.token")));
-    let public = |settings: &mut WebSettings| settings.public_url = Some("https://satchel.example.org".into());
+    let public = |settings: &mut WebSettings| {
+        settings.public_url = Some("https://satchel.example.org".into());
+        settings.token = None;
+    };
     assert!(matches!(bind(public).await, Err(WebError::Settings(words)) if words.contains("web.token")));
     let wrong = |settings: &mut WebSettings| settings.public_url = Some("https://user:secret@example.org".into());
     let Err(WebError::Settings(words)) = bind(wrong).await else { panic!("a password is no part of an address") };

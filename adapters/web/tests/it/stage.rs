@@ -11,7 +11,10 @@ use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::StreamExt;
 use hmac::{Hmac, KeyInit, Mac};
-use reqwest::{Client, RequestBuilder, Response};
+use reqwest::{
+    Client, RequestBuilder, Response,
+    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+};
 use satchel_domain::{
     Attachment, AttachmentId, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename, InboundMessage,
     Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, UnreadableUpdate, Visibility,
@@ -42,6 +45,12 @@ use uuid::Uuid;
 
 /// Longer than anything takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What every client of the stage knows but its visitor.
+pub(crate) const TOKEN: &str = "correct horse battery";
+
+/// What a program sends that knows it.
+pub(crate) const BEARER: &str = "Bearer correct horse battery";
 
 /// The largest file that the stage takes.
 pub(crate) const FILE_BYTES: u64 = 300_000;
@@ -84,7 +93,10 @@ impl Inbound for Door {
 pub(crate) struct Stage {
     pub(crate) dir: TempDir,
     pub(crate) address: SocketAddr,
+    /// Sends the token with each request.
     pub(crate) client: Client,
+    /// Somebody who knows no token.
+    pub(crate) visitor: Client,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) bus: Arc<dyn EventBus>,
@@ -100,7 +112,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
     WebSettings {
         listen: "127.0.0.1:0".parse().unwrap(),
         public_url: None,
-        token: None,
+        token: Some(TOKEN.into()),
         capabilities: ChannelCapabilities {
             text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
             caption: CaptionRule::Hidden,
@@ -157,12 +169,23 @@ impl Stage {
         let server = server.await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
         let served = Some(tokio::spawn(server.serve(stop.clone())));
-        let client = client().no_proxy().timeout(PATIENCE).build().unwrap();
-        Self { dir, address, client, ledger, blobs, bus, channel, links, stop, door, served }
+        let visitor = client().no_proxy().timeout(PATIENCE).build().unwrap();
+        let client = client().no_proxy().timeout(PATIENCE).default_headers(bearer()).build().unwrap();
+        Self { dir, address, client, visitor, ledger, blobs, bus, channel, links, stop, door, served }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// What stands behind `host: ` in a request that is written by hand: the address, and the token on the next line.
+    pub(crate) fn host(&self) -> String {
+        format!("{}\r\nauthorization: {BEARER}", self.address)
+    }
+
+    /// Asks without the token.
+    pub(crate) async fn visit(&self, path: &str) -> Response {
+        self.visitor.get(self.url(path)).send().await.unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Response {
@@ -407,7 +430,8 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) async fn of(stage: &Stage) -> Self {
-        let answer = client().no_proxy().build().unwrap().get(stage.url("/api/conversations/a/events"));
+        let client = client().no_proxy().default_headers(bearer()).build().unwrap();
+        let answer = client.get(stage.url("/api/conversations/a/events"));
         let answer = answer.send().await.unwrap();
         assert_eq!(answer.status(), 200);
         assert_eq!(header(&answer, "content-type"), "text/event-stream");
@@ -472,6 +496,10 @@ pub(crate) fn signed(stage: &Stage, purpose: &str, content: &Value) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
     mac.update(format!("{purpose}\0{content}").as_bytes());
     format!("{}.{}", URL_SAFE_NO_PAD.encode(content), URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+}
+
+fn bearer() -> HeaderMap {
+    HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(BEARER))])
 }
 
 /// A client to be. It never speaks TLS, but where another crate of the build does it can't be made without a provider.

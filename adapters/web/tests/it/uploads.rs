@@ -55,7 +55,7 @@ async fn what_is_too_large_is_refused_with_and_without_a_length() {
     let head = format!(
         "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: {bytes}\r\n\
          content-type: application/octet-stream\r\n\r\n",
-        stage.address
+        stage.host()
     );
     assert!(raw(&stage, &head).await.starts_with("HTTP/1.1 413 "));
     let pieces = stream::iter(0..3).map(move |_| Ok::<_, std::io::Error>(Bytes::from(vec![7; bytes / 2])));
@@ -72,7 +72,7 @@ async fn a_client_that_still_sends_reads_that_it_is_too_large() {
     let head = format!(
         "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: 40000000\r\n\
          content-type: application/octet-stream\r\n\r\n",
-        stage.address
+        stage.host()
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.write_all(&vec![7; 20_000_000]).await.unwrap();
@@ -88,7 +88,7 @@ async fn an_upload_that_breaks_off_leaves_nothing() {
     let head = format!(
         "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: 200000\r\n\
          content-type: application/octet-stream\r\n\r\n",
-        stage.address
+        stage.host()
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.write_all(&[7; 100_000]).await.unwrap();
@@ -105,7 +105,7 @@ async fn bytes_beyond_the_told_length_are_no_part_of_the_file() {
     let request = format!(
         "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: 5\r\n\
          content-type: application/octet-stream\r\n\r\n12345GARBAGE AND MORE OF IT\r\n\r\n",
-        stage.address
+        stage.host()
     );
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut answers = String::new();

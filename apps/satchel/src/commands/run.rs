@@ -3,7 +3,14 @@
 mod discord;
 mod telegram;
 
-use std::{ffi::OsString, io::Write, net::SocketAddr, process::Stdio, sync::Arc};
+use std::{
+    ffi::OsString,
+    io::Write,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+};
 
 use anyhow::Context;
 use futures::future::BoxFuture;
@@ -11,7 +18,7 @@ use satchel_intake::commands::menu;
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
 use satchel_routing::tables;
-use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
+use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
     process::Command,
     runtime::Handle,
@@ -23,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use super::{WrongUsage, terminal::WATCHED};
 use crate::{
     build::{Behaviour, Ports, Satchel, build},
-    config::Config,
+    config::{Config, web::WebToken},
     fetch,
     metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
     models::{self, Decision},
@@ -34,6 +41,10 @@ use crate::{
 
 /// The channels that this process can host.
 const CHANNELS: [&str; 3] = ["discord", "telegram", "web"];
+
+/// What `web.token: off` means.
+pub(crate) const OPEN_TO_ALL: &str =
+    "`web.token` is off: every account and every program on this machine can use the page as its owner";
 
 /// A platform that is served.
 struct Platform {
@@ -98,9 +109,13 @@ pub async fn run(
         upkeep::run(kept, stopping).await;
         Ok(())
     });
-    greet(config, decision, address, out)?;
+    let login_links = LoginLinks::new(&key_file(config));
+    let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
+    let link = if needs_login { login_links.create(stores.ledger.now())? } else { None };
+    greet(config, decision, address, link.as_deref(), out)?;
     if let (Some(browser), Some(address)) = (browser, address) {
-        open_page(browser, address);
+        let page = if needs_login { login_links.create_page(stores.ledger.now())? } else { None };
+        open_page(browser, page.unwrap_or_else(|| PathBuf::from(format!("http://{}/", reachable(address)))).as_path());
     }
     tokio::select! {
         biased;
@@ -123,7 +138,7 @@ async fn serve(
     let measured = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(figures), name)) as _;
     let model = models::open(decision, &stores.blobs, WATCHED, &measured)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(figures)));
-    let page = match web_settings(config, decision, figures, &stores.ledger) {
+    let page = match web_settings(config, decision, figures, &stores.ledger)? {
         Some(settings) => {
             let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(told)?;
             Some((settings, Arc::new(channel)))
@@ -187,21 +202,35 @@ fn web_settings(
     decision: &Decision,
     figures: &Arc<Figures>,
     ledger: &Arc<dyn Ledger>,
-) -> Option<WebSettings> {
+) -> anyhow::Result<Option<WebSettings>> {
+    let Some(listen) = config.web.listen else { return Ok(None) };
+    let token = match &config.web.token {
+        WebToken::Generated => Some(load_or_create_token(&config.storage.data_dir.join("web-token")).map_err(told)?),
+        WebToken::Configured(token) => Some(token.clone()),
+        WebToken::Off => {
+            tracing::warn!("{OPEN_TO_ALL}");
+            None
+        }
+    };
     let (figures, ledger) = (Arc::clone(figures), Arc::clone(ledger));
     let files = config.attachments.max_inbound_files_per_turn;
-    Some(WebSettings {
-        listen: config.web.listen?,
+    Ok(Some(WebSettings {
+        listen,
         public_url: config.web.public_url.clone(),
-        token: config.web.token.clone(),
+        token,
         capabilities: tables::web(),
         file_bytes: config.attachments.max_inbound_file_bytes,
         files_per_message: usize::try_from(files).unwrap_or(usize::MAX),
-        key_file: config.storage.data_dir.join("web-key"),
+        key_file: key_file(config),
         model: decision.title(),
         // The page asks for text from within a request and can't wait as a future does.
         metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(figures.text(&*ledger))))),
-    })
+    }))
+}
+
+/// Where the key of the page lies, and beside it what its links leave.
+pub(crate) fn key_file(config: &Config) -> PathBuf {
+    config.storage.data_dir.join("web-key")
 }
 
 /// Settings that can't be followed are a wrong configuration; whatever else goes wrong is a failure.
@@ -224,14 +253,9 @@ pub fn browser(environment: &[(OsString, OsString)]) -> Option<&'static str> {
 }
 
 /// Opens the page. That it can't is no failure: the line that greets says where the page is.
-fn open_page(browser: &str, address: SocketAddr) {
+fn open_page(browser: &str, page: &Path) {
     let quiet = Stdio::null;
-    let opened = Command::new(browser)
-        .arg(format!("http://{}/", reachable(address)))
-        .stdin(quiet())
-        .stdout(quiet())
-        .stderr(quiet())
-        .spawn();
+    let opened = Command::new(browser).arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
     match opened {
         Ok(mut browser) => drop(tokio::spawn(async move { browser.wait().await })),
         Err(error) => tracing::info!(error = &error as &dyn std::error::Error, browser, "the page was not opened"),
@@ -277,8 +301,14 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken
     Ok(at_once)
 }
 
-/// The one line for a person: where it is, who answers, where everything is kept.
-fn greet(config: &Config, decision: &Decision, address: Option<SocketAddr>, out: &mut dyn Write) -> anyhow::Result<()> {
+/// The lines for a person: where it is, who answers, where everything is kept; and how to log in.
+fn greet(
+    config: &Config,
+    decision: &Decision,
+    address: Option<SocketAddr>,
+    link: Option<&str>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let mut places = Vec::new();
     if let Some(address) = address {
         let others = if address.ip().is_unspecified() { " and this machine's other addresses" } else { "" };
@@ -292,7 +322,14 @@ fn greet(config: &Config, decision: &Decision, address: Option<SocketAddr>, out:
     }
     let data = config.storage.data_dir.display();
     let places = places.join(" and ");
-    writeln!(out, "Satchel is {places} · {} · data in {data} · Ctrl-C stops it", decision.title())?;
+    let login = match link {
+        Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` makes a new one)\n"),
+        None if address.is_some() => format!("{OPEN_TO_ALL}\n"),
+        None => String::new(),
+    };
+    let lines = format!("Satchel is {places} · {} · data in {data} · Ctrl-C stops it\n{login}", decision.title());
+    // At once: whoever reads no further than the first line must not make the second one fail.
+    out.write_all(lines.as_bytes())?;
     out.flush()?;
     Ok(())
 }

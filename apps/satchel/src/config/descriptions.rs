@@ -181,12 +181,12 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 133] = [
     ("discord.limits.files_together", "The most files of one message."),
     ("discord.limits.per_second", "Requests a second."),
     ("web", "The web page."),
-    ("web.listen", "The address and port of the page, or `off`. Beyond 127.0.0.1 a `token` is needed."),
+    ("web.listen", "The address and port of the page, or `off`."),
     (
         "web.public_url",
         "The address under which others reach the page, such as https://satchel.example.com; needed for links to files that a platform doesn't take.",
     ),
-    ("web.token", "What a visitor of the page must know."),
+    ("web.token", "What a visitor of the page must know; one is made at the first start. `off` only on 127.0.0.1."),
     ("metrics", "Figures for operators."),
     (
         "metrics.listen",

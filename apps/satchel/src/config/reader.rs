@@ -202,6 +202,18 @@ impl<'a> Reader<'a> {
         found.map(|(secret, _)| secret)
     }
 
+    /// A secret, or `off`, which is none and is shown.
+    pub(crate) fn secret_or_off(&mut self, key: &str) -> Option<Option<SecretString>> {
+        let secret = self.secret(key)?;
+        if secret.expose_secret() != "off" {
+            return Some(Some(secret));
+        }
+        if let Some(setting) = self.settings.iter_mut().find(|setting| setting.key == key) {
+            setting.value = json!("off");
+        }
+        Some(None)
+    }
+
     /// A text that isn't blank, given as it is or by the name of the file that holds it (`…_file`).
     pub(crate) fn text_or_file(&mut self, key: &str, max_bytes: u64) -> Option<String> {
         self.field(key, Kind::TextOrFile, None);

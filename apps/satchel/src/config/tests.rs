@@ -100,7 +100,7 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("bad database", "storage:\n  database_url: mysql://x\n  blobs_url: 'file:'\n"),
         ("bad bus", "bus:\n  url: amqp://x\n"),
         ("bad address", "web:\n  listen: localhost\n"),
-        ("open to everybody", "web:\n  listen: 0.0.0.0:80\n"),
+        ("open to everybody", "web:\n  listen: 0.0.0.0:80\n  token: off\n"),
         ("open to everybody, token unreadable", "web:\n  listen: 0.0.0.0:80\n  token: [a]\n"),
         ("bad MIME type", "attachments:\n  allowed_mime_types:\n    image: [png]\n"),
         ("no host", "attachments:\n  allow_hosts: [files.lan, 'http://files.lan', '*.lan']\n"),
@@ -164,6 +164,8 @@ fn what_is_not_built_yet_is_named_with_its_place() {
         "web:\n  listen: 127.0.0.1:8787\n",
         "web:\n  listen: '[::1]:80'\n",
         "web:\n  listen: 0.0.0.0:80\n  token: x\n",
+        "web:\n  listen: 0.0.0.0:80\n",
+        "web:\n  listen: 127.0.0.1:80\n  token: off\n",
         "metrics:\n  listen: 0.0.0.0:9\n",
         "models:\n  a:\n    provider: openai\n",
         "model: [a, offline]\nmodels:\n  a:\n    provider: gemini\n",
@@ -378,11 +380,15 @@ fn all_of_it_can_be_given_by_the_environment_too() {
 
 #[test]
 fn secrets_are_read_from_their_files() {
+    let token = |place: &Place| match place.config().web.token {
+        web::WebToken::Configured(token) => token.expose_secret().to_owned(),
+        other => panic!("{other:?}"),
+    };
     let place = Place::with("web:\n  token_file: secret\n").file("secret", "s3cret\r\n\n");
-    assert_eq!(place.config().web.token.unwrap().expose_secret(), "s3cret");
+    assert_eq!(token(&place), "s3cret");
     assert!(place.setting("web.token").origin.to_string().ends_with("secret (satchel.yaml:2)"));
     let place = place.env("SATCHEL_WEB__TOKEN", "stronger");
-    assert_eq!(place.config().web.token.unwrap().expose_secret(), "stronger");
+    assert_eq!(token(&place), "stronger");
 
     let cases = [
         Place::with("web:\n  token_file: missing\n"),

@@ -17,7 +17,18 @@ pub struct Web {
     /// The address under which others reach it.
     pub public_url: Option<SecretString>,
     /// What a visitor must know.
-    pub token: Option<SecretString>,
+    pub token: WebToken,
+}
+
+/// What a visitor must know.
+#[derive(Debug, Clone)]
+pub enum WebToken {
+    /// What was made at the first start and lies in the data directory.
+    Generated,
+    /// What the configuration says.
+    Configured(SecretString),
+    /// Nothing: whoever on this machine can connect is taken for the owner.
+    Off,
 }
 
 /// How figures are served.
@@ -30,18 +41,21 @@ pub struct Metrics {
 pub(super) fn read(reader: &mut Reader<'_>) -> Web {
     let listen = reader.listen("web.listen", Some(DEFAULT_LISTEN));
     let public_url = reader.http_url("web.public_url");
-    let token = reader.secret("web.token");
-    if let (Some(address), None) = (listen, &token)
+    let token = match reader.secret_or_off("web.token") {
+        None => WebToken::Generated,
+        Some(None) => WebToken::Off,
+        Some(Some(token)) => WebToken::Configured(token),
+    };
+    reader.show_default("web.token", "generated at the first start");
+    if let (Some(address), WebToken::Off) = (listen, &token)
         && !address.ip().is_loopback()
-        && !reader.is_given("web.token")
-        && !reader.is_given("web.token_file")
     {
         let message = format!(
-            "`web.listen` opens the page to other machines and there is no `web.token`: set one that visitors must \
-             know, or listen on 127.0.0.1:{}",
+            "`web.token: off` would open the page at {address} to everybody who can reach it: remove it, or set \
+             `web.listen` to 127.0.0.1:{}",
             address.port()
         );
-        reader.wrong("web.listen", message);
+        reader.wrong("web.token", message);
     }
     Web { listen, public_url, token }
 }

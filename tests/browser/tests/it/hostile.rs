@@ -35,7 +35,7 @@ async fn drawings_and_pages_that_were_sent_never_run() {
         let _becomes_a_download = page.browser.tab.goto(link).await;
         let frame = "const frame = document.createElement('a'); frame.href = arguments[0]; return location.pathname";
         assert_eq!(page.browser.run(frame, vec![json!(link)]).await, "/");
-        let answer = http::get(link).await.expect("the file is there");
+        let answer = server.get(link).await;
         let header =
             |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         assert!(header("content-disposition").starts_with("attachment"), "{answer:?}");
@@ -153,7 +153,7 @@ async fn a_page_from_elsewhere_can_neither_post_nor_read_nor_frame() {
 }
 
 async fn conversations(server: &Server) -> Vec<Value> {
-    let answer = http::get(&server.url("/api/conversations")).await.expect("the server answers");
+    let answer = server.get(&server.url("/api/conversations")).await;
     let answer: Value = answer.json().await.expect("it answers in JSON");
     answer["conversations"].as_array().cloned().expect("there is a list")
 }

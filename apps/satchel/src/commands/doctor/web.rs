@@ -10,7 +10,11 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::Finding;
-use crate::{config::Config, platforms};
+use crate::{
+    commands::run::OPEN_TO_ALL,
+    config::{Config, web::WebToken},
+    platforms,
+};
 
 const CHECK: &str = "web";
 
@@ -34,9 +38,14 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
     };
     let mut findings = vec![at(address).await];
     let opened = !address.ip().is_loopback();
-    if config.web.token.as_ref().is_some_and(|token| token.expose_secret().chars().count() < SHORT) {
-        let found = format!("`web.token` is shorter than {SHORT} characters");
-        findings.push(Finding::warning(CHECK, found, "choose one that nobody guesses, such as four words"));
+    match &config.web.token {
+        WebToken::Configured(token) if token.expose_secret().chars().count() < SHORT => {
+            let found = format!("`web.token` is shorter than {SHORT} characters");
+            let advice = "remove it, and a good one is generated; or choose four words that nobody guesses";
+            findings.push(Finding::warning(CHECK, found, advice));
+        }
+        WebToken::Off => findings.push(Finding::warning(CHECK, OPEN_TO_ALL, "remove `web.token: off`")),
+        WebToken::Configured(_) | WebToken::Generated => {}
     }
     let encrypted = config.web.public_url.as_ref().is_some_and(|url| url.expose_secret().starts_with("https://"));
     if opened && !encrypted {

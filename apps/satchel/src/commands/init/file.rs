@@ -51,7 +51,7 @@ pub(super) fn render(answers: &Answers) -> String {
         None => file.push_str("#storage:\n#  data_dir: satchel-data\n"),
     }
     file.push_str(
-        "\n# The page. Beyond this machine it needs a token that visitors must know.\n\
+        "\n# The page. Its token is made at the first start, unless you set one.\n\
          #web:\n#  listen: 127.0.0.1:8787\n#  public_url: https://satchel.example.com\n#  token: \"a long phrase\"\n\n",
     );
     let people =

@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use futures::{StreamExt, future::try_join_all, stream};
-use reqwest::{Client, Response};
+use reqwest::{
+    Client, Response,
+    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+};
 use satchel_fakes::model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
 use serde_json::{Value, json};
 
@@ -69,10 +72,14 @@ impl Site {
         let chosen = if settings.is_empty() { &offline } else { settings };
         command.args(own.iter().chain(chosen).flat_map(|setting| ["--set", setting]));
         let satchel = Running::start(&mut command)?;
-        let site = Self { satchel, address: format!("http://127.0.0.1:{port}"), client: Client::new() };
+        let mut site = Self { satchel, address: format!("http://127.0.0.1:{port}"), client: Client::new() };
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             if site.client.get(&site.address).send().await.is_ok_and(|answer| answer.status().is_success()) {
+                let token = std::fs::read_to_string(directory.join("data/web-token"))?;
+                let bearer = HeaderValue::try_from(format!("Bearer {}", token.trim()))?;
+                let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer)]);
+                site.client = Client::builder().default_headers(headers).build()?;
                 return Ok(site);
             }
             tokio::time::sleep(Duration::from_millis(1)).await;

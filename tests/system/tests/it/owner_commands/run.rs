@@ -38,7 +38,8 @@ async fn it_serves_the_page_and_the_figures_until_it_is_told_to_stop() {
     ] {
         assert!(figures.lines().any(|found| found == line), "{line} in\n{figures}");
     }
-    assert_eq!(get(&format!("{}/metrics", server.page)).await, (200, figures), "the page has the same figures");
+    assert_eq!(get(&format!("{}/metrics", server.page)).await.0, 401, "there the figures need a login");
+    assert_eq!(server.get("/metrics").await, (200, figures), "the page has the same figures");
 
     let mode = std::fs::metadata(household.data()).expect("the data directory is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "nobody else can look into what was said");
@@ -58,7 +59,7 @@ async fn what_was_said_is_there_after_a_stop_and_a_new_start() {
     assert_eq!(server.end().code(), Some(0));
     let server = Serving::start(&household, &[]);
     server.say("what did I send").await;
-    let (_, turns) = get(&format!("{}/api/conversations/test/turns", server.page)).await;
+    let (_, turns) = server.get("/api/conversations/test/turns").await;
     assert!(turns.contains(before["id"].as_str().expect("a turn has an id")), "{turns}");
     server.signal("TERM");
     assert_eq!(server.end().code(), Some(0));
@@ -70,11 +71,13 @@ async fn a_second_signal_ends_it_at_once() {
     let household = Household::new();
     let mut server = Serving::start(&household, &[]);
     let host = server.page.trim_start_matches("http://").to_owned();
+    let token = std::fs::read_to_string(household.data().join("web-token")).expect("it made a token");
     let mut upload = TcpStream::connect(&host).expect("it listens");
     write!(
         upload,
         "POST /api/conversations/test/uploads?filename=a.bin HTTP/1.1\r\nhost: {host}\r\ncontent-length: 1000\r\n\
-         content-type: application/octet-stream\r\n\r\nonly the beginning"
+         authorization: Bearer {}\r\ncontent-type: application/octet-stream\r\n\r\nonly the beginning",
+        token.trim()
     )
     .expect("it reads");
     // It is in flight once what came of it is being stored.
@@ -103,7 +106,12 @@ fn it_says_why_it_can_not_start() {
     let figures_on = format!("metrics.listen={address}");
     let cases: [(&str, &[&str], i32, &[&str]); 6] = [
         ("nothing to serve", &["web.listen=off"], 2, &["nothing to serve", "web.listen", "satchel chat"]),
-        ("open to everybody", &["web.listen=0.0.0.0:0"], 2, &["--set: `web.listen`", "web.token", "127.0.0.1:0"]),
+        (
+            "open to everybody",
+            &["web.listen=0.0.0.0:0", "web.token=off"],
+            2,
+            &["--set: `web.token: off`", "web.listen", "127.0.0.1:0"],
+        ),
         ("port taken", &[&on], 1, &[&address]),
         ("port of the figures taken", &[&figures_on, "web.listen=127.0.0.1:0"], 1, &["metrics.listen", &address]),
         (

@@ -10,9 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use reqwest::{Client, header};
 use satchel::platforms::client;
 use satchel_system::real_binary::{Household, Ran, await_end};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 /// After how long a server that doesn't say where it is, or a turn that isn't over, is taken for hung.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +30,10 @@ pub(super) struct Serving {
     pub(super) greeting: String,
     /// What it has logged so far.
     pub(super) logged: String,
+    /// The link that it printed, unless it needs no login.
+    pub(super) link: Option<String>,
+    /// What its link was exchanged for, once.
+    cookie: OnceCell<String>,
     log: BufReader<std::process::ChildStderr>,
 }
 
@@ -48,7 +54,8 @@ impl Serving {
         thread::spawn(move || {
             let mut greeting = String::new();
             // Nothing is read where nothing was said.
-            let _read = out.read_line(&mut greeting);
+            // The second line says how to log in.
+            let _read = out.read_line(&mut greeting).and_then(|_| out.read_line(&mut greeting));
             let _nobody_waits = sender.send(greeting);
         });
         let Ok(greeting) = greeted.recv_timeout(PATIENCE) else {
@@ -67,7 +74,25 @@ impl Serving {
             }
         }
         let page = greeting.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_default();
-        Self { page: page.trim_end_matches('/').to_owned(), metrics, greeting, logged, child, log }
+        let link = greeting.split_whitespace().find(|word| word.contains("#login=")).map(str::to_owned);
+        let page = page.trim_end_matches('/').to_owned();
+        Self { page, metrics, logged, link, cookie: OnceCell::new(), greeting, child, log }
+    }
+
+    /// Asks the page for something as a browser that has used the printed link.
+    pub(super) async fn get(&self, path: &str) -> (u16, String) {
+        let http = client().expect("HTTP can be spoken");
+        let answer = http.get(format!("{}{path}", self.page)).header(header::COOKIE, self.cookie().await);
+        let answer = answer.send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        (answer.status().as_u16(), answer.text().await.expect("it is text"))
+    }
+
+    async fn cookie(&self) -> &str {
+        let logged_in = async || {
+            let link = self.link.as_deref().expect("it printed a link");
+            log_in(link).await.unwrap_or_else(|status| panic!("{link} is refused with {status}"))
+        };
+        self.cookie.get_or_init(logged_in).await
     }
 
     /// Whether it still runs.
@@ -110,8 +135,8 @@ impl Serving {
         let http = client().expect("HTTP can be spoken");
         let begun = Instant::now();
         loop {
-            let url = format!("{}/api/conversations/test/turns", self.page);
-            let turns: Value = http.get(url).send().await.expect("it answers").json().await.expect("it is JSON");
+            let (_, turns) = self.get("/api/conversations/test/turns").await;
+            let turns: Value = serde_json::from_str(&turns).expect("it is JSON");
             let found = turns["turns"].as_array().and_then(|turns| turns.iter().find(|found| found["id"] == *turn));
             let settled = |found: &&Value| {
                 let parts = found["parts"].as_array().into_iter().flatten();
@@ -131,7 +156,8 @@ impl Serving {
     pub(super) async fn upload(&self, filename: &str, content: &str) -> Value {
         let http = client().expect("HTTP can be spoken");
         let url = format!("{}/api/conversations/test/uploads?filename={filename}", self.page);
-        let upload = http.post(url).header("content-type", "application/octet-stream").body(content.to_owned());
+        let upload = http.post(url).header(header::COOKIE, self.cookie().await);
+        let upload = upload.header("content-type", "application/octet-stream").body(content.to_owned());
         let answer = upload.send().await.expect("it answers");
         let status = answer.status();
         let answer: Value = answer.json().await.expect("it is JSON");
@@ -145,12 +171,25 @@ impl Serving {
         let url = format!("{}/api/conversations/test/messages", self.page);
         let key: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
         let body = json!({ "key": key, "text": text, "uploads": uploads });
-        let answer = http.post(url).json(&body).send().await.expect("it answers");
+        let answer = http.post(url).header(header::COOKIE, self.cookie().await).json(&body);
+        let answer = answer.send().await.expect("it answers");
         let status = answer.status();
         let answer: Value = answer.json().await.expect("it is JSON");
         assert_eq!(status, 202, "{answer:#}");
         answer["turn"].clone()
     }
+}
+
+/// Exchanges a link for a cookie, as the page does; the error is the status of the refusal.
+pub(super) async fn log_in(link: &str) -> Result<String, u16> {
+    let (page, secret) = link.split_once("/#login=").expect("a link has a secret");
+    let login = client().expect("HTTP can be spoken").post(format!("{page}/api/login"));
+    let answer = login.json(&json!({ "link": secret })).send().await.expect("it answers");
+    if !answer.status().is_success() {
+        return Err(answer.status().as_u16());
+    }
+    let cookie = answer.headers()[header::SET_COOKIE].to_str().expect("a cookie is text");
+    Ok(cookie.split(';').next().unwrap_or_default().to_owned())
 }
 
 /// The text of a page.

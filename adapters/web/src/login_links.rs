@@ -1,0 +1,262 @@
+//! Login links: each works once and for ten minutes, whichever process made it.
+//!
+//! A link that still works is an empty file named by the hash of its secret, so whoever can only read the directory
+//! learns no secret. Removing the file is the use: of two who try, one succeeds, and the removal is on the disk before
+//! a cookie is given. A process that is killed at any point leaves a link that works once or not at all.
+//!
+//! The secret stands in the fragment of the address. A fragment reaches no server, proxy, log or `Referer`, and a
+//! preview that fetches the address uses nothing up; the page sends the secret in a body.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use satchel_domain::Timestamp;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    WebError,
+    signing::{beside, for_the_owner, random_bytes},
+};
+
+/// How long a link works.
+pub const LOGIN_LINK_TTL: Duration = Duration::from_secs(10 * 60);
+
+/// How far the clock may have gone back since a link was made.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(60);
+
+/// How much chance a secret holds, in bytes.
+const RANDOM_BYTES: usize = 16;
+
+/// A secret: chance, then the time at which it was made.
+const SECRET_BYTES: usize = RANDOM_BYTES + size_of::<i64>();
+
+/// Holds the address of the page, for links that other processes make.
+const ADDRESS_FILE: &str = "address";
+
+/// Leads a browser to a link, which then stands in no process's arguments.
+const PAGE_FILE: &str = "open.html";
+
+/// The login links of one data directory.
+#[derive(Debug, Clone)]
+pub struct LoginLinks {
+    directory: PathBuf,
+}
+
+impl LoginLinks {
+    /// Links that the server with this key accepts.
+    #[must_use]
+    pub fn new(key_file: &Path) -> Self {
+        Self { directory: beside(key_file, "logins") }
+    }
+
+    /// Makes a link; `None` when the page was never served from here.
+    ///
+    /// # Errors
+    /// When it can't be stored.
+    pub fn create(&self, now: Timestamp) -> Result<Option<String>, WebError> {
+        self.try_create(now).map_err(|error| self.failed("store a login link", error))
+    }
+
+    /// Makes a link and a file, for its owner only, that leads a browser to it; `None` as for [`LoginLinks::create`].
+    ///
+    /// # Errors
+    /// When one of them can't be stored.
+    pub fn create_page(&self, now: Timestamp) -> Result<Option<PathBuf>, WebError> {
+        let failed = |error| self.failed("store a page that opens a login link", error);
+        let Some(link) = self.create(now)? else { return Ok(None) };
+        let page = format!(
+            "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+             <meta http-equiv=\"refresh\" content=\"0; url={link}\">\n<title>Satchel</title>\n\
+             <p><a href=\"{link}\">Open Satchel</a></p>\n"
+        );
+        self.write(PAGE_FILE, page.as_bytes()).map_err(failed)?;
+        fs::canonicalize(self.directory.join(PAGE_FILE)).map(Some).map_err(failed)
+    }
+
+    /// Makes the directory and notes where the page is served.
+    pub(crate) fn open(&self, origin: &str) -> Result<(), WebError> {
+        let opened = make_private_directory(&self.directory).and_then(|()| self.write(ADDRESS_FILE, origin.as_bytes()));
+        opened.map_err(|error| self.failed("note the address of the page", error))
+    }
+
+    /// Uses a link up. `false` when it is none, or was used, or has expired. Returns once that is durable.
+    pub(crate) fn redeem(&self, secret: &str, now: Timestamp) -> io::Result<bool> {
+        let Some(created_at) = created_at(secret) else { return Ok(false) };
+        match fs::remove_file(self.file(secret)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            removed => removed?,
+        }
+        self.sync()?;
+        // A clock that was set back must not make a link live longer.
+        Ok(created_at <= now.plus(MAX_CLOCK_SKEW) && now < created_at.plus(LOGIN_LINK_TTL))
+    }
+
+    fn try_create(&self, now: Timestamp) -> io::Result<Option<String>> {
+        let origin = match fs::read_to_string(self.directory.join(ADDRESS_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read?,
+        };
+        self.remove_expired()?;
+        let mut secret = random_bytes::<RANDOM_BYTES>()?.to_vec();
+        secret.extend(now.0.to_be_bytes());
+        let secret = URL_SAFE_NO_PAD.encode(secret);
+        for_the_owner(&self.file(&secret))?.sync_all()?;
+        self.sync()?;
+        Ok(Some(format!("{origin}/#login={secret}")))
+    }
+
+    /// Removes what nobody used. It works no more; this is for the room that it takes.
+    fn remove_expired(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > 2 * LOGIN_LINK_TTL));
+            if is_old && entry.file_name() != ADDRESS_FILE {
+                // Another process may have been faster.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a file as a whole.
+    fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let path = self.directory.join(name);
+        let temporary = beside(&path, &format!("{}.new", std::process::id()));
+        let _ = fs::remove_file(&temporary);
+        let mut file = for_the_owner(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, &path)?;
+        self.sync()
+    }
+
+    fn file(&self, secret: &str) -> PathBuf {
+        let digest: String = Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.directory.join(digest)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+
+    fn failed(&self, doing: &str, error: io::Error) -> WebError {
+        WebError::failed(format!("{doing} in {}", self.directory.display()), error)
+    }
+}
+
+/// When the link of a secret was made; `None` for what can be no secret.
+fn created_at(secret: &str) -> Option<Timestamp> {
+    let bytes: [u8; SECRET_BYTES] = URL_SAFE_NO_PAD.decode(secret).ok()?.try_into().ok()?;
+    let (_, millis) = bytes.split_at(RANDOM_BYTES);
+    let millis: [u8; size_of::<i64>()] = millis.try_into().ok()?;
+    Some(Timestamp(i64::from_be_bytes(millis)))
+}
+
+fn make_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn links(dir: &tempfile::TempDir) -> LoginLinks {
+        let links = LoginLinks::new(&dir.path().join("web-key"));
+        links.open("http://127.0.0.1:8787").unwrap();
+        links
+    }
+
+    fn secret(links: &LoginLinks) -> String {
+        let link = links.create(NOW).unwrap().unwrap();
+        link.strip_prefix("http://127.0.0.1:8787/#login=").unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_login_link_works_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = links(&dir);
+        let [first, second] = [secret(&links), secret(&links)];
+        assert!(links.redeem(&first, NOW).unwrap());
+        assert!(!links.redeem(&first, NOW).unwrap(), "a replay");
+        let restarted = LoginLinks::new(&dir.path().join("web-key"));
+        assert!(!restarted.redeem(&first, NOW).unwrap(), "a replay after a restart");
+        assert!(restarted.redeem(&second, NOW).unwrap(), "a link of another process");
+    }
+
+    #[test]
+    fn of_many_who_try_a_link_one_succeeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = links(&dir);
+        let secret = secret(&links);
+        let attempts: Vec<bool> = std::thread::scope(|scope| {
+            let tries: Vec<_> = (0..16).map(|_| scope.spawn(|| links.redeem(&secret, NOW).unwrap())).collect();
+            tries.into_iter().map(|attempt| attempt.join().unwrap()).collect()
+        });
+        assert_eq!(attempts.into_iter().filter(|redeemed| *redeemed).count(), 1);
+    }
+
+    #[test]
+    fn a_login_link_expires_whatever_the_clock_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = links(&dir);
+        for (later_ms, works) in [(0, true), (599_999, true), (600_000, false), (-59_000, true), (-3_600_000, false)] {
+            let secret = secret(&links);
+            assert_eq!(links.redeem(&secret, Timestamp(NOW.0 + later_ms)).unwrap(), works, "{later_ms}");
+            assert!(!links.redeem(&secret, NOW).unwrap(), "it is used up all the same");
+        }
+    }
+
+    #[test]
+    fn a_forged_secret_opens_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = links(&dir);
+        let secret = secret(&links);
+        let newer = URL_SAFE_NO_PAD.encode([[0; RANDOM_BYTES].as_slice(), &NOW.0.to_be_bytes()].concat());
+        for forged in ["", "..", "address", "../web-key", &secret[1..], &format!("{secret}A"), &newer, "é"] {
+            assert!(!links.redeem(forged, NOW).unwrap(), "{forged}");
+        }
+        assert!(links.redeem(&secret, NOW).unwrap());
+    }
+
+    #[test]
+    fn the_directory_holds_no_secret_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = links(&dir);
+        let secret = secret(&links);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&links.directory), 0o700);
+        for entry in fs::read_dir(&links.directory).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path), 0o600);
+            assert!(!path.display().to_string().contains(&secret));
+            assert!(!fs::read_to_string(&path).unwrap().contains(&secret));
+        }
+        let page = links.create_page(NOW).unwrap().unwrap();
+        assert!(page.is_absolute() && mode(&page) == 0o600);
+        let page = fs::read_to_string(page).unwrap();
+        let other = page.split_once("#login=").unwrap().1.split('"').next().unwrap();
+        assert!(links.redeem(other, NOW).unwrap(), "{page}");
+    }
+
+    #[test]
+    fn no_link_is_made_before_the_page_is_served() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = LoginLinks::new(&dir.path().join("web-key"));
+        assert_eq!(links.create(NOW).unwrap(), None);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is made");
+    }
+}

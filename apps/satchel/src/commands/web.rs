@@ -1,0 +1,37 @@
+//! `satchel web`: ways into the page of a running server.
+
+use std::io::Write;
+
+use satchel_domain::Timestamp;
+use satchel_web::LoginLinks;
+
+use super::{
+    WrongUsage,
+    run::{OPEN_TO_ALL, key_file},
+};
+use crate::config::{Config, web::WebToken};
+
+/// Prints a link that logs a browser in once; the server may be another process.
+///
+/// # Errors
+/// When there is no page to log in to, or the link can't be stored.
+pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
+    if config.web.listen.is_none() {
+        let reason = "there is no page to log in to: `web.listen` is off; set it to an address such as 127.0.0.1:8787";
+        return Err(WrongUsage(reason.to_owned()).into());
+    }
+    if matches!(config.web.token, WebToken::Off) {
+        return Err(WrongUsage(format!("{OPEN_TO_ALL}, so no link is needed; open the page's address")).into());
+    }
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let link = LoginLinks::new(&key_file(config)).create(now)?.ok_or_else(|| {
+        let data_dir = config.storage.data_dir.display();
+        anyhow::anyhow!(
+            "no page was ever served with the data in {data_dir}: start `satchel run` first, or name the \
+             configuration of the server that runs with `--config` or `storage.data_dir`"
+        )
+    })?;
+    writeln!(out, "{link}")?;
+    super::complain("It works once, for 10 minutes, while `satchel run` serves the page.");
+    Ok(())
+}
