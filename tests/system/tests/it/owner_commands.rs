@@ -1,4 +1,4 @@
-//! The owner's commands over the real binary: `run`, the way in to its page, the choice of a model, `init`, `doctor`, `config schema`.
+//! The owner's commands over the real binary: `run`, logging in, choosing a model, `init`, `doctor`, `config schema`.
 
 mod choice;
 mod collection;
