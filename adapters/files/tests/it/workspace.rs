@@ -228,7 +228,7 @@ async fn directories_and_empty_files_take_room() {
         workspace.write(&here(), &path(name), stream::empty().boxed(), WriteMode::Replace, 100).await
     };
     empty(&workspace, "/shared/a/b/empty").await.unwrap();
-    for too_much in ["/shared/c/d/e", "/tmp/c/e"] {
+    for too_much in ["/shared/c/d/e", "/tmp/c/d/e"] {
         let refused = empty(&workspace, too_much).await;
         assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { .. })), "{too_much}: {refused:?}");
     }

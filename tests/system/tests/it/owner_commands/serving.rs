@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Client, header};
+use reqwest::header;
 use satchel::platforms::client;
 use satchel_system::real_binary::{Household, Ran, await_end};
 use serde_json::{Value, json};
@@ -132,7 +132,6 @@ impl Serving {
 
     /// Waits until a turn is over and everything of it is delivered.
     pub(super) async fn wait_for_answer(&self, turn: &Value) -> Value {
-        let http = client().expect("HTTP can be spoken");
         let begun = Instant::now();
         loop {
             let (_, turns) = self.get("/api/conversations/test/turns").await;
