@@ -280,7 +280,7 @@ impl Channel for DiscordChannel {
         let us = self.us().await.map_err(|error| judge(error, Tried::Harmless))?;
         let found = find::find(&self.client, us, channel, part, after, &composed).await;
         Ok(match found.map_err(|error| judge(error, Tried::Harmless))? {
-            Some(message) => LookupOutcome::Found { messages: vec![message], twins: Vec::new() },
+            Some(message) => LookupOutcome::Found { messages: vec![message], duplicates: Vec::new() },
             None => LookupOutcome::uncertain("not exactly one message in the history is like it"),
         })
     }

@@ -11,7 +11,6 @@ mod held;
 mod inbox;
 mod inspect;
 mod journal;
-mod known_messages;
 mod lanes;
 mod open;
 mod owners;
@@ -22,6 +21,7 @@ mod queries;
 mod questions;
 mod readers;
 mod receive;
+mod recorded_messages;
 mod records;
 mod rename;
 mod rows;
@@ -44,9 +44,9 @@ use satchel_domain::{
     Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, KnownMessages,
-    Lease, Ledger, LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
-    Settlement, TurnRecord, TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed,
+    Settled, Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
 use serde_json::Value;
@@ -476,14 +476,14 @@ impl Ledger for SqliteLedger {
         read!(self, "reading the message before a part", queries::sent_before, part)
     }
 
-    async fn known_messages(
+    async fn list_recorded_messages(
         &self,
         conversation: &ConversationId,
         part: PartId,
         since: Timestamp,
-    ) -> Result<KnownMessages, LedgerError> {
+    ) -> Result<RecordedMessages, LedgerError> {
         let doing = "reading the messages around a part";
-        read!(self, doing, known_messages::known_messages, conversation, part, since)
+        read!(self, doing, recorded_messages::list_recorded_messages, conversation, part, since)
     }
 
     async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {

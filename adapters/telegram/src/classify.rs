@@ -92,34 +92,34 @@ fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
 
 /// What an id is, as `stopMessageLiveLocation` tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IdAnswer {
+pub(crate) enum IdStatus {
     /// A message of the bot.
-    Ours,
+    OwnMessage,
     /// Somebody else's, or one of the chat itself.
-    Others,
+    OtherMessage,
     /// None, a deleted one, one of another chat, or one that is hidden from the bot.
-    Nobodys,
+    NoMessage,
     /// Anything else was answered.
     Unclear,
 }
 
 /// Judges the answer of `stopMessageLiveLocation` for a message that holds no live location. Success would mean that one
 /// of ours did.
-pub(crate) fn judge_id(error: Option<CallError>) -> Result<IdAnswer, SendError> {
-    let Some(error) = error else { return Ok(IdAnswer::Unclear) };
+pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendError> {
+    let Some(error) = error else { return Ok(IdStatus::Unclear) };
     if let CallError::Refused(Refused { code: 400, description, migrated_to: None, .. }) = &error {
         let words = description.to_lowercase();
         let answers = [
-            ("there is no live location in the message to edit", IdAnswer::Ours),
-            ("message can't be edited", IdAnswer::Others),
-            ("message to edit not found", IdAnswer::Nobodys),
+            ("there is no live location in the message to edit", IdStatus::OwnMessage),
+            ("message can't be edited", IdStatus::OtherMessage),
+            ("message to edit not found", IdStatus::NoMessage),
         ];
         let known = answers.into_iter().find(|(answer, _)| words.contains(answer));
-        return Ok(known.map_or(IdAnswer::Unclear, |(_, answer)| answer));
+        return Ok(known.map_or(IdStatus::Unclear, |(_, answer)| answer));
     }
     match judge(error, Tried::Probe) {
         Verdict::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
-        Verdict::Failed(_) | Verdict::AlreadySo | Verdict::Moved { .. } => Ok(IdAnswer::Unclear),
+        Verdict::Failed(_) | Verdict::AlreadySo | Verdict::Moved { .. } => Ok(IdStatus::Unclear),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use satchel_domain::{MessageRef, PartContent, delivery::SendError};
-use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::KnownMessage};
+use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedMessage};
 use serde::{Deserialize, de::IgnoredAny};
 use teloxide::{
     payloads::{GetChatMember, GetMe, StopMessageLiveLocation},
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::{
     bot::{BotClient, CallError},
-    classify::{IdAnswer, Tried, Verdict, judge, judge_id},
+    classify::{IdStatus, Tried, Verdict, classify_id, judge},
     message_ids::{Counter, MessageIds, Search},
     place::Place,
     settings::LookupSettings,
@@ -27,7 +27,7 @@ use crate::{
 const MAX_IDS: usize = 100;
 
 /// How many ids beyond the newest known one are asked for.
-const MAX_IDS_BEYOND: i64 = 5;
+const MAX_IDS_PAST_NEWEST: i64 = 5;
 
 /// The bytes for which a look-up waits a unit longer: the server passes a file on before it makes a message of it.
 const MEGABYTE_BYTES: u64 = 1_000_000;
@@ -115,32 +115,33 @@ impl Lookup<'_> {
 
     /// Asks for all ids in question once. Messages of others that it comes upon tell that there may be more behind them.
     async fn pass(&self) -> Result<LookupOutcome, SendError> {
-        let LookupRequest { part, known, attempts, .. } = self.request;
+        let LookupRequest { part, recorded, attempts, .. } = self.request;
         let Some((floor, ceiling)) = self.bounds() else {
             return Ok(LookupOutcome::uncertain("no message of the chat is known from before it was sent"));
         };
         let counter = Counter::new(self.chat);
-        let mut taken: BTreeSet<i64> = numbers(&known.other, counter).collect();
+        let mut taken: BTreeSet<i64> = numbers(&recorded.other, counter).collect();
         taken.extend(self.ids.sent(self.chat, part.part));
         taken.extend(self.settled_ids());
         let newest = taken.last().copied().unwrap_or(floor).max(floor);
         let (mut ours, mut asked, mut id) = (Vec::new(), 0, floor + 1);
         while id
-            < ceiling.unwrap_or_else(|| newest.max(self.ids.newest(self.chat).unwrap_or(floor)) + MAX_IDS_BEYOND + 1)
+            < ceiling
+                .unwrap_or_else(|| newest.max(self.ids.newest(self.chat).unwrap_or(floor)) + MAX_IDS_PAST_NEWEST + 1)
         {
             if !taken.contains(&id) {
                 asked += 1;
                 if asked > MAX_IDS {
                     return Ok(LookupOutcome::uncertain("too many messages came since"));
                 }
-                match self.ask(id).await? {
-                    IdAnswer::Ours => {
-                        self.ids.record_seen(self.chat, id);
+                match self.query_id(id).await? {
+                    IdStatus::OwnMessage => {
+                        self.ids.observe_message(self.chat, id);
                         ours.push(id);
                     }
-                    IdAnswer::Others => self.ids.record_seen(self.chat, id),
-                    IdAnswer::Nobodys => {}
-                    IdAnswer::Unclear => {
+                    IdStatus::OtherMessage => self.ids.observe_message(self.chat, id),
+                    IdStatus::NoMessage => {}
+                    IdStatus::Unclear => {
                         return Ok(LookupOutcome::uncertain("Telegram's answer says nothing about the message"));
                     }
                 }
@@ -148,13 +149,13 @@ impl Lookup<'_> {
             }
             id += 1;
         }
-        Ok(judge_found(&ours, message_count(&part.content), *attempts))
+        Ok(classify_found_ids(&ours, message_count(&part.content), *attempts))
     }
 
     /// The id behind which the part's begin, and the one before which they end where that is known.
     fn bounds(&self) -> Option<(i64, Option<i64>)> {
-        let LookupRequest { range, known, .. } = self.request;
-        let stored = numbers(&known.before, Counter::new(self.chat)).max();
+        let LookupRequest { range, recorded, .. } = self.request;
+        let stored = numbers(&recorded.before, Counter::new(self.chat)).max();
         match range {
             LookupRange::After(after) => Some((stored.max(after.as_ref().and_then(number))?, None)),
             LookupRange::Before(sent) => Some((stored?, sent.iter().filter_map(number).min())),
@@ -172,12 +173,12 @@ impl Lookup<'_> {
     }
 
     /// Asks whose message an id is. A flood is waited out where it isn't long.
-    async fn ask(&self, id: i64) -> Result<IdAnswer, SendError> {
-        let Ok(number) = i32::try_from(id) else { return Ok(IdAnswer::Nobodys) };
+    async fn query_id(&self, id: i64) -> Result<IdStatus, SendError> {
+        let Ok(number) = i32::try_from(id) else { return Ok(IdStatus::NoMessage) };
         let payload = StopMessageLiveLocation::new(self.chat, MessageId(number));
         loop {
             let answered: Result<IgnoredAny, CallError> = self.client.ask(&payload).await;
-            match judge_id(answered.err()) {
+            match classify_id(answered.err()) {
                 Err(SendError::NotSent { retry_after_ms: Some(wait), .. })
                     if Duration::from_millis(wait) <= self.settings.max_flood_wait =>
                 {
@@ -224,8 +225,8 @@ impl Lookup<'_> {
     fn resolve(&self, search: &Search<'_>, outcome: &LookupOutcome) {
         let part = self.request.part.part;
         match outcome {
-            LookupOutcome::Found { messages, twins } => {
-                let ids: Vec<i64> = messages.iter().chain(twins).filter_map(number).collect();
+            LookupOutcome::Found { messages, duplicates } => {
+                let ids: Vec<i64> = messages.iter().chain(duplicates).filter_map(number).collect();
                 search.resolve(part, &ids);
             }
             LookupOutcome::Absent => search.resolve(part, &[]),
@@ -244,23 +245,23 @@ fn message_count(content: &PartContent) -> usize {
 
 /// What messages of ours that nobody knew say about a part of `count` messages, of which `attempts` may have arrived. Of
 /// several the newest is the part; of more than can be its own, something else of ours is unknown.
-fn judge_found(ours: &[i64], count: usize, attempts: u32) -> LookupOutcome {
+fn classify_found_ids(ours: &[i64], count: usize, attempts: u32) -> LookupOutcome {
     let refs = |ids: &[i64]| ids.iter().map(|id| MessageRef(id.to_string())).collect::<Vec<_>>();
     let attempts = usize::try_from(attempts).unwrap_or(usize::MAX);
     match ours.len() {
         0 => LookupOutcome::Absent,
         // Somebody may have deleted a part of an album.
-        few if few <= count && attempts > 0 => LookupOutcome::Found { messages: refs(ours), twins: Vec::new() },
+        few if few <= count && attempts > 0 => LookupOutcome::Found { messages: refs(ours), duplicates: Vec::new() },
         many if many.is_multiple_of(count) && many / count <= attempts => {
-            let (twins, messages) = ours.split_at(many - count);
-            LookupOutcome::Found { messages: refs(messages), twins: refs(twins) }
+            let (duplicates, messages) = ours.split_at(many - count);
+            LookupOutcome::Found { messages: refs(messages), duplicates: refs(duplicates) }
         }
         _ => LookupOutcome::uncertain("more messages are unknown than the part can have made"),
     }
 }
 
 /// The ids of messages that this counter counts.
-fn numbers(messages: &[KnownMessage], counter: Counter) -> impl Iterator<Item = i64> {
+fn numbers(messages: &[RecordedMessage], counter: Counter) -> impl Iterator<Item = i64> {
     messages.iter().filter_map(move |known| {
         let place = Place::of(&known.conversation)?;
         if Counter::new(place.chat) == counter { number(&known.message) } else { None }
@@ -281,19 +282,21 @@ mod tests {
 
     #[test]
     fn of_several_attempts_the_newest_is_the_part() {
-        let found =
-            |messages: &[&str], twins: &[&str]| LookupOutcome::Found { messages: refs(messages), twins: refs(twins) };
-        assert_eq!(judge_found(&[], 1, 1), LookupOutcome::Absent);
-        assert_eq!(judge_found(&[7], 1, 1), found(&["7"], &[]));
-        assert_eq!(judge_found(&[7, 9], 1, 2), found(&["9"], &["7"]));
-        assert_eq!(judge_found(&[5, 6, 9, 10], 2, 3), found(&["9", "10"], &["5", "6"]));
-        assert_eq!(judge_found(&[5], 2, 1), found(&["5"], &[]));
+        let found = |messages: &[&str], duplicates: &[&str]| LookupOutcome::Found {
+            messages: refs(messages),
+            duplicates: refs(duplicates),
+        };
+        assert_eq!(classify_found_ids(&[], 1, 1), LookupOutcome::Absent);
+        assert_eq!(classify_found_ids(&[7], 1, 1), found(&["7"], &[]));
+        assert_eq!(classify_found_ids(&[7, 9], 1, 2), found(&["9"], &["7"]));
+        assert_eq!(classify_found_ids(&[5, 6, 9, 10], 2, 3), found(&["9", "10"], &["5", "6"]));
+        assert_eq!(classify_found_ids(&[5], 2, 1), found(&["5"], &[]));
     }
 
     #[test]
     fn more_messages_than_attempts_leave_no_certainty() {
         for (ours, count, attempts) in [(&[7, 9][..], 1, 1), (&[5, 6, 7], 2, 9), (&[5, 6, 9, 10], 2, 1), (&[7], 1, 0)] {
-            let outcome = judge_found(ours, count, attempts);
+            let outcome = classify_found_ids(ours, count, attempts);
             assert!(matches!(outcome, LookupOutcome::Uncertain { .. }), "{ours:?}: {outcome:?}");
         }
     }

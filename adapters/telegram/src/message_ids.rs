@@ -90,8 +90,8 @@ impl MessageIds {
     }
 
     /// Records that a message exists.
-    pub(crate) fn record_seen(&self, chat: ChatId, id: i64) {
-        self.state().see(chat, id);
+    pub(crate) fn observe_message(&self, chat: ChatId, id: i64) {
+        self.state().observe(chat, id);
     }
 
     /// The newest message of the chat's counter that is known.
@@ -154,7 +154,7 @@ impl State {
         self.chats.entry(chat).or_default()
     }
 
-    fn see(&mut self, chat: ChatId, id: i64) {
+    fn observe(&mut self, chat: ChatId, id: i64) {
         if self.newest.len() >= MAX_CHATS {
             self.newest.retain(|counter, _| *counter == Counter::Mailbox);
         }
@@ -168,7 +168,7 @@ impl OpenAttempt<'_> {
     pub(crate) fn arrived(mut self, chat: ChatId, ids: &[i64]) {
         self.is_over = true;
         let mut state = self.ids.state();
-        ids.iter().for_each(|id| state.see(chat, *id));
+        ids.iter().for_each(|id| state.observe(chat, *id));
         state.chat(self.chat).in_doubt.remove(&self.part);
         state.chat(chat).add_sent(self.part, ids);
     }
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn private_chats_and_basic_groups_share_a_counter() {
         let ids = MessageIds::default();
-        ids.record_seen(PERSON, 7);
-        ids.record_seen(SUPERGROUP, 900);
-        ids.record_seen(GROUP, 6);
+        ids.observe_message(PERSON, 7);
+        ids.observe_message(SUPERGROUP, 900);
+        ids.observe_message(GROUP, 6);
         assert_eq!((ids.newest(GROUP), ids.newest(PERSON), ids.newest(SUPERGROUP)), (Some(7), Some(7), Some(900)));
         ids.begin_send(PERSON, ONE).unwrap().arrived(PERSON, &[8, 9]);
         assert_eq!((ids.newest(GROUP), ids.sent(GROUP, OTHER)), (Some(9), [8, 9].into()));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_to_a_chat_that_is_searched() {
+    fn searched_chat_accepts_no_send() {
         let ids = MessageIds::default();
         let search = ids.begin_search(PERSON).now_or_never().flatten().unwrap();
         assert!(ids.begin_send(PERSON, ONE).is_none());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_search_begins_once_what_is_on_its_way_has_ended() {
+    async fn search_waits_for_open_sends() {
         let ids = MessageIds::default();
         let send = ids.begin_send(PERSON, ONE).unwrap();
         let search = ids.begin_search(PERSON);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_send_without_an_end_is_in_doubt_until_it_is_resolved() {
+    fn unfinished_send_is_in_doubt_until_resolved() {
         let ids = MessageIds::default();
         drop(ids.begin_send(PERSON, ONE));
         assert!(ids.has_other_doubt(PERSON, OTHER) && !ids.has_other_doubt(PERSON, ONE));

@@ -8,9 +8,9 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    cargo, cargo_command,
-    not_run::{NotRun, is_ci},
-    perform, suites, worker,
+    cargo, cargo_command, perform,
+    skipped_tests::{SkippedTests, is_ci},
+    suites, worker,
 };
 
 /// Checks form, lints and documentation, then runs every test.
@@ -38,15 +38,15 @@ pub(crate) fn run() -> Result<()> {
     suites::check(cargo_command().args(list).arg("--workspace"))?;
     suites::check(&mut worker::command(list)?)?;
     step("tests");
-    let records = NotRun::new_directory(&worker::target_directory()?)?;
+    let records = SkippedTests::new_directory(&worker::target_directory()?)?;
     let tested = run_tests(&records);
     step("what was not run and not checked");
-    let not_run = NotRun::read(&records)?;
-    println!("{not_run}");
+    let skipped_tests = SkippedTests::read(&records)?;
+    println!("{skipped_tests}");
     println!("Not checked: the tests of the feature `otel` (`cargo test --package satchel --features otel`).");
     unchecked.iter().for_each(|what| println!("Not checked: {what}."));
     tested?;
-    not_run.check(is_ci())
+    skipped_tests.check(is_ci())
 }
 
 /// Runs every test, those that follow a failure too.
@@ -56,7 +56,8 @@ fn run_tests(records: &Path) -> Result<()> {
         true => &["nextest", "run", "--no-fail-fast", "--no-tests", "fail"],
         false => &["test", "--no-fail-fast"],
     };
-    let run_recorded = |what: &str, mut command: Command| perform(what, command.env(NotRun::VARIABLE, records));
+    let run_recorded =
+        |what: &str, mut command: Command| perform(what, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
     let mut of_project = cargo_command();
     of_project.args(run).arg("--workspace");
     let mut outcomes = vec![

@@ -2,7 +2,7 @@
 
 mod gate;
 mod nightly;
-mod not_run;
+mod skipped_tests;
 mod suites;
 mod worker;
 

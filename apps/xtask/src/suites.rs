@@ -22,7 +22,7 @@ struct Suite {
 type Suites = BTreeMap<PathBuf, Suite>;
 
 /// Sources behind a feature that the gate doesn't switch on, for which a whole tree of crates would be built.
-const BEHIND_FEATURES: [&str; 1] = ["apps/satchel/src/otel"];
+const FEATURE_GATED_DIRS: [&str; 1] = ["apps/satchel/src/otel"];
 
 /// Builds a workspace's tests and fails when a file that holds some brings none, or none can be listed at all.
 pub(crate) fn check(build: &mut Command) -> Result<()> {
@@ -35,7 +35,7 @@ pub(crate) fn check(build: &mut Command) -> Result<()> {
         find_tests(directory, &mut files)?;
     }
     let is_optional =
-        |file: &Path| BEHIND_FEATURES.iter().any(|path| file.parent().is_some_and(|at| at.ends_with(path)));
+        |file: &Path| FEATURE_GATED_DIRS.iter().any(|path| file.parent().is_some_and(|at| at.ends_with(path)));
     let silent: Vec<&Path> = silent_files(&suites, &files).into_iter().filter(|file| !is_optional(file)).collect();
     if !silent.is_empty() {
         let silent: Vec<String> = silent.iter().map(|path| path.display().to_string()).collect();
@@ -82,14 +82,14 @@ fn find_tests(directory: &Path, found: &mut BTreeMap<PathBuf, bool>) -> Result<(
             find_tests(&path, found)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))?;
-            found.insert(path, holds_tests(&text));
+            found.insert(path, has_tests(&text));
         }
     }
     Ok(())
 }
 
 /// Whether a test stands in a file, written out or by a macro that makes some.
-fn holds_tests(text: &str) -> bool {
+fn has_tests(text: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     let is_test = |at: usize, line: &str| {
         let is_attribute = line.starts_with("#[test]") || line.starts_with("#[tokio::test");
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn macros_that_make_tests_hold_none() {
-        assert!(holds_tests("mod tests {\n    #[tokio::test]\n    async fn a() {}\n}"));
-        assert!(holds_tests("    ledger_contract!(open().await);"));
-        assert!(!holds_tests("    #[tokio::test]\n    async fn $promise() {}"));
-        assert!(!holds_tests("/// Runs them: `ledger_contract!(open().await)`.\n    $crate::ledger_contract!(@each);"));
+        assert!(has_tests("mod tests {\n    #[tokio::test]\n    async fn a() {}\n}"));
+        assert!(has_tests("    ledger_contract!(open().await);"));
+        assert!(!has_tests("    #[tokio::test]\n    async fn $promise() {}"));
+        assert!(!has_tests("/// Runs them: `ledger_contract!(open().await)`.\n    $crate::ledger_contract!(@each);"));
     }
 }

@@ -168,11 +168,11 @@ pub fn tool_result(
     call: CallId,
     text: String,
     mut attachments: Vec<Attachment>,
-    shown_files: &[Attachment],
+    viewed_files: &[Attachment],
 ) -> ModelMessage {
     let files = attachments.iter().map(|file| with_short_names(file).numbered_reference());
     let text = with_lines(escaped(text), files);
-    attachments.extend_from_slice(shown_files);
+    attachments.extend_from_slice(viewed_files);
     ModelMessage::Tool { call: call_id(call), text, attachments }
 }
 

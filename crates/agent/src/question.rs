@@ -16,7 +16,7 @@ use satchel_domain::{
 use satchel_ports::{Event, LookupOutcome, LookupRange, PartToSend};
 use satchel_routing::{
     label::labelled,
-    lookup::{DoubtfulSend, delete_twins, look_up},
+    lookup::{DoubtfulSend, delete_duplicates, look_up},
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -195,7 +195,7 @@ impl Tending {
     /// Puts the question and records what became of it.
     async fn put(&self) -> Put {
         let mut question = self.part.clone();
-        let put = self.try_to_put(&mut question).await;
+        let put = self.try_post(&mut question).await;
         match &put {
             Put::Shown(message) => self.settle(question.part, Some(message.clone())).await,
             Put::Refused(_) => self.settle(question.part, None).await,
@@ -208,7 +208,7 @@ impl Tending {
     /// doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and put
     /// again: as it is where it certainly did not arrive, else once more with a label, as a reply is. Two sets of buttons
     /// ask for the same word, but of none nobody is asked.
-    async fn try_to_put(&self, part: &mut PartToSend) -> Put {
+    async fn try_post(&self, part: &mut PartToSend) -> Put {
         let Lane { channel, .. } = &self.lane;
         let capabilities = channel.capabilities(&self.part.conversation);
         let key = capabilities.idempotency;
@@ -224,7 +224,7 @@ impl Tending {
                 Ok(messages) => {
                     if is_searched {
                         let earlier = DoubtfulSend { part: part.clone(), since, attempts: attempts - 1 };
-                        self.remove_twins(earlier, &messages).await;
+                        self.remove_duplicates(earlier, &messages).await;
                     }
                     return messages.into_iter().next().map_or(Put::Unknown, Put::Shown);
                 }
@@ -248,8 +248,8 @@ impl Tending {
                 Some(_) if is_first => {
                     match self.look_up(DoubtfulSend { part: part.clone(), since, attempts }, given_up).await {
                         None => return Put::Unknown,
-                        Some(LookupOutcome::Found { messages, twins }) => {
-                            delete_twins(&**channel, &part.conversation, &twins).await;
+                        Some(LookupOutcome::Found { messages, duplicates }) => {
+                            delete_duplicates(&**channel, &part.conversation, &duplicates).await;
                             return messages.into_iter().next().map_or(Put::Unknown, Put::Shown);
                         }
                         Some(LookupOutcome::Absent) => (may_stand, doubtful_since, is_searched) = (false, None, true),
@@ -304,12 +304,12 @@ impl Tending {
     }
 
     /// Deletes earlier attempts that turned up though a look-up had not found them: their buttons would stay for ever.
-    async fn remove_twins(&self, earlier: DoubtfulSend, messages: &[MessageRef]) {
+    async fn remove_duplicates(&self, earlier: DoubtfulSend, messages: &[MessageRef]) {
         let (ledger, channel) = (&*self.services.ledger, &*self.lane.channel);
         let conversation = earlier.part.conversation.clone();
         let looked_up = look_up(ledger, channel, earlier, LookupRange::Before(messages.to_vec())).await;
-        if let Ok(Ok(LookupOutcome::Found { messages, twins })) = looked_up {
-            delete_twins(channel, &conversation, &[messages, twins].concat()).await;
+        if let Ok(Ok(LookupOutcome::Found { messages, duplicates })) = looked_up {
+            delete_duplicates(channel, &conversation, &[messages, duplicates].concat()).await;
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{heading::HeadingContext, prompt, voice_notes};
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome unknown: ";
 
 /// What the model is told of a call that had yielded nothing when the turn ended.
-const INTERRUPTED: &str = "interrupted when the turn ended; it may have taken effect";
+const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have taken effect";
 
 /// One message of the model and what was put before it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -100,7 +100,7 @@ impl Rounds {
             self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
         made.retain(|file| !known.contains(&file.id));
         if !made.is_empty() {
-            let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::of_failure(INTERRUPTED));
+            let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::of_failure(INTERRUPTED_TEXT));
             outcome.attachments.extend(made);
         }
     }
@@ -147,7 +147,7 @@ impl Rounds {
             messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
             messages.extend(round.calls.iter().map(|call| {
                 let (text, attachments) = self.answer(call);
-                prompt::tool_result(call.id, text, attachments, self.shown_files(call))
+                prompt::tool_result(call.id, text, attachments, self.viewed_files(call))
             }));
         }
         messages.extend(self.steered.iter().flat_map(|steered| prompt::steered(steered, context)));
@@ -183,15 +183,15 @@ impl Rounds {
     }
 
     /// The files that a call shows to the model in this turn. History names them in the call's answer alone.
-    fn shown_files(&self, call: &ToolCall) -> &[Attachment] {
-        self.outcomes.get(&call.id.ordinal).map_or(&[], |outcome| &outcome.shown_files)
+    fn viewed_files(&self, call: &ToolCall) -> &[Attachment] {
+        self.outcomes.get(&call.id.ordinal).map_or(&[], |outcome| &outcome.viewed_files)
     }
 
     /// What a call was answered. Every call gets an answer, because providers refuse a conversation with a gap.
     fn answer(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
-            None => (ToolOutcome::of_failure(INTERRUPTED).as_model_text(), Vec::new()),
+            None => (ToolOutcome::of_failure(INTERRUPTED_TEXT).as_model_text(), Vec::new()),
         }
     }
 }

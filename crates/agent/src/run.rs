@@ -91,7 +91,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     } else {
         tokio::select! {
             biased;
-            ended = work_until_stopped(services, lane, &turn, &scope, &heard, &mut rounds, &growth) => ended.map(Some),
+            ended = run_until_stopped(services, lane, &turn, &scope, &heard, &mut rounds, &growth) => ended.map(Some),
             never = editing.go_on() => match never {},
             never = show_work(lane, &scope.words) => match never {},
             () = lane.stop.cancelled() => Ok(None),
@@ -135,7 +135,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
 }
 
 /// Works on the turn until it is over or the person stops it. The calls that run then hand over what they had made.
-async fn work_until_stopped(
+async fn run_until_stopped(
     services: &Services,
     lane: &Lane,
     turn: &QueuedTurn,

@@ -94,7 +94,7 @@ impl Attachment {
     /// Brackets in the name and the type are escaped, so that neither can end the reference and begin another one.
     #[must_use]
     pub fn reference(&self) -> String {
-        let (filename, mime) = (plain(self.filename.as_str()), plain(&self.mime));
+        let (filename, mime) = (escape_brackets(self.filename.as_str()), escape_brackets(&self.mime));
         format!("{MARKER}{} {filename} {mime} {}]", self.id, size::human(self.bytes))
     }
 
@@ -103,14 +103,14 @@ impl Attachment {
     /// gets.
     #[must_use]
     pub fn numbered_reference(&self) -> String {
-        let (filename, mime) = (plain(&format!("{:?}", self.filename.as_str())), plain(&self.mime));
+        let (filename, mime) = (escape_brackets(&format!("{:?}", self.filename.as_str())), escape_brackets(&self.mime));
         let internal = if self.visibility == Visibility::Internal { ", internal" } else { "" };
         format!("{MARKER}{} #{} {filename} {mime} {}{internal}]", self.id, self.number, size::human(self.bytes))
     }
 }
 
 /// Words that can't end the reference in which they stand.
-fn plain(words: &str) -> String {
+fn escape_brackets(words: &str) -> String {
     words.replace('[', "\\[").replace(']', "\\]")
 }
 

@@ -171,7 +171,7 @@ mod tests {
     /// A script is one call that makes files and may select among them: what it made after its selection stands in that
     /// selection already, and what it made before was left out on purpose.
     #[test]
-    fn rule_3_a_selection_counts_for_its_own_calls_files() {
+    fn rule_3_selection_covers_own_call() {
         let internal = Attachment { visibility: Visibility::Internal, ..file(2, 2, "b") };
         let script = |selection: Vec<Attachment>| ToolOutcome {
             attachments: vec![file(1, 1, "a"), internal.clone(), file(3, 3, "c")],

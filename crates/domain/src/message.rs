@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_of_an_earlier_version_has_no_origin() {
+    fn old_message_has_no_origin() {
         let stored = json!({ "role": "person", "text": "hi" });
         let message = Message::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin: None };
         assert_eq!(serde_json::from_value::<Message>(stored.clone()).unwrap(), message);

@@ -34,7 +34,7 @@ pub struct ToolOutcome {
     pub attachments: Vec<Attachment>,
     /// The files that the model is to see beside the answer. They exist already and are not delivered for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shown_files: Vec<Attachment>,
+    pub viewed_files: Vec<Attachment>,
     /// A wish that the reply be spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceRequest>,

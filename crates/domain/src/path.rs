@@ -136,7 +136,7 @@ impl FromStr for WorkspacePath {
             }
             // `tmp/a` would be a file that is kept, and whoever wrote it most likely meant one that isn't.
             (Some(_), None) | (None, Some(_)) => return Err(PathError::OutsideMounts(shown())),
-            (None, None) if absolute.is_empty() || absolute.starts_with('~') || is_of_another_system(&absolute) => {
+            (None, None) if absolute.is_empty() || absolute.starts_with('~') || is_windows_path(&absolute) => {
                 return Err(PathError::OutsideMounts(shown()));
             }
             (None, None) => Mount::Shared,
@@ -153,7 +153,7 @@ impl FromStr for WorkspacePath {
 }
 
 /// Whether a path is absolute where directories are separated by backslashes.
-fn is_of_another_system(path: &str) -> bool {
+fn is_windows_path(path: &str) -> bool {
     path.starts_with('\\') || matches!(path.as_bytes(), [drive, b':', ..] if drive.is_ascii_alphabetic())
 }
 

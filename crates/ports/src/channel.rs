@@ -8,7 +8,7 @@ use satchel_domain::{
     delivery::SendError,
 };
 
-use crate::{ByteStream, StoredBlob, ledger::KnownMessages};
+use crate::{ByteStream, StoredBlob, ledger::RecordedMessages};
 
 /// One part on its way to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct LookupRequest {
     pub attempts: u32,
     /// What the ledger knows of messages; empty where [`ChannelCapabilities::look_up`] is not
     /// [`satchel_domain::capabilities::LookupRule::MessageIds`].
-    pub known: KnownMessages,
+    pub recorded: RecordedMessages,
 }
 
 /// Which messages a look-up goes through.
@@ -45,9 +45,9 @@ pub enum LookupRange {
     /// All that may have been sent after this message, or after the part was made where there is none. The request may
     /// still be on its way, so the channel waits until it can have arrived.
     After(Option<MessageRef>),
-    /// A repeat has arrived as these messages: those before them, at once. What is found is a twin.
+    /// A repeat has arrived as these messages: those before them, at once. What is found is a duplicate.
     Before(Vec<MessageRef>),
-    /// A repeat has arrived as these messages: those behind them, at once. What is found is a twin.
+    /// A repeat has arrived as these messages: those behind them, at once. What is found is a duplicate.
     Late(Vec<MessageRef>),
 }
 
@@ -59,7 +59,7 @@ pub enum LookupOutcome {
         /// The messages, all of one attempt; the newest where several attempts arrived.
         messages: Vec<MessageRef>,
         /// The messages of other attempts, which a person sees too.
-        twins: Vec<MessageRef>,
+        duplicates: Vec<MessageRef>,
     },
     /// It did not arrive: this is certain.
     Absent,

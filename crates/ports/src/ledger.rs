@@ -16,8 +16,8 @@ use uuid::Uuid;
 use self::people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict};
 pub use self::records::{
     AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Heard, HistoryChange,
-    InboundFile, JournalEntry, KnownMessage, KnownMessages, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn,
-    Received, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord, TurnsQuery, Unreadable,
+    InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, RecordedMessage,
+    RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord, TurnsQuery, Unreadable,
 };
 
 /// Why the ledger did not do it. Whatever the error, nothing of the verb was committed.
@@ -86,8 +86,8 @@ pub enum LedgerError {
 /// - `settle_part` settles a part once, puts its children in its place, writes the one closing notice at the end of its
 ///   response, begins the lane's next part if [`satchel_domain::delivery::next_step`] says so, and releases a lane that
 ///   has nothing left to do.
-/// - `known_messages` has every message of ours in the part's chat among the newest thousands, questions and streamed ones
-///   included, and tells whether another send there is in doubt, or was left in doubt within two days.
+/// - `list_recorded_messages` has every message of ours in the part's chat among the newest thousands, questions and
+///   streamed ones included, and tells whether another send there is in doubt, or was left in doubt within two days.
 /// - `begin_question` is durable before the question is sent, so that one of which nobody knows whether it arrived is a
 ///   doubt like that of a part.
 /// - `active_conversations` names each conversation with a turn that is incomplete, or was completed at `since` or later.
@@ -250,12 +250,12 @@ pub trait Ledger: Send + Sync {
 
     /// Reads what is known of the messages of a channel, where a part of `conversation` is looked for that was first begun
     /// at `since`.
-    async fn known_messages(
+    async fn list_recorded_messages(
         &self,
         conversation: &ConversationId,
         part: PartId,
         since: Timestamp,
-    ) -> Result<KnownMessages, LedgerError>;
+    ) -> Result<RecordedMessages, LedgerError>;
 
     /// Records that a running turn is about to put a question.
     async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError>;

@@ -156,7 +156,7 @@ async fn perform(
             let changed = key.changed(&part, repeats);
             let sent = send(delivery, changed.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
             match (sent, repeats.take()) {
-                (Ok(messages), Some(repeat)) if repeat == Repeat::Words || shows_half(&part) => {
+                (Ok(messages), Some(repeat)) if repeat == Repeat::Words || is_possibly_partial(&part) => {
                     part.target = messages.into_iter().next();
                     must_send = part.target.is_some();
                     continue;
@@ -204,7 +204,7 @@ async fn perform(
             if part.state.is_settled() {
                 if let (true, PartState::Sent { messages }) = (part.searched, &part.state) {
                     let request = to_send(delivery, &part, reply_to.as_ref());
-                    doubt::remove_twins(delivery, &part, request, messages).await;
+                    doubt::remove_duplicates(delivery, &part, request, messages).await;
                 }
                 said.note(&part);
                 return settle(delivery, lease, part, Vec::new(), None).await;
@@ -249,7 +249,7 @@ async fn perform(
                         part = advance(&part, unreachable, ledger.now(), rules);
                         continue;
                     }
-                    Resolution::Found(messages) if shows_half(&part) => {
+                    Resolution::Found(messages) if is_possibly_partial(&part) => {
                         part.target = messages.into_iter().next();
                         part = begin(delivery, lease, &part).await?;
                     }
@@ -281,7 +281,7 @@ async fn perform(
 }
 
 /// Whether the message that a key or a look-up finds may show less than the part: what had been streamed by then.
-fn shows_half(part: &Part) -> bool {
+fn is_possibly_partial(part: &Part) -> bool {
     part.streamed && matches!(part.content, PartContent::Text { .. })
 }
 

@@ -2,7 +2,7 @@
 
 use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
-    Channel, Ledger, LedgerError, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::KnownMessages,
+    Channel, Ledger, LedgerError, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::RecordedMessages,
 };
 
 /// A send that was left in doubt.
@@ -28,25 +28,25 @@ pub async fn look_up(
     DoubtfulSend { part, since, attempts }: DoubtfulSend,
     range: LookupRange,
 ) -> Result<Result<LookupOutcome, SendError>, LedgerError> {
-    let known = match channel.capabilities(&part.conversation).look_up {
+    let recorded = match channel.capabilities(&part.conversation).look_up {
         LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel can't look anything up"))),
-        LookupRule::History => KnownMessages::default(),
-        LookupRule::MessageIds => ledger.known_messages(&part.conversation, part.part, since).await?,
+        LookupRule::History => RecordedMessages::default(),
+        LookupRule::MessageIds => ledger.list_recorded_messages(&part.conversation, part.part, since).await?,
     };
-    if known.other_doubt {
+    if recorded.other_doubt {
         // An id tells that a message is ours, and not which of two.
         return Ok(Ok(LookupOutcome::uncertain("another message to the chat may have arrived as well")));
     }
-    Ok(channel.find_sent(&LookupRequest { part, range, attempts, known }).await)
+    Ok(channel.find_sent(&LookupRequest { part, range, attempts, recorded }).await)
 }
 
 /// Deletes messages that a person sees twice. What can't be deleted stays, and is logged: the other copy is the reply.
-pub async fn delete_twins(channel: &dyn Channel, conversation: &ConversationId, twins: &[MessageRef]) {
-    for twin in twins {
-        match channel.delete(conversation, twin).await {
-            Ok(()) => tracing::info!(chat.id = %conversation, message.id = %twin, "late duplicate deleted"),
+pub async fn delete_duplicates(channel: &dyn Channel, conversation: &ConversationId, duplicates: &[MessageRef]) {
+    for duplicate in duplicates {
+        match channel.delete(conversation, duplicate).await {
+            Ok(()) => tracing::info!(chat.id = %conversation, message.id = %duplicate, "late duplicate deleted"),
             Err(error) => {
-                tracing::warn!(chat.id = %conversation, message.id = %twin, %error, "late duplicate can't be deleted");
+                tracing::warn!(chat.id = %conversation, message.id = %duplicate, %error, "late duplicate can't be deleted");
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many records are read at once while they are counted.
-const RECORDS_AT_ONCE: u32 = 1_000;
+const RECORDS_PER_QUERY: u32 = 1_000;
 
 pub(crate) struct AttachmentList(pub(crate) ToolServices);
 
@@ -51,19 +51,19 @@ impl Tool for AttachmentList {
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let again = arguments.as_object().cloned().unwrap_or_default();
         let arguments: Arguments = parse(arguments)?;
-        let page = ListPage::checked(arguments.offset, arguments.limit, self.0.limits.list_entries, context)?;
+        let page = ListPage::from_arguments(arguments.offset, arguments.limit, self.0.limits.list_entries, context)?;
         let mut shown: Vec<lookup::Metadata> = Vec::new();
         let (mut total, mut before) = (0, None);
         loop {
             let query = AttachmentQuery {
                 conversation: Some(context.conversation.clone()),
                 before,
-                limit: Some(RECORDS_AT_ONCE),
+                limit: Some(RECORDS_PER_QUERY),
                 ..AttachmentQuery::default()
             };
             let records = self.0.ledger.attachments(&query).await;
             let records = records.map_err(|error| failure::because("the attachments could not be listed", &error))?;
-            let is_last = records.len() < RECORDS_AT_ONCE as usize;
+            let is_last = records.len() < RECORDS_PER_QUERY as usize;
             before = records.last().map(|oldest| oldest.number);
             for record in records.into_iter().filter(|record| matches(&arguments, record)) {
                 if page.has(total) {

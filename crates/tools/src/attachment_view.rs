@@ -56,7 +56,7 @@ impl Tool for AttachmentView {
         if let Some(page) = page {
             data["page"] = json!(format!("no page can be shown alone: look for page {page} in the whole file"));
         }
-        Ok(ToolOutcome { shown_files: vec![attachment], ..ToolOutcome::of_data(data) })
+        Ok(ToolOutcome { viewed_files: vec![attachment], ..ToolOutcome::of_data(data) })
     }
 }
 
@@ -94,13 +94,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_can_be_seen_is_shown_and_not_delivered() {
+    async fn viewable_file_is_viewed_not_delivered() {
         for (filename, mime) in
             [("a.jpg", "image/jpeg"), ("a.pdf", "application/pdf"), ("a.ogg", "audio/ogg"), ("a.mp4", "video/mp4")]
         {
             let (world, file) = world_with(filename, mime);
             let outcome = world.call("attachment.view", json!({"id": file.id})).await.unwrap();
-            assert_eq!((outcome.shown_files.as_slice(), outcome.attachments.len()), (&[file.clone()][..], 0), "{mime}");
+            assert_eq!(
+                (outcome.viewed_files.as_slice(), outcome.attachments.len()),
+                (&[file.clone()][..], 0),
+                "{mime}"
+            );
             let data = outcome.data.unwrap();
             assert_eq!(
                 (&data["id"], &data["filename"], &data["mime"]),
@@ -116,7 +120,7 @@ mod tests {
         {
             let (world, file) = world_with(filename, mime);
             let outcome = world.call("attachment.view", json!({"id": file.id})).await.unwrap();
-            assert_eq!((outcome.text.as_deref(), outcome.shown_files.len()), (Some("content"), 0), "{mime}");
+            assert_eq!((outcome.text.as_deref(), outcome.viewed_files.len()), (Some("content"), 0), "{mime}");
         }
         let (world, file) = world_with("a.zip", "application/zip");
         let error = world.error("attachment.view", json!({"id": file.id})).await;
@@ -127,7 +131,7 @@ mod tests {
     async fn a_page_is_told_apart_from_the_whole() {
         let (world, file) = world_with("a.pdf", "application/pdf");
         let outcome = world.call("attachment.view", json!({"id": file.id, "page": 3})).await.unwrap();
-        assert_eq!(outcome.shown_files, [file]);
+        assert_eq!(outcome.viewed_files, [file]);
         let told = "no page can be shown alone: look for page 3 in the whole file";
         assert_eq!(outcome.data.unwrap()["page"], json!(told));
         for (filename, mime, page, says) in [
@@ -161,6 +165,6 @@ mod tests {
         let nested = ToolContext { reader: OutcomeReader::Program, ..world.context() };
         let error = tool.call(json!({"id": file.id}), &nested).await.unwrap_err().0;
         assert!(error.starts_with("a.jpg can only be shown to the model itself"), "{error}");
-        assert_eq!(tool.call(json!({"id": file.id}), &world.context()).await.unwrap().shown_files, [file]);
+        assert_eq!(tool.call(json!({"id": file.id}), &world.context()).await.unwrap().viewed_files, [file]);
     }
 }

@@ -42,7 +42,7 @@ impl Tool for FileList {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { path, offset, limit } = parse(arguments)?;
-        let page = ListPage::checked(offset, limit, self.0.limits.list_entries, context)?;
+        let page = ListPage::from_arguments(offset, limit, self.0.limits.list_entries, context)?;
         let path = path.unwrap_or_else(|| WorkspacePath::root(Mount::Shared));
         let entries = match self.0.workspace.list(&context.conversation, &path).await {
             Ok(entries) => entries,

@@ -46,7 +46,7 @@ fn check_program_size(outcome: ToolOutcome) -> Result<ToolOutcome, ToolError> {
 
 async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
     let over = services.limits.preview_over_bytes;
-    let ToolOutcome { mut text, mut data, mut attachments, shown_files, voice, selection, wakes, failed } = outcome;
+    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, selection, wakes, failed } = outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > over) {
         text = Some(preview(whole, "txt", services, context, &mut attachments).await);
     }
@@ -59,12 +59,13 @@ async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, contex
             None => shown,
         });
     }
-    ToolOutcome { text, data, attachments, shown_files, voice, selection, wakes, failed }
+    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed }
 }
 
 /// People read words: what the words don't hold is no answer, so data beside words that are cut is left out.
 async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
-    let ToolOutcome { mut text, mut data, mut attachments, shown_files, voice, mut selection, wakes, failed } = outcome;
+    let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, mut selection, wakes, failed } =
+        outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
         let shown = beginning(&whole, data.take().as_ref());
         let size = human(whole.len() as u64);
@@ -82,7 +83,7 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
         };
         text = Some(format!("{shown}\n\n{note}"));
     }
-    ToolOutcome { text, data, attachments, shown_files, voice, selection, wakes, failed }
+    ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed }
 }
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.

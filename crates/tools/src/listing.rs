@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::failure;
 
 /// How many entries a model is given unless it asks for another number: enough for most, and no flood.
-const DEFAULT_ENTRIES: usize = 100;
+const DEFAULT_PAGE_ENTRIES: usize = 100;
 
 /// The entries of a list that a call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct ListPage {
 impl ListPage {
     /// Checks which entries are asked for. A call of another tool, such as a script, is answered whole unless it says
     /// otherwise: nobody reads on there.
-    pub(crate) fn checked(
+    pub(crate) fn from_arguments(
         offset: u64,
         limit: Option<u64>,
         max_entries: usize,
@@ -26,7 +26,7 @@ impl ListPage {
     ) -> Result<Self, ToolError> {
         let is_nested = context.reader == OutcomeReader::Program;
         let max = if is_nested { usize::MAX } else { max_entries };
-        let default = if is_nested { usize::MAX } else { DEFAULT_ENTRIES.min(max) };
+        let default = if is_nested { usize::MAX } else { DEFAULT_PAGE_ENTRIES.min(max) };
         let limit = match limit.map(|limit| (limit, usize::try_from(limit))) {
             None => default,
             Some((_, Ok(limit))) if (1..=max).contains(&limit) => limit,
@@ -40,7 +40,7 @@ impl ListPage {
 
     /// Whether the entry at this place of the whole list is on the page.
     pub(crate) fn has(&self, place: usize) -> bool {
-        (self.offset..self.end()).contains(&place)
+        (self.offset..self.end_offset()).contains(&place)
     }
 
     /// How many of `total` entries follow the page.
@@ -53,17 +53,17 @@ impl ListPage {
             let offset = self.offset;
             return Err(failure::error(format!("argument `offset`: {offset} is behind the end; there {entries}")));
         }
-        Ok(total.saturating_sub(self.end()))
+        Ok(total.saturating_sub(self.end_offset()))
     }
 
     /// The call for what follows the page: the same one with another offset.
     pub(crate) fn next_call(&self, tool: &str, mut arguments: Map<String, Value>) -> Value {
         arguments.retain(|name, value| name != "offset" && !value.is_null());
-        arguments.insert("offset".to_owned(), json!(self.end()));
+        arguments.insert("offset".to_owned(), json!(self.end_offset()));
         Value::from(format!("{tool} {}", Value::Object(arguments)))
     }
 
-    fn end(&self) -> usize {
+    fn end_offset(&self) -> usize {
         self.offset.saturating_add(self.limit)
     }
 }

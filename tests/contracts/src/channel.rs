@@ -3,8 +3,8 @@
 //! What a channel can do chooses the promises that bind it ([`ChannelCapabilities`]); what its fixture can't bring
 //! about ([`Trouble`]) is passed over, so that a channel without a network runs the same suite.
 
-mod delivered;
-mod found;
+mod deliveries;
+mod lookups;
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use satchel_domain::{
 use satchel_ports::{
     BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, LookupOutcome, LookupRange, LookupRequest,
     PartToSend,
-    ledger::{KnownMessage, KnownMessages},
+    ledger::{RecordedMessage, RecordedMessages},
 };
 use uuid::Uuid;
 
@@ -122,9 +122,9 @@ macro_rules! channel_contract {
             an_edit_of_a_message_that_is_gone_says_so,
             a_deletion_of_a_message_that_is_gone_is_success,
             an_interrupted_send_that_arrived_is_one_message,
-            a_look_up_in_the_history_finds_the_one_match,
-            a_look_up_by_ids_tells_whether_it_arrived,
-            a_look_up_by_ids_takes_no_known_message,
+            history_look_up_returns_only_unique_match,
+            id_look_up_tells_whether_part_arrived,
+            id_look_up_skips_recorded_messages,
             a_probe_changes_nothing,
             a_dropped_call_leaves_the_channel_usable,
             a_persons_file_is_fetched_whole,
@@ -417,10 +417,10 @@ pub async fn a_deletion_of_a_message_that_is_gone_is_success(fixture: &dyn Chann
 }
 
 pub use self::{
-    delivered::an_interrupted_send_that_arrived_is_one_message,
-    found::{
-        a_look_up_by_ids_takes_no_known_message, a_look_up_by_ids_tells_whether_it_arrived,
-        a_look_up_in_the_history_finds_the_one_match,
+    deliveries::an_interrupted_send_that_arrived_is_one_message,
+    lookups::{
+        history_look_up_returns_only_unique_match, id_look_up_skips_recorded_messages,
+        id_look_up_tells_whether_part_arrived,
     },
 };
 

@@ -97,10 +97,10 @@ macro_rules! ledger_contract {
             people::a_flood_of_strangers_gets_few_codes
             people::whoever_was_refused_gets_no_code_for_a_while
             people::an_album_holds_one_persons_messages
-            messages::every_message_of_ours_in_a_chat_is_known
+            messages::own_messages_of_chat_are_listed
             messages::another_doubt_in_the_chat_is_told
-            messages::a_question_is_a_doubt_until_it_is_settled
-            messages::no_message_of_an_old_name_is_known_under_the_new
+            messages::question_is_in_doubt_until_settled
+            messages::renamed_conversation_lists_no_old_messages
             renaming::a_renamed_conversation_keeps_all_that_it_has
             renaming::a_conversation_is_not_renamed_over_another
             renaming::what_is_under_way_forgets_the_messages_of_the_old_name

@@ -231,7 +231,9 @@ impl Channel for FakeChannel {
         let matching = |message: &&PastMessage| message.own && message.text == wanted.text && message.files == files;
         let mut found = past.iter().filter(matching);
         match (found.next(), found.next()) {
-            (Some(only), None) => Ok(LookupOutcome::Found { messages: vec![only.message.clone()], twins: Vec::new() }),
+            (Some(only), None) => {
+                Ok(LookupOutcome::Found { messages: vec![only.message.clone()], duplicates: Vec::new() })
+            }
             _ => Ok(LookupOutcome::uncertain("not exactly one message in the history is like it")),
         }
     }

@@ -55,7 +55,7 @@ pub use self::{
 };
 use crate::{
     Moment, When,
-    late::LateRequests,
+    late_requests::LateRequests,
     platform::{Cut, Door, Doorway},
     script::{Arrival, Script},
 };

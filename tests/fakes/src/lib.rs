@@ -9,7 +9,7 @@ pub mod channel;
 pub mod discord;
 pub mod fake_file;
 pub mod fault;
-mod late;
+mod late_requests;
 pub mod memory_blobs;
 pub mod model;
 pub mod platform;

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::door::{Cut, Door, Doorway};
 use crate::{
     FakeFile, Fault, Moment, Operation, PlatformRules, ScriptedFault, Transcript, When,
-    late::LateRequests,
+    late_requests::LateRequests,
     platform::{inbox::Inbox, store::Store},
     script::ScriptWindow,
 };

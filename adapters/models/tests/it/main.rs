@@ -1,9 +1,9 @@
 //! Every model adapter's promise on every wire, against the strict fake model server.
 
-mod accepts;
 mod check;
 mod endless;
 mod faults;
+mod file_kinds;
 mod files;
 mod memory;
 mod patience;

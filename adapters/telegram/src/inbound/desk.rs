@@ -86,7 +86,7 @@ impl Desk {
             }
         };
         if let Some((chat, message)) = message_id(&raw) {
-            self.message_ids.record_seen(chat, message);
+            self.message_ids.observe_message(chat, message);
         }
         let meaning = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(&raw);
         Update { key, raw, meaning }

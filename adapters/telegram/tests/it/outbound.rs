@@ -5,7 +5,7 @@
 mod answers;
 mod contents;
 mod contract;
-mod look_up;
+mod lookup;
 mod pace;
 mod secrets;
 mod streams;

@@ -73,7 +73,7 @@ pub fn run(
         return Err(WrongUsage(format!("{name} is larger than {limit}")).into());
     }
     let response = parse(name, &text)?;
-    let limits = Limits::of(options.channel, loaded);
+    let limits = PlanLimits::new(options.channel, loaded);
     let plan = satchel_routing::plan::plan(&response, &limits.capabilities);
     if options.json {
         super::write_json(out, &plan)?;
@@ -87,15 +87,15 @@ pub fn run(
 }
 
 /// What a plan keeps to.
-struct Limits {
+struct PlanLimits {
     channel: &'static str,
     capabilities: ChannelCapabilities,
     /// Whose they are and what of them the configuration sets, in words; `None` where nothing can be set.
     source: Option<String>,
 }
 
-impl Limits {
-    fn of(channel: PlanChannel, loaded: &Loaded) -> Self {
+impl PlanLimits {
+    fn new(channel: PlanChannel, loaded: &Loaded) -> Self {
         let (telegram, discord) = (&loaded.config().telegram, &loaded.config().discord);
         let (channel, capabilities, source) = match channel {
             PlanChannel::Telegram => {

@@ -38,21 +38,21 @@ impl LimitOverrides {
         let key = |name: &str| format!("{platform}.limits.{name}");
         let mut overrides = Self::default();
         if let Some(max) = table.text.max {
-            overrides.text = given(reader, &key("text"), |reader, key| length(reader, key, max));
+            overrides.text = read_if_given(reader, &key("text"), |reader, key| length(reader, key, max));
         }
         if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = table.caption {
-            overrides.caption = given(reader, &key("caption"), |reader, key| length(reader, key, max));
+            overrides.caption = read_if_given(reader, &key("caption"), |reader, key| length(reader, key, max));
         }
         let size = |bytes: u64| move |reader: &mut Reader<'_>, key: &str| reader.size(key, bytes);
-        overrides.file_bytes = given(reader, &key("file_bytes"), size(table.file_bytes));
+        overrides.file_bytes = read_if_given(reader, &key("file_bytes"), size(table.file_bytes));
         if let Some(bytes) = table.request_bytes {
-            overrides.request_bytes = given(reader, &key("request_bytes"), size(bytes));
+            overrides.request_bytes = read_if_given(reader, &key("request_bytes"), size(bytes));
         }
         if let Some(photo) = &table.photo {
-            overrides.photo_bytes = given(reader, &key("photo_bytes"), size(photo.max_bytes));
+            overrides.photo_bytes = read_if_given(reader, &key("photo_bytes"), size(photo.max_bytes));
         }
         if let Together::Albums { max } | Together::Messages { max, .. } = table.together {
-            overrides.files_together = given(reader, &key("files_together"), |reader, key| {
+            overrides.files_together = read_if_given(reader, &key("files_together"), |reader, key| {
                 usize::try_from(reader.count(key, count(max), 2..=MOST_TOGETHER)).unwrap_or(max)
             });
         }
@@ -63,7 +63,7 @@ impl LimitOverrides {
             ("per_group_minute", pace.and_then(|pace| pace.per_group_minute), &mut overrides.per_group_minute),
         ] {
             if let Some(limit) = limit {
-                *set = given(reader, &key(name), |reader, key| reader.count(key, limit, 1..=MOST));
+                *set = read_if_given(reader, &key(name), |reader, key| reader.count(key, limit, 1..=MOST));
             }
         }
         overrides
@@ -95,7 +95,7 @@ impl LimitOverrides {
 }
 
 /// Reads a key, which makes it known, and returns its value where it was given.
-fn given<T>(reader: &mut Reader<'_>, key: &str, read: impl FnOnce(&mut Reader<'_>, &str) -> T) -> Option<T> {
+fn read_if_given<T>(reader: &mut Reader<'_>, key: &str, read: impl FnOnce(&mut Reader<'_>, &str) -> T) -> Option<T> {
     let value = read(reader, key);
     reader.is_given(key).then_some(value)
 }

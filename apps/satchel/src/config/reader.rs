@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
         default: &[T],
     ) -> Vec<T> {
         let default = default.to_vec();
-        self.field(key, Kind::Choices(words_of(allowed)), Some(show_choices(allowed, &default)));
+        self.field(key, Kind::Choices(choice_names(allowed)), Some(show_choices(allowed, &default)));
         let parse = |value: &Value| parse_choices(allowed, value);
         let show = |chosen: &Vec<T>| show_choices(allowed, chosen);
         self.value_or(key, &choices_expected(allowed), parse, show, default)
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         key: &str,
         allowed: &[(&'static str, T)],
     ) -> Option<Vec<T>> {
-        self.field(key, Kind::Choices(words_of(allowed)), None);
+        self.field(key, Kind::Choices(choice_names(allowed)), None);
         let parse = |value: &Value| parse_choices(allowed, value);
         let show = |chosen: &Vec<T>| show_choices(allowed, chosen);
         self.value(key, &choices_expected(allowed), parse, show)
@@ -453,12 +453,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn words_of<T>(allowed: &[(&'static str, T)]) -> Vec<&'static str> {
+fn choice_names<T>(allowed: &[(&'static str, T)]) -> Vec<&'static str> {
     allowed.iter().map(|(word, _)| *word).collect()
 }
 
 fn choices_expected<T>(allowed: &[(&'static str, T)]) -> String {
-    format!("a list of {}", words_of(allowed).join(", "))
+    format!("a list of {}", choice_names(allowed).join(", "))
 }
 
 fn parse_choices<T: Copy>(allowed: &[(&'static str, T)], value: &Value) -> Option<Vec<T>> {

@@ -243,7 +243,7 @@ async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
 #[tokio::test(start_paused = true)]
 async fn a_question_in_doubt_that_history_shows_is_put_no_more_and_loses_its_buttons() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
-    let seen = LookupOutcome::Found { messages: vec![MessageRef("seen".into())], twins: Vec::new() };
+    let seen = LookupOutcome::Found { messages: vec![MessageRef("seen".into())], duplicates: Vec::new() };
     scene.lookups.lock().unwrap().push_back(seen);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
@@ -255,7 +255,7 @@ async fn a_question_in_doubt_that_history_shows_is_put_no_more_and_loses_its_but
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_certainly_did_not_arrive_is_put_unlabelled() {
+async fn absent_question_is_reposted_unlabelled() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost(), lost()], &[]);
     scene.lookups.lock().unwrap().extend([LookupOutcome::Absent, LookupOutcome::Absent]);
     let mut question = scene.ask(true).await;
@@ -265,7 +265,7 @@ async fn a_question_that_certainly_did_not_arrive_is_put_unlabelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_ledger_knows_of_a_question_before_anybody_sees_it() {
+async fn question_is_recorded_before_posting() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     assert_eq!(scene.ask(true).await.stands().await, Ok(()));
     assert_eq!(*scene.recorded.lock().unwrap(), ["1 begun", "2 begun", "2 is q"], "the first stays a doubt");

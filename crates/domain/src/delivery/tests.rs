@@ -96,7 +96,7 @@ fn ids_are_looked_up_whether_labelled_or_not() {
 }
 
 #[test]
-fn an_absent_part_goes_out_unlabelled_even_on_hold() {
+fn absent_part_is_resent_unlabelled_on_hold() {
     let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
     assert_eq!(after_doubt(&doubtful(), Timestamp(1), &hold, IDS), DoubtStep::LookUp);
     let absent = advance(&doubtful(), Event::Absent, Timestamp(1), &hold);

@@ -361,7 +361,7 @@ pub struct OutboxQuery {
 
 /// A message that is known to stand in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownMessage {
+pub struct RecordedMessage {
     /// Where it stands.
     pub conversation: ConversationId,
     /// The platform's id of it.
@@ -370,11 +370,11 @@ pub struct KnownMessage {
 
 /// What the ledger knows of a channel's messages, where one of ours is looked for by ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KnownMessages {
+pub struct RecordedMessages {
     /// Messages of people that were stored before the part was first begun, of all conversations of its channel.
-    pub before: Vec<KnownMessage>,
+    pub before: Vec<RecordedMessage>,
     /// All others: those of people that were stored later, and all of ours whose ids are known.
-    pub other: Vec<KnownMessage>,
+    pub other: Vec<RecordedMessage>,
     /// Whether another send to the same chat may have arrived as a message of which nobody knows the id.
     pub other_doubt: bool,
 }

@@ -11,7 +11,7 @@ use super::{
     Delivery,
     repeat::{Key, Repeat},
 };
-use crate::lookup::{DoubtfulSend, delete_twins, look_up};
+use crate::lookup::{DoubtfulSend, delete_duplicates, look_up};
 
 /// What is known of a doubtful part once the channel was asked.
 pub(super) enum Resolution {
@@ -44,8 +44,8 @@ pub(super) async fn resolve(
     if step == DoubtStep::LookUp {
         let range = LookupRange::After(ledger.sent_before(part.id).await?);
         match look_up(&**ledger, &**channel, doubtful_send(delivery, part, request), range).await? {
-            Ok(LookupOutcome::Found { messages, twins }) => {
-                delete_twins(&**channel, &part.conversation, &twins).await;
+            Ok(LookupOutcome::Found { messages, duplicates }) => {
+                delete_duplicates(&**channel, &part.conversation, &duplicates).await;
                 return Ok(Resolution::Found(messages));
             }
             Ok(LookupOutcome::Absent) => return Ok(Resolution::Absent),
@@ -74,26 +74,26 @@ pub(super) async fn resolve(
 
 /// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of what
 /// has files again once the slowest upload must be through.
-pub(super) async fn remove_twins(delivery: &Delivery, part: &Part, request: PartToSend, sent: &[MessageRef]) {
+pub(super) async fn remove_duplicates(delivery: &Delivery, part: &Part, request: PartToSend, sent: &[MessageRef]) {
     // The last attempt is the one that is known.
     let attempts = part.attempts.saturating_sub(1);
     let earlier = DoubtfulSend { attempts, ..doubtful_send(delivery, part, request) };
     let is_upload = !part.content.files().is_empty() || matches!(part.content, PartContent::Voice { .. });
-    remove_twins_in(delivery, earlier.clone(), LookupRange::Before(sent.to_vec())).await;
+    remove_duplicates_in(delivery, earlier.clone(), LookupRange::Before(sent.to_vec())).await;
     if is_upload {
         let (delivery, late) = (delivery.clone(), LookupRange::Late(sent.to_vec()));
         tokio::spawn(async move {
             tokio::select! {
                 () = delivery.stop.cancelled() => {}
                 () = tokio::time::sleep(delivery.rules.late_duplicate_delay) => {
-                    remove_twins_in(&delivery, earlier, late).await;
+                    remove_duplicates_in(&delivery, earlier, late).await;
                 }
             }
         });
     }
 }
 
-async fn remove_twins_in(delivery: &Delivery, earlier: DoubtfulSend, range: LookupRange) {
+async fn remove_duplicates_in(delivery: &Delivery, earlier: DoubtfulSend, range: LookupRange) {
     let (conversation, part) = (earlier.part.conversation.clone(), earlier.part.part);
     let looked_up = look_up(&*delivery.ledger, &*delivery.channel, earlier, range);
     let found = tokio::select! {
@@ -101,8 +101,8 @@ async fn remove_twins_in(delivery: &Delivery, earlier: DoubtfulSend, range: Look
         found = looked_up => found,
     };
     match found {
-        Ok(Ok(LookupOutcome::Found { messages, twins })) => {
-            delete_twins(&*delivery.channel, &conversation, &[messages, twins].concat()).await;
+        Ok(Ok(LookupOutcome::Found { messages, duplicates })) => {
+            delete_duplicates(&*delivery.channel, &conversation, &[messages, duplicates].concat()).await;
         }
         Ok(Ok(LookupOutcome::Absent | LookupOutcome::Uncertain { .. })) => {}
         Ok(Err(error)) => tracing::info!(part.id = %part, %error, "no look-up for late duplicates"),

@@ -23,7 +23,7 @@ use satchel_domain::{
 use satchel_ports::{
     BlobError, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus, MockFileLinks,
     MockLedger, MockSpeech, OwnerId, SpeechError, Spoken, StoredBlob,
-    ledger::{KnownMessages, Settled, TurnRecord},
+    ledger::{RecordedMessages, Settled, TurnRecord},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -204,8 +204,8 @@ impl Stage {
         ledger.expect_sent_before().returning(|_| Ok(None));
         let other_doubt = self.other_doubt;
         ledger
-            .expect_known_messages()
-            .returning(move |_, _, _| Ok(KnownMessages { other_doubt, ..KnownMessages::default() }));
+            .expect_list_recorded_messages()
+            .returning(move |_, _, _| Ok(RecordedMessages { other_doubt, ..RecordedMessages::default() }));
 
         let mut channel = MockChannel::new();
         channel.expect_name().returning(|| satchel_domain::ChannelName::new("console").unwrap());
@@ -320,7 +320,7 @@ async fn what_was_not_sent_waits_as_long_as_the_platform_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubt_without_a_key_is_probed_and_sent_again_with_a_label() {
+async fn unkeyed_doubt_is_probed_and_resent_labelled() {
     let log =
         Stage { probes: vec![false, false, true], ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
     assert_eq!(
@@ -423,7 +423,7 @@ async fn after_the_keys_window_the_history_is_asked(#[case] found: Option<Vec<Me
         ..tables::discord()
     };
     let interrupted = vec![sending(text(1))];
-    let lookups = found.map(|messages| LookupOutcome::Found { messages, twins: Vec::new() }).into_iter().collect();
+    let lookups = found.map(|messages| LookupOutcome::Found { messages, duplicates: Vec::new() }).into_iter().collect();
     let log = Stage { capabilities, lookups, ..Stage::of(interrupted, vec![sent()]) }.log().await;
     assert_eq!(log, expected);
 }

@@ -62,7 +62,7 @@ fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
     }
     ToolOutcome {
         attachments,
-        shown_files: Vec::new(),
+        viewed_files: Vec::new(),
         voice: outcomes.iter().rev().find_map(|outcome| outcome.voice.clone()),
         selection: selection(outcomes),
         ..ToolOutcome::default()

@@ -44,7 +44,7 @@ impl Gathered {
         let kept = ToolOutcome {
             text: None,
             data: None,
-            shown_files: Vec::new(),
+            viewed_files: Vec::new(),
             wakes: Vec::new(),
             failed: false,
             ..outcome

@@ -85,7 +85,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// A path that every tool may use, or one that none may, with which of both it is.
-fn judged_path() -> impl Strategy<Value = (String, bool)> {
+fn path_case() -> impl Strategy<Value = (String, bool)> {
     prop_oneof![
         "(/shared|/tmp|~)(/(a|b|sub|\u{e9})){1,3}".prop_map(|path| (path, true)),
         "(/vault|/etc)(/(key|a)){1,2}".prop_map(|path| (path, false)),
@@ -131,7 +131,7 @@ proptest! {
 
     /// Everything else about the calls is right, so that nothing but their paths decides.
     #[test]
-    fn only_allowed_paths_bring_calls_to_the_workspace(paths in proptest::collection::vec(judged_path(), 1..4)) {
+    fn only_allowed_paths_bring_calls_to_the_workspace(paths in proptest::collection::vec(path_case(), 1..4)) {
         block_on(async {
             let world = world();
             let mut tried = 0;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_domain::{
     ConversationId, InboundMessage, MessageRef, Part, PartId, PartState, Timestamp, part::FailureReason,
 };
-use satchel_ports::ledger::{KnownMessages, Lease, Ledger, Renamed};
+use satchel_ports::ledger::{Lease, Ledger, RecordedMessages, Renamed};
 
 use super::{LedgerFixture, assert_lost, completed, conversation, message, receive, sent, settle, settlement, texts};
 
@@ -21,12 +21,12 @@ async fn replying(ledger: &Arc<dyn Ledger>, chat: &str, id: &str, reply: &[&str]
     (lease, begun)
 }
 
-async fn known(ledger: &Arc<dyn Ledger>, chat: &str, part: &Part) -> KnownMessages {
+async fn known(ledger: &Arc<dyn Ledger>, chat: &str, part: &Part) -> RecordedMessages {
     let since = part.first_attempt_at.expect("it was begun");
-    ledger.known_messages(&conversation(chat), part.id, since).await.unwrap()
+    ledger.list_recorded_messages(&conversation(chat), part.id, since).await.unwrap()
 }
 
-fn ids(known: &[satchel_ports::ledger::KnownMessage]) -> Vec<(ConversationId, String)> {
+fn ids(known: &[satchel_ports::ledger::RecordedMessage]) -> Vec<(ConversationId, String)> {
     let mut ids: Vec<_> = known.iter().map(|known| (known.conversation.clone(), known.message.0.clone())).collect();
     ids.sort();
     ids
@@ -38,7 +38,7 @@ fn at(chat: &str, id: &str) -> (ConversationId, String) {
 
 /// Catches: a message of ours that is unknown, such as one of an album, of another topic, a streamed one or a question, and
 /// would be taken for the one that is looked for; a message that came later and is taken for an earlier one.
-pub async fn every_message_of_ours_in_a_chat_is_known(fixture: &impl LedgerFixture) {
+pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (topic_lease, topic) = replying(&ledger, "telegram:-1001/7", "1", &["in a topic"]).await;
     let album = PartState::Sent { messages: vec![MessageRef("2".into()), MessageRef("3".into())] };
@@ -54,7 +54,7 @@ pub async fn every_message_of_ours_in_a_chat_is_known(fixture: &impl LedgerFixtu
     ledger.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
     replying(&ledger, "telegram:77", "11", &["elsewhere"]).await;
 
-    let known = ledger.known_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
+    let known = ledger.list_recorded_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
     let ours = [
         at("telegram:-1001", "5"),
         at("telegram:-1001/7", "2"),
@@ -98,7 +98,7 @@ pub async fn another_doubt_in_the_chat_is_told(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a question of which nobody knows whether it arrived, and that is no doubt; one that did not, and is one.
-pub async fn a_question_is_a_doubt_until_it_is_settled(fixture: &impl LedgerFixture) {
+pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, part) = replying(&ledger, "telegram:5", "1", &["one"]).await;
     settle(&ledger, &lease, &sent(&part, "2")).await;
@@ -116,7 +116,7 @@ pub async fn a_question_is_a_doubt_until_it_is_settled(fixture: &impl LedgerFixt
 }
 
 /// Catches: a number of the old name by which a look-up under the new one begins, or that it passes over.
-pub async fn no_message_of_an_old_name_is_known_under_the_new(fixture: &impl LedgerFixture) {
+pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = ("telegram:-5", "telegram:-1005");
     let (lease, part) = replying(&ledger, old, "70", &["one"]).await;
@@ -129,6 +129,6 @@ pub async fn no_message_of_an_old_name_is_known_under_the_new(fixture: &impl Led
     assert_eq!(renamed, Renamed::Done);
     let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
     let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["two"]))).await.unwrap().unwrap();
-    assert_eq!(known(&ledger, new, &begun).await, KnownMessages::default());
+    assert_eq!(known(&ledger, new, &begun).await, RecordedMessages::default());
     assert_eq!(ledger.sent_before(begun.id).await.unwrap(), None);
 }

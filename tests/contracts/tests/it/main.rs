@@ -2,4 +2,4 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 
-mod keyed;
+mod keyed_channel;

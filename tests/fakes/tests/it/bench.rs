@@ -10,7 +10,7 @@ use satchel_domain::{
 };
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, MemoryBlobs, PlatformRules, Timeouts};
 use satchel_ports::{
-    BlobHint, Blobs, Channel, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::KnownMessages,
+    BlobHint, Blobs, Channel, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::RecordedMessages,
 };
 use uuid::Uuid;
 
@@ -25,8 +25,9 @@ pub(crate) struct Bench {
 impl Bench {
     /// What a look-up finds for certain.
     pub(crate) async fn find(&self, part: &PartToSend) -> Result<Option<Vec<MessageRef>>, SendError> {
-        let (range, known) = (LookupRange::After(None), KnownMessages::default());
-        let outcome = self.channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, known }).await?;
+        let (range, recorded) = (LookupRange::After(None), RecordedMessages::default());
+        let outcome =
+            self.channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, recorded }).await?;
         Ok(match outcome {
             LookupOutcome::Found { messages, .. } => Some(messages),
             LookupOutcome::Absent | LookupOutcome::Uncertain { .. } => None,

@@ -4,7 +4,7 @@ mod aiogram;
 mod faults;
 mod ids;
 mod late;
-mod look_up;
+mod lookup;
 mod markup;
 mod media;
 mod members;

@@ -142,12 +142,12 @@ async fn no_fault_of_a_platform_without_keys_loses_anything_or_repeats_it_unlabe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_of_telegram_loses_or_repeats_anything() {
+async fn telegram_faults_lose_and_repeat_nothing() {
     matrix(Platform { front: Front::Telegram, look_up: LookupRule::MessageIds }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_of_telegram_without_look_up_repeats_anything_unlabelled() {
+async fn telegram_faults_lose_nothing_unlabelled() {
     matrix(Platform { front: Front::Telegram, look_up: LookupRule::None }).await;
 }
 

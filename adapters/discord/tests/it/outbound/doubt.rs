@@ -2,7 +2,7 @@
 
 use satchel_domain::capabilities::Idempotency;
 use satchel_fakes::{Fault, When, discord::Permission};
-use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::KnownMessages};
+use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedMessages};
 
 use super::*;
 
@@ -15,11 +15,11 @@ pub(crate) async fn find(
     part: &PartToSend,
     after: Option<MessageRef>,
 ) -> Result<Option<Vec<MessageRef>>, SendError> {
-    let (range, known) = (LookupRange::After(after), KnownMessages::default());
-    let outcome = channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, known }).await?;
+    let (range, recorded) = (LookupRange::After(after), RecordedMessages::default());
+    let outcome = channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, recorded }).await?;
     let is_uncertain = matches!(outcome, LookupOutcome::Uncertain { .. });
     let found = match outcome {
-        LookupOutcome::Found { messages, twins } if twins.is_empty() => Some(messages),
+        LookupOutcome::Found { messages, duplicates } if duplicates.is_empty() => Some(messages),
         _ => None,
     };
     assert!(is_uncertain || found.is_some(), "history tells one match and nothing else");

@@ -10,7 +10,7 @@ use satchel_fakes::{
     Fault,
     discord::{DiscordFault, Refusal},
 };
-use satchel_ports::{LookupRange, LookupRequest, ledger::KnownMessages};
+use satchel_ports::{LookupRange, LookupRequest, ledger::RecordedMessages};
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -89,8 +89,8 @@ async fn everything(channel: &DiscordChannel, item: Option<FileItem>) -> String 
     let message = MessageRef("1".to_owned());
     note(format!("{:?}", channel.edit(&message, &part(text(WORDS))).await));
     note(format!("{:?}", channel.delete(&conversation("4711"), &message).await));
-    let (range, known) = (LookupRange::After(None), KnownMessages::default());
-    let look_up = LookupRequest { part: part(text(WORDS)), range, attempts: 1, known };
+    let (range, recorded) = (LookupRange::After(None), RecordedMessages::default());
+    let look_up = LookupRequest { part: part(text(WORDS)), range, attempts: 1, recorded };
     note(format!("{:?}", channel.find_sent(&look_up).await));
     // Told by the channel's own words, since nobody else may know where a file lies.
     let link = format!("http://{NAME}:{PASSWORD}@127.0.0.1:9/attachments/1/2/a?hm={CANARY}");

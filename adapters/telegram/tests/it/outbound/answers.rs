@@ -57,7 +57,7 @@ async fn a_rate_limit_is_not_sent_with_the_platforms_own_number() {
 }
 
 #[tokio::test]
-async fn a_decoded_server_error_is_in_doubt_at_once() {
+async fn server_error_is_in_doubt() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let began = std::time::Instant::now();

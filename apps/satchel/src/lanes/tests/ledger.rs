@@ -15,8 +15,8 @@ use satchel_domain::{
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, KnownMessages,
-    Lease, Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed, Settled,
     Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
@@ -148,7 +148,7 @@ troubled! {
     fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
     fn outbox(query: &OutboxQuery) -> Vec<Part>;
     fn sent_before(part: PartId) -> Option<MessageRef>;
-    fn known_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> KnownMessages;
+    fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
     fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
     fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
     fn unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;

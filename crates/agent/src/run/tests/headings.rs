@@ -46,7 +46,7 @@ fn history(played: &Played) -> Vec<Message> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_headed_by_its_time_and_channel() {
+async fn heading_has_time_and_channel() {
     let played = stage(vec![says("Noon it is.")], sent(2, "tomorrow at noon", Duration::ZERO)).play().await;
     assert_eq!(texts(&played, 0), ["Monday 2026-11-23 18:05 (UTC+01:00), on console:", "tomorrow at noon"]);
     assert!(matches!(played.requests[0].messages[0], ModelMessage::Note { .. }), "nobody can write such a line");

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::stage::{Played, Stage, calls, file, says, tool};
 
 fn outcome() -> ToolOutcome {
-    ToolOutcome { shown_files: vec![file(5, "beach.jpg")], ..ToolOutcome::of_text("beach.jpg") }
+    ToolOutcome { viewed_files: vec![file(5, "beach.jpg")], ..ToolOutcome::of_text("beach.jpg") }
 }
 
 /// The files that stand in the answers of tools, as the model is asked.

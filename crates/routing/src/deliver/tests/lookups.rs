@@ -7,9 +7,9 @@ fn looked_up(parts: Vec<Part>, answers: Vec<Answer>, lookups: Vec<LookupOutcome>
     Stage { capabilities: tables::telegram(), lookups, ..Stage::of(parts, answers) }
 }
 
-fn found(messages: &[&str], twins: &[&str]) -> LookupOutcome {
+fn found(messages: &[&str], duplicates: &[&str]) -> LookupOutcome {
     let refs = |ids: &[&str]| ids.iter().map(|id| MessageRef((*id).to_owned())).collect();
-    LookupOutcome::Found { messages: refs(messages), twins: refs(twins) }
+    LookupOutcome::Found { messages: refs(messages), duplicates: refs(duplicates) }
 }
 
 const DOUBTED: [&str; 5] = ["save sending", "send hello", "save in_doubt", "probe ok", "look up"];
@@ -23,14 +23,14 @@ async fn a_part_that_is_found_is_settled_unlabelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_text_that_is_found_is_completed_by_an_edit() {
+async fn found_streamed_text_is_completed_by_edit() {
     let streamed = Part { streamed: true, ..text(1) };
     let log = looked_up(vec![streamed], vec![in_doubt(), sent()], vec![found(&["m7"], &[])]).log().await;
     assert_eq!(log, [&DOUBTED[..], &["save sending", "edit m7", "settle sent"]].concat());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absent_part_is_sent_unlabelled_until_the_way_is_free() {
+async fn absent_part_is_resent_unlabelled() {
     let absent = || LookupOutcome::Absent;
     let answers = vec![in_doubt(), in_doubt(), in_doubt(), in_doubt(), in_doubt(), sent()];
     let log = looked_up(vec![text(1)], answers, vec![absent(), absent(), absent(), absent(), absent()]).log().await;
@@ -40,7 +40,7 @@ async fn an_absent_part_is_sent_unlabelled_until_the_way_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_twin_that_turned_up_meanwhile_is_deleted_before_the_end() {
+async fn late_duplicate_is_deleted_before_settling() {
     let stage = looked_up(vec![text(1)], vec![in_doubt(), sent()], vec![LookupOutcome::Absent, found(&["m0"], &[])]);
     let repeated = ["save sending", "send hello", "look before m1", "delete m0", "settle sent"];
     assert_eq!(stage.log().await, [&DOUBTED[..], &repeated].concat());
@@ -53,7 +53,7 @@ async fn of_two_that_arrived_the_older_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_upload_is_deleted_ten_minutes_after_its_repeat() {
+async fn late_upload_is_deleted_after_ten_minutes() {
     let document = part(1, PartContent::File(FileItem { form: FileForm::Document, ..photo(1) }));
     let nothing = LookupOutcome::Absent;
     let lookups = vec![LookupOutcome::Absent, nothing, found(&["m9"], &[])];

@@ -23,7 +23,7 @@ fn doubtful(history: Option<Option<Vec<MessageRef>>>, further: Vec<Answer>) -> S
     };
     let content = PartContent::Text { text: "hello".into(), markup: Markup::Rich, files: vec![photo(1), photo(2)] };
     let answers = [vec![in_doubt()], further].concat();
-    let found = |messages: Vec<MessageRef>| LookupOutcome::Found { messages, twins: Vec::new() };
+    let found = |messages: Vec<MessageRef>| LookupOutcome::Found { messages, duplicates: Vec::new() };
     let lookups = history.flatten().map(found).into_iter().collect();
     Stage { capabilities, lookups, ..Stage::of(vec![part(1, content)], answers) }
 }

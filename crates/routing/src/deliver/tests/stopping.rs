@@ -37,7 +37,7 @@ async fn in_doubt_afterwards(part: Part) -> Vec<String> {
             idempotency: Idempotency::Key { window_ms: Some(60_000) },
             ..tables::discord()
         },
-        lookups: vec![LookupOutcome::Found { messages: vec![MessageRef("m1".into())], twins: Vec::new() }],
+        lookups: vec![LookupOutcome::Found { messages: vec![MessageRef("m1".into())], duplicates: Vec::new() }],
         ..Stage::of(vec![part], vec![in_doubt(), sent(), sent()])
     };
     stage.log().await
@@ -60,7 +60,7 @@ async fn a_first_attempt_reverted_at_stop_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_attempt_reverted_at_stop_keeps_earlier_ones() {
+async fn reverted_attempt_keeps_earlier_attempts() {
     for attempts in [2, 7] {
         let begun = Part { attempts, first_attempt_at: Some(AN_HOUR_AGO), ..sending(text(1)) };
         let stored = stored_at_stop(begun.clone()).await;

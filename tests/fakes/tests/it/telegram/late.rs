@@ -66,7 +66,7 @@ async fn a_late_message_comes_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_late_message_counts_when_it_is_asked_for() {
+async fn late_message_counts_on_request() {
     let bot = Bot::with(TelegramRules::default().paced()).await;
     bot.fake.script("sendMessage", satchel_fakes::When::First(3), Fault::AcceptOnRelease);
     for _ in 0..3 {

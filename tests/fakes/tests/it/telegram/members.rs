@@ -106,7 +106,7 @@ async fn members_and_administrators_are_told() {
 }
 
 #[tokio::test]
-async fn whoever_may_edit_a_channels_posts_can_edit_all() {
+async fn post_editors_can_edit_all_posts() {
     let bot = Bot::start().await;
     let channel = bot.fake.channel("News", 1001);
     let post = bot.fake.person_says(channel, 1001, "Satchel is here");

@@ -9,8 +9,8 @@ use satchel_domain::{
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, KnownMessages,
-    Lease, Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, Release, Renamed, Settled,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed, Settled,
     Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
 };
@@ -214,13 +214,13 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.turns", self.inner.turns(query))
     }
 
-    async fn known_messages(
+    async fn list_recorded_messages(
         &self,
         conversation: &ConversationId,
         part: PartId,
         since: Timestamp,
-    ) -> Result<KnownMessages, LedgerError> {
-        between!(self, "ledger.known_messages", self.inner.known_messages(conversation, part, since))
+    ) -> Result<RecordedMessages, LedgerError> {
+        between!(self, "ledger.list_recorded_messages", self.inner.list_recorded_messages(conversation, part, since))
     }
 
     async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {

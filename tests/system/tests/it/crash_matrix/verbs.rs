@@ -74,7 +74,7 @@ const SPARED: [(&str, &str); 19] = [
 pub(crate) fn killed_verbs(platform: Platform) -> Vec<&'static str> {
     let besides: &[&str] = match platform {
         Platform::WithoutKeys | Platform::WithKeys => &[],
-        Platform::Telegram => &["channel.find_sent", "ledger.known_messages", "ledger.sent_before"],
+        Platform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
         // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
         Platform::WithKeysForgotten | Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
         Platform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],

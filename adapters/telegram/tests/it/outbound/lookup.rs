@@ -4,7 +4,7 @@ use satchel_domain::{Button, part::FileForm};
 use satchel_fakes::{Fault, Moment};
 use satchel_ports::{
     LookupOutcome, LookupRange, LookupRequest,
-    ledger::{KnownMessage, KnownMessages},
+    ledger::{RecordedMessage, RecordedMessages},
 };
 
 use super::*;
@@ -19,17 +19,17 @@ fn restarted(stage: &Stage) -> TelegramChannel {
 
 /// A look-up behind this message of a person, which the ledger knows.
 fn behind(message: i64, part: &PartToSend) -> LookupRequest {
-    let known = |message: i64| KnownMessage {
+    let recorded = |message: i64| RecordedMessage {
         conversation: part.conversation.clone(),
         message: MessageRef(message.to_string()),
     };
-    let known = KnownMessages { before: vec![known(message)], ..KnownMessages::default() };
-    LookupRequest { part: part.clone(), range: LookupRange::After(None), attempts: 1, known }
+    let recorded = RecordedMessages { before: vec![recorded(message)], ..RecordedMessages::default() };
+    LookupRequest { part: part.clone(), range: LookupRange::After(None), attempts: 1, recorded }
 }
 
 fn found(ids: &[i64]) -> LookupOutcome {
     let messages = ids.iter().map(|id| MessageRef(id.to_string())).collect();
-    LookupOutcome::Found { messages, twins: Vec::new() }
+    LookupOutcome::Found { messages, duplicates: Vec::new() }
 }
 
 fn is_uncertain(outcome: &LookupOutcome) -> bool {
@@ -120,7 +120,7 @@ async fn what_others_wrote_meanwhile_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_message_that_turns_up_late_is_found_by_the_second_pass() {
+async fn second_pass_finds_late_message() {
     let stage = Stage::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
@@ -164,7 +164,7 @@ async fn hidden_messages_leave_no_certainty() {
 }
 
 #[tokio::test]
-async fn where_the_bot_edits_others_posts_nothing_is_certain() {
+async fn edit_rights_make_lookup_uncertain() {
     let stage = Stage::new().await;
     let channel = stage.telegram.channel("News", stage.chat);
     let before = stage.channel.send(&stage.part_in(channel, text("first"))).await.unwrap()[0].0.parse().unwrap();
@@ -188,14 +188,14 @@ async fn over_a_hundred_ids_leave_no_certainty() {
         let newest = (0..others).map(|_| stage.telegram.person_says(other, other, "chatter")).max().unwrap();
         let mut request = behind(before, &part);
         let message = MessageRef(newest.to_string());
-        request.known.other = vec![KnownMessage { conversation: conversation("12"), message }];
+        request.recorded.other = vec![RecordedMessage { conversation: conversation("12"), message }];
         let outcome = restarted(&stage).find_sent(&request).await.unwrap();
         assert_eq!(!is_uncertain(&outcome), is_certain, "{others}: {outcome:?}");
     }
 }
 
 #[tokio::test]
-async fn a_topics_message_is_found_beside_those_of_other_topics() {
+async fn topic_message_is_found_among_other_topics() {
     let stage = Stage::new().await;
     let forum = stage.telegram.forum("Family", &[stage.chat]);
     let topic = stage.telegram.topic(forum, "Taxes");
@@ -225,7 +225,7 @@ async fn two_doubts_in_one_chat_leave_no_certainty() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_to_a_chat_that_is_searched() {
+async fn searched_chat_accepts_no_send() {
     let stage = Stage::new().await;
     let other = stage.telegram.private_chat(stage.telegram.person(12, "Ben"));
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
@@ -246,7 +246,7 @@ async fn nothing_is_sent_to_a_chat_that_is_searched() {
 }
 
 #[tokio::test]
-async fn a_look_up_that_is_cut_off_may_be_made_again() {
+async fn cancelled_lookup_can_be_retried() {
     let stage = Stage::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
@@ -262,7 +262,7 @@ async fn a_look_up_that_is_cut_off_may_be_made_again() {
 }
 
 #[tokio::test]
-async fn a_twin_is_found_before_or_behind_its_repeat() {
+async fn duplicate_is_found_before_or_after_retry() {
     let stage = Stage::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
@@ -291,7 +291,7 @@ async fn a_channel_that_looks_nothing_up_asks_nothing() {
 }
 
 #[tokio::test]
-async fn an_answered_send_is_found_if_it_was_never_recorded() {
+async fn unrecorded_send_is_found() {
     let stage = Stage::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));

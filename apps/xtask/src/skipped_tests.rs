@@ -1,6 +1,6 @@
 //! The tests that were not run: each lacked a program, a package of others or a right, and left a record.
 //!
-//! `satchel-requirements` writes the records, into the directory that [`NotRun::VARIABLE`] names.
+//! `satchel-requirements` writes the records, into the directory that [`SkippedTests::DIRECTORY_VARIABLE`] names.
 
 use std::{
     fmt, fs,
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 
 /// The tests that were not run, in order, each with what it needs.
 #[derive(Debug)]
-pub(crate) struct NotRun(Vec<(String, String)>);
+pub(crate) struct SkippedTests(Vec<(String, String)>);
 
-impl NotRun {
+impl SkippedTests {
     /// Tells the tests where to leave their records.
-    pub(crate) const VARIABLE: &str = "TESTS_NOT_RUN_DIR";
+    pub(crate) const DIRECTORY_VARIABLE: &str = "TESTS_NOT_RUN_DIR";
 
     /// Makes an empty directory for records beneath the one in which cargo builds. Its path is absolute, since tests run
     /// in the directories of their packages.
@@ -50,7 +50,7 @@ impl NotRun {
     }
 }
 
-impl fmt::Display for NotRun {
+impl fmt::Display for SkippedTests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return write!(f, "No test lacked what it needs.");
@@ -74,30 +74,30 @@ mod tests {
     #[test]
     fn tests_not_run_are_named_and_fail_ci() {
         let target = tempfile::tempdir().unwrap();
-        let directory = NotRun::new_directory(target.path()).unwrap();
-        assert_eq!(NotRun::VARIABLE, DIRECTORY_VARIABLE);
+        let directory = SkippedTests::new_directory(target.path()).unwrap();
+        assert_eq!(SkippedTests::DIRECTORY_VARIABLE, DIRECTORY_VARIABLE);
         record(&directory, "satchel-system durability::bytes_are_synced", "strace").unwrap();
         record(&directory, "satchel-fakes telegram::aiogram::it_polls", "aiogram from PyPI, but\npip failed").unwrap();
 
-        let not_run = NotRun::read(&directory).unwrap();
+        let skipped_tests = SkippedTests::read(&directory).unwrap();
         assert_eq!(
-            not_run.to_string(),
+            skipped_tests.to_string(),
             "2 tests were not run:\n  \
              satchel-fakes telegram::aiogram::it_polls needs aiogram from PyPI, but pip failed\n  \
              satchel-system durability::bytes_are_synced needs strace"
         );
-        not_run.check(false).unwrap();
-        let error = not_run.check(true).unwrap_err();
+        skipped_tests.check(false).unwrap();
+        let error = skipped_tests.check(true).unwrap_err();
         assert_eq!(error.to_string(), "2 tests were not run, and where CI is set all must be");
     }
 
     #[test]
     fn records_of_an_earlier_run_are_gone() {
         let target = tempfile::tempdir().unwrap();
-        let directory = NotRun::new_directory(target.path()).unwrap();
+        let directory = SkippedTests::new_directory(target.path()).unwrap();
         record(&directory, "an earlier test", "strace").unwrap();
-        let not_run = NotRun::read(&NotRun::new_directory(target.path()).unwrap()).unwrap();
-        assert_eq!(not_run.to_string(), "No test lacked what it needs.");
-        not_run.check(true).unwrap();
+        let skipped_tests = SkippedTests::read(&SkippedTests::new_directory(target.path()).unwrap()).unwrap();
+        assert_eq!(skipped_tests.to_string(), "No test lacked what it needs.");
+        skipped_tests.check(true).unwrap();
     }
 }

@@ -2,23 +2,23 @@
 
 use super::*;
 
-fn request(part: &PartToSend, after: Option<MessageRef>, known: KnownMessages) -> LookupRequest {
-    LookupRequest { part: part.clone(), range: LookupRange::After(after), attempts: 1, known }
+fn request(part: &PartToSend, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
+    LookupRequest { part: part.clone(), range: LookupRange::After(after), attempts: 1, recorded }
 }
 
 fn found(messages: &[MessageRef]) -> LookupOutcome {
-    LookupOutcome::Found { messages: messages.to_vec(), twins: Vec::new() }
+    LookupOutcome::Found { messages: messages.to_vec(), duplicates: Vec::new() }
 }
 
 /// Looks through the history; the message that was found, if there was one.
 async fn look(fixture: &dyn ChannelFixture, part: &PartToSend, after: Option<MessageRef>) -> Option<LookupOutcome> {
-    let looked = fixture.channel().find_sent(&request(part, after, KnownMessages::default())).await;
+    let looked = fixture.channel().find_sent(&request(part, after, RecordedMessages::default())).await;
     Some(looked.unwrap()).filter(|outcome| !matches!(outcome, LookupOutcome::Uncertain { .. }))
 }
 
 /// Catches: a look-up that takes the first of several, forgets where to begin, looks at words only, or calls a part absent
 /// that may have been overlooked.
-pub async fn a_look_up_in_the_history_finds_the_one_match(fixture: &dyn ChannelFixture) {
+pub async fn history_look_up_returns_only_unique_match(fixture: &dyn ChannelFixture) {
     let wanted = text(fixture, 1, "where am I");
     match capabilities(fixture).look_up {
         LookupRule::MessageIds => return,
@@ -50,11 +50,11 @@ async fn look_by_ids(fixture: &dyn ChannelFixture, trouble: Trouble) -> Option<L
     let answer = send_under(fixture, trouble, "where am I").await?;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
     let wanted = text(fixture, 1, "where am I");
-    Some(fixture.channel().find_sent(&request(&wanted, before, KnownMessages::default())).await.unwrap())
+    Some(fixture.channel().find_sent(&request(&wanted, before, RecordedMessages::default())).await.unwrap())
 }
 
 /// Catches: a message that arrived and is overlooked, one that did not and is taken for another, and a doubt that stays.
-pub async fn a_look_up_by_ids_tells_whether_it_arrived(fixture: &dyn ChannelFixture) {
+pub async fn id_look_up_tells_whether_part_arrived(fixture: &dyn ChannelFixture) {
     if let Some(outcome) = look_by_ids(fixture, Trouble::AnswerLost).await {
         let arrived = fixture.arrived().await;
         assert_eq!(arrived.len(), 2, "{arrived:?}");
@@ -66,7 +66,7 @@ pub async fn a_look_up_by_ids_tells_whether_it_arrived(fixture: &dyn ChannelFixt
 }
 
 /// Catches: a message that the ledger knows and that is taken for the one in doubt.
-pub async fn a_look_up_by_ids_takes_no_known_message(fixture: &dyn ChannelFixture) {
+pub async fn id_look_up_skips_recorded_messages(fixture: &dyn ChannelFixture) {
     if capabilities(fixture).look_up != LookupRule::MessageIds {
         return;
     }
@@ -77,9 +77,9 @@ pub async fn a_look_up_by_ids_takes_no_known_message(fixture: &dyn ChannelFixtur
     }
     let arrived = fixture.arrived().await;
     let message = arrived.last().unwrap().message.clone();
-    let other = vec![KnownMessage { conversation: fixture.conversation(), message }];
-    let known = KnownMessages { other, ..KnownMessages::default() };
+    let other = vec![RecordedMessage { conversation: fixture.conversation(), message }];
+    let recorded = RecordedMessages { other, ..RecordedMessages::default() };
     let wanted = text(fixture, 1, "never sent");
-    let looked = fixture.channel().find_sent(&request(&wanted, before, known)).await;
+    let looked = fixture.channel().find_sent(&request(&wanted, before, recorded)).await;
     assert_eq!(looked, Ok(LookupOutcome::Absent));
 }

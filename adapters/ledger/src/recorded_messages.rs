@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{ConversationId, MessageRef, PartId, PartState, Timestamp};
-use satchel_ports::ledger::{KnownMessage, KnownMessages};
+use satchel_ports::ledger::{RecordedMessage, RecordedMessages};
 use sqlx::types::Json;
 
 use crate::{error::Result, rows, session::Session};
@@ -59,17 +59,17 @@ impl Chat {
 }
 
 /// Reads what is known of messages, where `part` of a conversation was first begun at `since`.
-pub(crate) async fn known_messages(
+pub(crate) async fn list_recorded_messages(
     session: &mut Session<'_>,
     conversation: &ConversationId,
     part: PartId,
     since: Timestamp,
-) -> Result<KnownMessages> {
+) -> Result<RecordedMessages> {
     let chat = Chat::new(conversation);
     let mut known =
-        KnownMessages { other_doubt: other_doubt(session, &chat, part, since).await?, ..Default::default() };
+        RecordedMessages { other_doubt: other_doubt(session, &chat, part, since).await?, ..Default::default() };
     for row in received(session, &chat).await? {
-        let message = known_message(&row.conversation, row.message)?;
+        let message = recorded_message(&row.conversation, row.message)?;
         if row.received_at < since.0 {
             known.before.push(message);
         } else {
@@ -82,7 +82,7 @@ pub(crate) async fn known_messages(
             messages.extend(sent.into_iter().map(|message| message.0));
         }
         for message in messages {
-            known.other.push(known_message(&row.conversation, message)?);
+            known.other.push(recorded_message(&row.conversation, message)?);
         }
     }
     let questions: Vec<(String, String)> = sqlx::query_as(concat!(
@@ -97,7 +97,7 @@ pub(crate) async fn known_messages(
     .fetch_all(session.connection().await?)
     .await?;
     for (conversation, message) in questions {
-        known.other.push(known_message(&conversation, message)?);
+        known.other.push(recorded_message(&conversation, message)?);
     }
     Ok(known)
 }
@@ -161,6 +161,6 @@ async fn other_doubt(session: &mut Session<'_>, chat: &Chat, part: PartId, since
     Ok(found)
 }
 
-fn known_message(conversation: &str, message: String) -> Result<KnownMessage> {
-    Ok(KnownMessage { conversation: rows::conversation(conversation)?, message: MessageRef(message) })
+fn recorded_message(conversation: &str, message: String) -> Result<RecordedMessage> {
+    Ok(RecordedMessage { conversation: rows::conversation(conversation)?, message: MessageRef(message) })
 }
