@@ -1,6 +1,10 @@
 //! The server: checks what it is asked to do, listens, serves until it is stopped.
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::Router;
 use satchel_ports::{Blobs, Channel, EventBus, Inbound, Ledger, event_bus::EventStream};
@@ -67,7 +71,10 @@ impl WebServer {
         let login_links = LoginLinks::new(&settings.key_file);
         if settings.token.is_some() {
             let public_origin = public.as_ref().map(PublicUrl::origin);
-            login_links.open(&public_origin.unwrap_or_else(|| local_origin(address)))?;
+            // A full disk costs links; programs have the token, and browsers their cookies.
+            if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address))) {
+                tracing::warn!(error = &error as &dyn std::error::Error, "no login links can be made");
+            }
         }
         let secure = public.as_ref().is_some_and(|public| public.secure);
         let access = Access::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
@@ -109,9 +116,11 @@ impl WebServer {
 
 /// The address as a browser on this machine opens it.
 fn local_origin(address: SocketAddr) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("http://localhost:{}", address.port()),
-        false => format!("http://{address}"),
+    // By number: another account could listen at the other address that `localhost` stands for.
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("http://127.0.0.1:{}", address.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => format!("http://[::1]:{}", address.port()),
+        _ => format!("http://{address}"),
     }
 }
 

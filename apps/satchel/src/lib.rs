@@ -128,9 +128,7 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         }
         Command::Task(_) => not_built("task"),
         Command::Pair(asked) => in_runtime(about_people(asked, &ready_with_data(&command)?)),
-        Command::Web(WebCommand::Link) => {
-            commands::web::link(&ready_with_data(&command)?, &mut std::io::stdout().lock())
-        }
+        Command::Web(WebCommand::Link) => commands::web::link(&ready(&command)?, &mut std::io::stdout().lock()),
         Command::Migrate(_) => not_built("migrate"),
     }
 }

@@ -46,12 +46,16 @@ pub async fn run(
         live: message.is_none(),
     };
     let terminal = Terminal::open(opening).await?;
-    let files = options.attach.iter().map(|file| match &piped {
-        Some(piped) if piped::is_standard_input(file) => piped.path().to_owned(),
-        _ => around.cwd.join(file),
-    });
+    let files: Vec<PathBuf> = options
+        .attach
+        .iter()
+        .map(|file| match &piped {
+            Some(piped) if piped::is_standard_input(file) => piped.path(),
+            _ => around.cwd.join(file),
+        })
+        .collect();
     let ended = match message {
-        Some(text) => answer_once(options, text, files.collect(), &terminal).await,
+        Some(text) => answer_once(options, text, files, piped, &terminal).await,
         None => talk(config, decision, &terminal, &around).await,
     };
     terminal.close().await?;
@@ -73,9 +77,15 @@ async fn answer_once(
     options: &ChatOptions,
     text: &str,
     files: Vec<PathBuf>,
+    piped: Option<PipedFile>,
     terminal: &Terminal,
 ) -> anyhow::Result<()> {
-    let record = terminal.ask(text, &files).await?;
+    let asked = terminal.ask(text, &files).await;
+    if let (Err(_), Some(piped)) = (&asked, piped) {
+        // The message may be taken, and its file not be fetched yet.
+        piped.leave();
+    }
+    let record = asked?;
     if options.json {
         let out = &mut std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut *out, &Record::from(&record)).map_err(std::io::Error::from)?;

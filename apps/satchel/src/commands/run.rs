@@ -6,7 +6,7 @@ mod telegram;
 use std::{
     ffi::OsString,
     io::Write,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -111,10 +111,10 @@ pub async fn run(
     });
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
-    let link = if needs_login { login_links.create(stores.ledger.now())? } else { None };
+    let link = if needs_login { unless_failed(login_links.create(stores.ledger.now())) } else { None };
     greet(config, decision, address, link.as_deref(), out)?;
     if let (Some(browser), Some(address)) = (browser, address) {
-        let page = if needs_login { login_links.create_page(stores.ledger.now())? } else { None };
+        let page = if needs_login { unless_failed(login_links.create_page(stores.ledger.now())) } else { None };
         open_page(browser, page.unwrap_or_else(|| PathBuf::from(format!("http://{}/", reachable(address)))).as_path());
     }
     tokio::select! {
@@ -324,7 +324,8 @@ fn greet(
     let places = places.join(" and ");
     let login = match link {
         Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` makes a new one)\n"),
-        None if address.is_some() => format!("{OPEN_TO_ALL}\n"),
+        None if address.is_some() && matches!(config.web.token, WebToken::Off) => format!("{OPEN_TO_ALL}\n"),
+        None if address.is_some() => "Log in with a link that `satchel web link` makes\n".to_owned(),
         None => String::new(),
     };
     let lines = format!("Satchel is {places} · {} · data in {data} · Ctrl-C stops it\n{login}", decision.title());
@@ -334,10 +335,20 @@ fn greet(
     Ok(())
 }
 
+/// A login link, if one could be stored: without it the page and the platforms are served all the same.
+fn unless_failed<T>(link: Result<Option<T>, WebError>) -> Option<T> {
+    link.unwrap_or_else(|error| {
+        let error = format!("{:#}", anyhow::Error::from(error));
+        tracing::warn!(error, "failed to make a login link; once that is mended, `satchel web link` makes one");
+        None
+    })
+}
+
 /// The address as a browser on this machine opens it.
 fn reachable(address: SocketAddr) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("localhost:{}", address.port()),
-        false => address.to_string(),
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{}", address.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{}", address.port()),
+        _ => address.to_string(),
     }
 }

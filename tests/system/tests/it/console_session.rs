@@ -3,7 +3,7 @@
 mod terminal;
 
 use std::{
-    io::Write,
+    io::{BufRead, BufReader, Write},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -200,6 +200,21 @@ fn standard_input_reaches_the_message_of_once() {
     let nothing = household.run(&["chat", "--once"]);
     assert_eq!(nothing.code(), Some(2), "{nothing:#?}");
     assert!(nothing.stderr.contains("there is no message"), "{nothing:#?}");
+}
+
+/// Catches: a command that waits in silence for the end of a pipe that somebody keeps open.
+#[test]
+fn open_standard_input_is_named_while_waiting() {
+    let household = Household::new();
+    let mut command = household.satchel(&["chat", "--once", "list my files"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary can be started");
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("a log is UTF-8");
+    assert!(line.starts_with("waiting for the end of standard input"), "{line}");
+    drop(child.stdin.take());
+    assert_eq!(await_end(child).code(), Some(0));
 }
 
 #[test]

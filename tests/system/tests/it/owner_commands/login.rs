@@ -79,6 +79,20 @@ async fn without_a_token_the_server_says_what_that_means() {
     assert_eq!(server.end().code(), Some(0));
 }
 
+/// Catches: a disk that takes no login link, and with it no Telegram, no Discord and no page.
+#[tokio::test]
+async fn server_without_room_for_links_still_serves() {
+    let household = Household::new();
+    std::fs::create_dir(household.data()).expect("a new directory");
+    std::fs::write(household.data().join("web-key.logins"), "in the way").expect("a file can be written");
+    let server = Serving::start(&household, &[]);
+    assert_eq!(get(&format!("{}/readyz", server.page)).await.0, 200);
+    server.signal("TERM");
+    let ran = server.end();
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    assert!(ran.stderr.contains("failed to make a login link"), "{ran:#?}");
+}
+
 #[test]
 fn a_link_for_no_server_names_the_data() {
     let household = Household::new();
