@@ -43,7 +43,6 @@ pub(crate) fn run() -> Result<()> {
     step("what was not run and not checked");
     let skipped_tests = SkippedTests::read(&records)?;
     println!("{skipped_tests}");
-    println!("Not checked: the tests of the feature `otel` (`cargo test --package satchel --features otel`).");
     unchecked.iter().for_each(|what| println!("Not checked: {what}."));
     tested?;
     skipped_tests.check(is_ci())
@@ -60,9 +59,13 @@ fn run_tests(records: &Path) -> Result<()> {
         |what: &str, mut command: Command| perform(what, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
     let mut of_project = cargo_command();
     of_project.args(run).arg("--workspace");
+    // By itself, so that all others see the program as it is built for people.
+    let mut of_feature = cargo_command();
+    of_feature.args(run).args(["--package", "satchel", "--lib", "--features", "otel", "otel::"]);
     let mut outcomes = vec![
         run_recorded("the script worker's tests", worker::command(run.iter().copied())?),
         run_recorded("the tests", of_project),
+        run_recorded("the tests of the feature `otel`", of_feature),
     ];
     if has_nextest {
         outcomes.push(cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"]));

@@ -21,7 +21,7 @@ struct Suite {
 
 type Suites = BTreeMap<PathBuf, Suite>;
 
-/// Sources behind a feature that the gate doesn't switch on, for which a whole tree of crates would be built.
+/// Sources behind a feature, whose tests the gate runs by themselves.
 const FEATURE_GATED_DIRS: [&str; 1] = ["apps/satchel/src/otel"];
 
 /// Builds a workspace's tests and fails when a file that holds some brings none, or none can be listed at all.
