@@ -61,6 +61,11 @@ async fn a_turn_on_telegram_survives_its_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turn_on_telegram_without_look_up_survives() {
+    matrix(Platform::TelegramWithoutLookUp).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_survives_its_process_where_a_repeat_cannot_arrive_twice() {
     matrix(Platform::WithKeys).await;
 }
@@ -286,7 +291,7 @@ fn is_telling(platform: Platform, index: usize, death: &Death) -> bool {
             is_kill || is_around("channel.") || taken_in.into_iter().any(is_around) || is_around("ledger.settle_part")
         }
         Platform::WithKeys => is_kill || is_around("ledger.") || is_around("channel.") || index.is_multiple_of(3),
-        Platform::WithKeysForgotten | Platform::DiscordForgotten => {
+        Platform::WithKeysForgotten | Platform::DiscordForgotten | Platform::TelegramWithoutLookUp => {
             is_kill || is_around("channel.") || is_around("ledger.settle_part")
         }
     }

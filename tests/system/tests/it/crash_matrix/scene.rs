@@ -46,6 +46,8 @@ pub(crate) enum Platform {
     WithKeysForgotten,
     /// Telegram through its real adapter, which has no keys either and asks for the ids of messages.
     Telegram,
+    /// Telegram with `telegram.look_up: off`.
+    TelegramWithoutLookUp,
     /// Discord through its real adapter, which remembers keys for minutes.
     Discord,
     /// Discord once it has forgotten them; its history can be read.
@@ -58,7 +60,7 @@ impl Platform {
     /// The rules that it has, or that the imitated one has.
     fn mode(self) -> FakeMode {
         match self {
-            Self::WithoutKeys | Self::Telegram => FakeMode::TelegramLike,
+            Self::WithoutKeys | Self::Telegram | Self::TelegramWithoutLookUp => FakeMode::TelegramLike,
             Self::WithKeys | Self::WithKeysForgotten | Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => {
                 FakeMode::DiscordLike
             }
@@ -67,7 +69,7 @@ impl Platform {
 
     pub(crate) fn front(self) -> Front {
         match self {
-            Self::Telegram => Front::Telegram,
+            Self::Telegram | Self::TelegramWithoutLookUp => Front::Telegram,
             Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => Front::Discord,
             imitated => Front::Imitated(imitated.mode()),
         }
@@ -76,7 +78,7 @@ impl Platform {
     /// How many messages may stand there twice for each death: what is in doubt and can't be recognised is sent again.
     pub(crate) fn repeats(self) -> usize {
         match self {
-            Self::WithoutKeys => 1,
+            Self::WithoutKeys | Self::TelegramWithoutLookUp => 1,
             Self::WithKeys
             | Self::WithKeysForgotten
             | Self::Telegram
@@ -162,6 +164,7 @@ impl Scene {
         let stream = if has_everything { StreamRule::Edits { interval_ms: 4 } } else { StreamRule::None };
         let look_up = match platform {
             Platform::Telegram => LookupRule::MessageIds,
+            Platform::TelegramWithoutLookUp => LookupRule::None,
             _ => rules.capabilities().look_up,
         };
         let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
@@ -186,7 +189,7 @@ impl Scene {
         let script = if has_everything { script(&text, &photos, &documents) } else { bundle(&text, &attached) };
         // Telegram makes every photo a JPEG.
         let shown = |file: &FakeFile| match DeliveredFile::new(file) {
-            photo if platform == Platform::Telegram && photo.mime == "image/png" => {
+            photo if platform.front() == Front::Telegram && photo.mime == "image/png" => {
                 DeliveredFile { mime: "image/jpeg".to_owned(), ..photo }
             }
             file => file,

@@ -77,6 +77,7 @@ pub(crate) fn killed_verbs(platform: Platform) -> Vec<&'static str> {
         Platform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
         // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
         Platform::WithKeysForgotten | Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
+        Platform::TelegramWithoutLookUp => return vec!["channel.probe", "channel.send", "ledger.settle_part"],
         Platform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
         Platform::DiscordBundle => return EVERYWHERE.to_vec(),
     };
