@@ -1,7 +1,7 @@
 //! Which names a script can use for a variable or a function.
 
 /// The words that are no names, of Starlark itself and those that it keeps for later.
-const WORDS: [&str; 36] = [
+const RESERVED_NAMES: [&str; 36] = [
     "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
     "False", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "load", "None", "nonlocal",
     "not", "or", "pass", "raise", "return", "True", "try", "while", "with", "yield",
@@ -13,7 +13,7 @@ pub fn is_name(name: &str) -> bool {
     let mut characters = name.chars();
     characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && characters.all(|character| character.is_ascii_alphanumeric() || character == '_')
-        && !WORDS.contains(&name)
+        && !RESERVED_NAMES.contains(&name)
 }
 
 /// Says why a name can't be a variable's, and which one near it can.
@@ -35,7 +35,7 @@ fn nearest_name(given: &str) -> Option<String> {
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         name.insert(0, '_');
     }
-    if WORDS.contains(&name.as_str()) {
+    if RESERVED_NAMES.contains(&name.as_str()) {
         name.push('_');
     }
     name.contains(|character| character != '_').then_some(name)

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_is_told_apart_from_the_whole() {
+    async fn page_of_pdf_views_whole_document() {
         let (world, file) = world_with("a.pdf", "application/pdf");
         let outcome = world.call("attachment.view", json!({"id": file.id, "page": 3})).await.unwrap();
         assert_eq!(outcome.viewed_files, [file]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_script_is_told_that_it_cannot_see() {
+    async fn view_from_script_is_an_error() {
         let (world, file) = world_with("a.jpg", "image/jpeg");
         let tool = AttachmentView(world.services());
         let nested = ToolContext { reader: OutcomeReader::Program, ..world.context() };

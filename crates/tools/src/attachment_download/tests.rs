@@ -347,7 +347,7 @@ async fn a_file_refused_as_too_large_stays_refused() {
 
 /// The same file twice is written once, but only if it is written.
 #[tokio::test]
-async fn a_file_whose_twin_failed_is_told() {
+async fn failed_duplicate_file_is_reported() {
     let world = World::new();
     let files = vec![
         stored(&world, 1, "a.csv", None, "text/csv", b"1;2"),

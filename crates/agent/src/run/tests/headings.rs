@@ -120,7 +120,7 @@ fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledg
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_history_of_earlier_versions_is_shown_without() {
+async fn older_history_has_no_headings() {
     let person = |origin| Message::Person { text: "old".into(), attachments: vec![], refused: vec![], origin };
     let mut stage = stage(vec![says("Ok.")], sent(2, "new", Duration::ZERO));
     stage.history = vec![person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None }))];

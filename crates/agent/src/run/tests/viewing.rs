@@ -24,7 +24,7 @@ fn shown(played: &Played, request: usize) -> Vec<Attachment> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shown_file_is_seen_but_not_delivered() {
+async fn viewed_file_is_not_delivered() {
     let mut stage = Stage::with_model(vec![calls(&[("view", json!({}))]), says("A beach.")]);
     stage.tools.push(tool("view", SafetyTier::ReadOnly, |_| async { Ok(outcome()) }));
     let played = stage.play().await;

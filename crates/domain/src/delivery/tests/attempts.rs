@@ -27,7 +27,7 @@ fn a_keys_window_begins_with_the_first_attempt() {
 
 /// Catches: a part that is sent again as fast as the platform allows, which may be at once.
 #[test]
-fn waits_double_where_the_platform_asks_for_less() {
+fn backoff_doubles_above_retry_after() {
     let waited = |attempts, retry_after_ms| {
         let tried = Part { attempts, ..part(PartState::Sending) };
         match advance(&tried, not_sent(retry_after_ms), Timestamp(0), &RULES).state {

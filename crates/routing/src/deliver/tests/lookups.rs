@@ -69,7 +69,7 @@ async fn late_upload_is_deleted_after_ten_minutes() {
 #[case::uncertain(false, &["look up"])]
 #[case::another_doubt(true, &[])]
 #[tokio::test(start_paused = true)]
-async fn without_certainty_a_label_says_so(#[case] other_doubt: bool, #[case] looked: &[&str]) {
+async fn uncertain_look_up_labels_the_resend(#[case] other_doubt: bool, #[case] looked: &[&str]) {
     let stage = Stage { other_doubt, ..looked_up(vec![text(1)], vec![in_doubt(), sent()], vec![]) };
     let labelled = ["save waiting labelled", "save sending labelled", "send (possible duplicate) hello", "settle sent"];
     assert_eq!(stage.log().await, [&DOUBTED[..4], looked, &labelled].concat());
