@@ -7,10 +7,7 @@ use std::{
     io::{self, Seek, SeekFrom},
     ops::Range,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -46,8 +43,6 @@ struct Store {
     root: Dir,
     incoming: Dir,
     marked: Dir,
-    /// The grace that `stale` was last asked for, in milliseconds: what is put again after that is not marked any more.
-    grace: AtomicU64,
 }
 
 impl DirectoryBlobs {
@@ -64,7 +59,7 @@ impl DirectoryBlobs {
         let part = |name| directory::ensure(&root, Path::new(name)).map_err(failed("make the directory", name));
         let (incoming, marked) = (part(INCOMING)?, part(MARKED)?);
         incoming.try_clone().and_then(TempFile::create).map_err(failed("write to the directory", ""))?;
-        let store = Store { root, incoming, marked, grace: AtomicU64::new(0) };
+        let store = Store { root, incoming, marked };
         store.lock(File::lock_shared).map_err(failed("lock", LOCK))?;
         store.remove_leftovers().map_err(failed("clean the directory", INCOMING))?;
         Ok(Self { store: Arc::new(store) })
@@ -115,17 +110,16 @@ impl Blobs for DirectoryBlobs {
 
     async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
         let store = Arc::clone(&self.store);
-        store.grace.store(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
         blocking(move || store.stale(grace).map_err(store_error(|| "list the stored files".to_owned()))).await
     }
 
-    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError> {
+    async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
         let store = Arc::clone(&self.store);
         let unreferenced = unreferenced.to_vec();
         blocking(move || {
             unreferenced
                 .iter()
-                .try_for_each(|sha256| store.mark(sha256).map_err(store_error(|| format!("mark {sha256}"))))
+                .try_for_each(|sha256| store.mark(sha256, grace).map_err(store_error(|| format!("mark {sha256}"))))
         })
         .await
     }

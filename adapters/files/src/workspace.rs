@@ -57,6 +57,27 @@ impl DirectoryWorkspace {
         self.place.host_directory(conversation, mount)
     }
 
+    /// Tells whether what is written to a mount counts for its conversation: what the operator shares out doesn't.
+    #[must_use]
+    pub fn is_counted(&self, mount: Mount) -> bool {
+        self.place.is_counted(mount)
+    }
+
+    /// Returns how many bytes count for a conversation, without files that are being written.
+    ///
+    /// # Errors
+    /// When its directories can't be read.
+    pub async fn used_bytes(&self, conversation: &ConversationId) -> io::Result<u64> {
+        let (place, conversation) = (Arc::clone(&self.place), conversation.clone());
+        let used = tokio::task::spawn_blocking(move || writing::used_bytes(&place, &conversation));
+        used.await.map_err(io::Error::other)?
+    }
+
+    /// Has the disk looked at again before anything else counts for a conversation.
+    pub fn forget_usage(&self, conversation: &ConversationId) {
+        writing::forget_usage(&self.place, conversation);
+    }
+
     async fn on_disk<T: Send + 'static>(
         &self,
         path: &WorkspacePath,

@@ -7,13 +7,26 @@ use sqlx::types::Json;
 
 use crate::{
     error::{Error, Result},
+    process::Process,
     rows,
     session::Session,
+    usage,
 };
+
+/// Whether a file that is new must fit the quotas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It must.
+    WithinQuotas,
+    /// It counts, but is taken: what has been said must not fail to be stored.
+    Always,
+}
 
 /// Stores a file that is new and gives it its number; one that is known gets the number that it has.
 pub(crate) async fn store(
     session: &mut Session<'_>,
+    process: &Process,
+    admission: Admission,
     conversation: &ConversationId,
     turn: TurnId,
     attachment: &mut Attachment,
@@ -33,6 +46,11 @@ pub(crate) async fn store(
         attachment.number = rows::number(number, "number of an attachment")?;
         return Ok(());
     }
+    let rules = &process.settings.quotas;
+    let account = usage::account(session, rules, conversation, turn).await?;
+    if admission == Admission::WithinQuotas {
+        usage::check(session, rules, &account, attachment.bytes).await?;
+    }
     let number: i64 = sqlx::query_scalar(
         "UPDATE lanes SET last_number = last_number + 1 WHERE conversation = $1 RETURNING last_number",
     )
@@ -41,7 +59,8 @@ pub(crate) async fn store(
     .await?;
     attachment.number = rows::number(number, "number of an attachment")?;
     sqlx::query(
-        "INSERT INTO attachments (id, conversation, number, turn, sha256, record) VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes, person) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     )
     .bind(attachment.id.0)
     .bind(conversation.to_string())
@@ -49,9 +68,11 @@ pub(crate) async fn store(
     .bind(turn.0)
     .bind(attachment.sha256.0.as_slice())
     .bind(Json(&*attachment))
+    .bind(i64::try_from(attachment.bytes).unwrap_or(i64::MAX))
+    .bind(account.person.as_ref().map(ToString::to_string))
     .execute(session.connection().await?)
     .await?;
-    Ok(())
+    usage::add_file(session, &account, attachment.bytes).await
 }
 
 /// The files that an outcome brings and selects.

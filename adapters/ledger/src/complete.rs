@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments,
+    attachments::{self, Admission},
     batch::Batch,
     error::Result,
     journal::{Standing, standing},
@@ -46,7 +46,7 @@ pub(crate) async fn complete_turn(
         Way::AsExpected => Standing { stream: None, busy: false },
     };
     let now = process.now();
-    number_files(session, lease, &mut completed).await?;
+    number_files(session, process, lease, &mut completed).await?;
     let mut batch = Batch::default();
     consume(&mut batch, lease, &completed);
     write_history(&mut batch, lease, &completed);
@@ -66,7 +66,12 @@ pub(crate) async fn complete_turn(
 }
 
 /// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them.
-async fn number_files(session: &mut Session<'_>, lease: &Lease, completed: &mut CompletedTurn) -> Result<()> {
+async fn number_files(
+    session: &mut Session<'_>,
+    process: &Process,
+    lease: &Lease,
+    completed: &mut CompletedTurn,
+) -> Result<()> {
     let turn = completed.turn;
     let history = match &mut completed.history {
         HistoryChange::Append(messages) => messages.as_mut_slice(),
@@ -76,7 +81,7 @@ async fn number_files(session: &mut Session<'_>, lease: &Lease, completed: &mut 
         .chain(completed.plan.parts.iter_mut().flat_map(|planned| attachments::of_content(&mut planned.content)))
         .chain(history.iter_mut().flat_map(attachments::of_message));
     for attachment in named.filter(|attachment| attachment.number == 0) {
-        attachments::store(session, &lease.conversation, turn, attachment).await?;
+        attachments::store(session, process, Admission::Always, &lease.conversation, turn, attachment).await?;
     }
     Ok(())
 }

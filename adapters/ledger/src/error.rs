@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use satchel_domain::{ConversationId, PartId};
-use satchel_ports::ledger::LedgerError;
+use satchel_ports::ledger::{LedgerError, usage::QuotaExceeded};
 
 /// SQLite's result codes that somebody branches on (<https://sqlite.org/rescode.html>).
 pub(crate) mod code {
@@ -30,6 +30,8 @@ pub(crate) enum Error {
     Row { what: &'static str },
     #[error("the transaction that it was part of failed")]
     Group(#[source] Arc<Error>),
+    #[error("{0}")]
+    QuotaExceeded(QuotaExceeded),
     #[error("no space is left")]
     Full,
     #[error("the job ended in a panic")]
@@ -79,6 +81,7 @@ impl Error {
             Self::LeaseLost(conversation) => LedgerError::LeaseLost(conversation),
             Self::AlreadySettled(part) => LedgerError::AlreadySettled(part),
             Self::Unknown(what) => LedgerError::Unknown { what },
+            Self::QuotaExceeded(exceeded) => LedgerError::QuotaExceeded(exceeded),
             other => LedgerError::Store { doing, source: Box::new(other) },
         }
     }

@@ -6,23 +6,26 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments,
+    attachments::{self, Admission},
     batch::Batch,
     error::{Error, Result},
     lanes,
+    process::Process,
     session::Session,
 };
 
 /// Stores a fetched file as the `index`th of a message and numbers it.
 pub(crate) async fn store_file(
     session: &mut Session<'_>,
+    process: &Process,
     lease: &Lease,
     message: InboxId,
     index: u32,
     mut attachment: Attachment,
 ) -> Result<Attachment> {
     let (sequence, turn) = find(session, lease, message).await?;
-    attachments::store(session, &lease.conversation, turn, &mut attachment).await?;
+    let within_quotas = Admission::WithinQuotas;
+    attachments::store(session, process, within_quotas, &lease.conversation, turn, &mut attachment).await?;
     let stored = sqlx::query(
         "UPDATE inbox_files SET state = 'stored', attachment = $3, refused = NULL WHERE message = $1 AND position = $2",
     )

@@ -9,7 +9,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments,
+    attachments::{self, Admission},
     batch::{Answers, Batch, Statement},
     error::{Error, Result},
     lanes, parts,
@@ -89,6 +89,7 @@ pub(crate) async fn journal_message(
 /// Records what a call yielded together with its new files, and returns it with their numbers.
 pub(crate) async fn journal_outcome(
     session: &mut Session<'_>,
+    process: &Process,
     lease: &Lease,
     turn: TurnId,
     ordinal: u32,
@@ -96,7 +97,7 @@ pub(crate) async fn journal_outcome(
 ) -> Result<ToolOutcome> {
     standing(session, lease, turn).await?;
     for attachment in attachments::of_outcome(&mut outcome) {
-        attachments::store(session, &lease.conversation, turn, attachment).await?;
+        attachments::store(session, process, Admission::WithinQuotas, &lease.conversation, turn, attachment).await?;
     }
     let entry = JournalEntry::Outcome { ordinal, outcome: outcome.clone() };
     let mut batch = Batch::default();
@@ -108,6 +109,7 @@ pub(crate) async fn journal_outcome(
 /// Records files that a running call of a turn has made, and returns them with their numbers.
 pub(crate) async fn register_files(
     session: &mut Session<'_>,
+    process: &Process,
     turn: TurnId,
     mut files: Vec<Attachment>,
 ) -> Result<Vec<Attachment>> {
@@ -119,7 +121,7 @@ pub(crate) async fn register_files(
     let conversation = conversation.ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))?;
     let conversation = rows::conversation(&conversation)?;
     for file in &mut files {
-        attachments::store(session, &conversation, turn, file).await?;
+        attachments::store(session, process, Admission::WithinQuotas, &conversation, turn, file).await?;
     }
     Ok(files)
 }

@@ -7,6 +7,7 @@ mod clock;
 mod complete;
 mod ends;
 mod error;
+mod forget;
 mod held;
 mod inbox;
 mod inspect;
@@ -30,7 +31,9 @@ mod session;
 mod settle;
 mod turns;
 mod unreadable;
+mod usage;
 mod voice;
+mod workspace_usage;
 mod writer;
 
 #[cfg(test)]
@@ -48,6 +51,7 @@ use satchel_ports::ledger::{
     LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed,
     Settled, Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    usage::{ForgetFile, Forgotten, Usage, UsageQuery},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -65,6 +69,7 @@ pub use crate::{
     open::OpenError,
     process::Settings,
     running::{has_database, open_data_dirs},
+    usage::{IsOwner, QuotaRules},
 };
 
 /// The ledger of one process on a data directory.
@@ -300,10 +305,10 @@ impl Ledger for SqliteLedger {
         attachment: &Attachment,
     ) -> Result<Attachment, LedgerError> {
         self.held.turn_changes(&lease.conversation);
-        let (lease, attachment) = (lease.clone(), attachment.clone());
+        let (process, lease, attachment) = (Arc::clone(&self.process), lease.clone(), attachment.clone());
         self.writer
             .write("storing a file's record", move |s| {
-                Box::pin(async move { inbox::store_file(s, &lease, message, index, attachment).await })
+                Box::pin(async move { inbox::store_file(s, &process, &lease, message, index, attachment).await })
             })
             .await
     }
@@ -368,18 +373,20 @@ impl Ledger for SqliteLedger {
         outcome: &ToolOutcome,
     ) -> Result<ToolOutcome, LedgerError> {
         self.held.turn_changes(&lease.conversation);
-        let (lease, outcome) = (lease.clone(), outcome.clone());
+        let (process, lease, outcome) = (Arc::clone(&self.process), lease.clone(), outcome.clone());
         self.writer
             .write("journalling an outcome", move |s| {
-                Box::pin(async move { journal::journal_outcome(s, &lease, turn, ordinal, outcome).await })
+                Box::pin(async move { journal::journal_outcome(s, &process, &lease, turn, ordinal, outcome).await })
             })
             .await
     }
 
     async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError> {
-        let files = files.to_vec();
+        let (process, files) = (Arc::clone(&self.process), files.to_vec());
         self.writer
-            .write("registering files", move |s| Box::pin(async move { journal::register_files(s, turn, files).await }))
+            .write("registering files", move |s| {
+                Box::pin(async move { journal::register_files(s, &process, turn, files).await })
+            })
             .await
     }
 
@@ -466,6 +473,40 @@ impl Ledger for SqliteLedger {
 
     async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError> {
         read!(self, "reading files' records", queries::attachments, query)
+    }
+
+    async fn usages(&self, query: &UsageQuery) -> Result<Vec<Usage>, LedgerError> {
+        read!(self, "reading what files take up", usage::usages, query)
+    }
+
+    async fn reserve_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
+        let (process, conversation) = (Arc::clone(&self.process), conversation.clone());
+        self.writer
+            .write("setting bytes aside for a workspace", move |s| {
+                Box::pin(
+                    async move { workspace_usage::reserve(s, &process.settings.quotas, &conversation, bytes).await },
+                )
+            })
+            .await
+    }
+
+    async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
+        let conversation = conversation.clone();
+        self.writer
+            .write("recording what a workspace holds", move |s| {
+                Box::pin(async move { workspace_usage::record(s, &conversation, bytes).await })
+            })
+            .await
+    }
+
+    async fn forget_file(&self, forget: &ForgetFile) -> Result<Forgotten, LedgerError> {
+        let (process, file) = (Arc::clone(&self.process), forget.clone());
+        let forgotten = self
+            .writer
+            .write("forgetting a file", move |s| Box::pin(async move { forget::forget(s, &process, &file).await }))
+            .await;
+        self.held.forget(&forget.conversation);
+        forgotten
     }
 
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError> {

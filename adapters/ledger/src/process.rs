@@ -5,10 +5,10 @@ use std::time::Duration;
 use satchel_domain::{ConversationId, Timestamp};
 use satchel_ports::ledger::OwnerId;
 
-use crate::{clock::Clock, owners::Owners};
+use crate::{clock::Clock, owners::Owners, usage::QuotaRules};
 
 /// The numbers by which a ledger works.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// How long a lease lives unless it is renewed, while its owner's process lives.
     pub lease: Duration,
@@ -23,6 +23,8 @@ pub struct Settings {
     /// The only conversation whose lane this process takes; `None` for all of the channels that it hosts. A terminal
     /// shows one conversation, so replies of another must wait for theirs.
     pub only: Option<ConversationId>,
+    /// The bytes that files may take up.
+    pub quotas: QuotaRules,
 }
 
 impl Default for Settings {
@@ -34,6 +36,7 @@ impl Default for Settings {
             readers: 4,
             max_bytes: None,
             only: None,
+            quotas: QuotaRules::default(),
         }
     }
 }

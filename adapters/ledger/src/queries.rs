@@ -1,7 +1,7 @@
 //! What is read and never changed: history, files, the outbox.
 
 use satchel_domain::{Attachment, ConversationId, Message, MessageRef, Part, PartId, Sha256};
-use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, OutboxQuery};
+use satchel_ports::ledger::{AttachmentKey, AttachmentOrder, AttachmentQuery, OutboxQuery};
 use sqlx::{QueryBuilder, Sqlite, types::Json};
 
 use crate::{
@@ -55,7 +55,7 @@ pub(crate) async fn attachment(
 }
 
 pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQuery) -> Result<Vec<Attachment>> {
-    let mut statement = QueryBuilder::<Sqlite>::new("SELECT record FROM attachments WHERE TRUE");
+    let mut statement = QueryBuilder::<Sqlite>::new("SELECT record FROM attachments WHERE forgotten_at IS NULL");
     if let Some(conversation) = &query.conversation {
         statement.push(" AND conversation = ").push_bind(conversation.to_string());
     }
@@ -66,7 +66,12 @@ pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQue
         statement.push(" AND number < ").push_bind(i64::try_from(number).unwrap_or(i64::MAX));
     }
     // The number orders the files of one conversation as the sequence does, and has an index.
-    statement.push(if query.conversation.is_some() { " ORDER BY number DESC" } else { " ORDER BY sequence DESC" });
+    let age = if query.conversation.is_some() { "number" } else { "sequence" };
+    statement.push(" ORDER BY ").push(match query.order {
+        AttachmentOrder::Newest => format!("{age} DESC"),
+        AttachmentOrder::Oldest => age.to_owned(),
+        AttachmentOrder::Largest => format!("bytes DESC, {age} DESC"),
+    });
     if let Some(limit) = query.limit {
         statement.push(" LIMIT ").push_bind(i64::from(limit));
     }

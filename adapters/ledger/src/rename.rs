@@ -97,5 +97,15 @@ fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
         .bind(&names.1)
         .bind(&fields.0)
         .bind(&fields.1);
+    batch
+        .add(
+            "INSERT INTO usage (scope, name, files, bytes, workspace_bytes) \
+             SELECT scope, $2, files, bytes, workspace_bytes FROM usage WHERE scope = 'conversation' AND name = $1 \
+             ON CONFLICT (scope, name) DO UPDATE SET files = files + excluded.files, bytes = bytes + excluded.bytes, \
+                 workspace_bytes = workspace_bytes + excluded.workspace_bytes",
+        )
+        .bind(&names.0)
+        .bind(&names.1);
+    batch.add("DELETE FROM usage WHERE scope = 'conversation' AND name = $1").bind(&names.0);
     batch.add("UPDATE pairings SET conversation = $2 WHERE conversation = $1").bind(&names.0).bind(&names.1);
 }

@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments,
+    attachments::{self, Admission},
     batch::Batch,
     error::{Error, Result},
     lanes, parts,
@@ -32,7 +32,7 @@ pub(crate) async fn settle_part(
         // Only what takes a part's place, or stands behind it, needs to know where it stands.
         let row = parts::unsettled(session, lease, part.id).await?;
         if !settlement.children.is_empty() {
-            let by = insert_children(session, lease, &row, &part, &settlement.children).await?;
+            let by = insert_children(session, process, lease, &row, &part, &settlement.children).await?;
             part.state = PartState::Replaced { by };
         }
         if let Some(text) = &settlement.notice {
@@ -69,6 +69,7 @@ pub(crate) fn settle_last(session: &mut Session<'_>, lease: &Lease, part: &Part)
 /// They keep its age, so that a chain of replacements ends as any wait does.
 async fn insert_children(
     session: &mut Session<'_>,
+    process: &Process,
     lease: &Lease,
     row: &PartRow,
     parent: &Part,
@@ -96,7 +97,8 @@ async fn insert_children(
             ..parent.clone()
         };
         for attachment in attachments::of_content(&mut child.content).filter(|attachment| attachment.number == 0) {
-            attachments::store(session, &lease.conversation, parent.turn, attachment).await?;
+            attachments::store(session, process, Admission::Always, &lease.conversation, parent.turn, attachment)
+                .await?;
         }
         parts::insert(&mut batch, &child);
         ids.push(child.id);

@@ -78,7 +78,7 @@ mod tests {
         async fn stale(&self, _: std::time::Duration) -> Result<Vec<Sha256>, BlobError> {
             panic!("nothing is collected")
         }
-        async fn mark(&self, _: &[Sha256]) -> Result<(), BlobError> {
+        async fn mark(&self, _: &[Sha256], _: std::time::Duration) -> Result<(), BlobError> {
             panic!("nothing is collected")
         }
         async fn sweep(&self) -> Result<u64, BlobError> {

@@ -10,6 +10,7 @@ use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
 use satchel_ports::{
     Blobs, Channel, EventBus, Fetcher, FileLinks, Inbound, LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
+    ledger::usage::Quotas,
 };
 use satchel_tools::{
     RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, path_fields::PathFields, send_voice,
@@ -79,6 +80,8 @@ pub struct Behaviour {
     pub download_hosts: Vec<String>,
     /// Who may talk, and who decides.
     pub access: Access,
+    /// How much may be kept, as people are told; the ledger holds them to it. `None` tells of no bounds.
+    pub quotas: Option<Quotas>,
 }
 
 impl Behaviour {
@@ -128,6 +131,7 @@ impl Behaviour {
             },
             download_hosts: fetch::download_hosts(config),
             access: config.access(),
+            quotas: Some(config.attachments.quotas),
         }
     }
 }
@@ -199,7 +203,17 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
     let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
     let (claim, claimed) = mpsc::channel(LANES);
     let (rules, inbound) = (behaviour.delivery, behaviour.inbound);
-    let hosting = Hosting { services, blobs, speech, channels, rules, inbound, access: Arc::clone(&access) };
+    let hosting = Hosting {
+        services,
+        blobs,
+        workspace: Arc::clone(&workspace),
+        quotas: behaviour.quotas.unwrap_or(Quotas::NONE),
+        speech,
+        channels,
+        rules,
+        inbound,
+        access: Arc::clone(&access),
+    };
     let reception = Reception::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
     let own_door = reception.own_door();
     Ok(Satchel { inbound: Arc::new(reception), own_door, lanes: Lanes::new(hosting, claimed) })

@@ -265,6 +265,23 @@ pub enum AttachmentsCommand {
         #[arg(long, value_name = "PATH")]
         to: PathBuf,
     },
+    /// Show what files take up, of every conversation and every person
+    Usage {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove files for good; their numbers stay
+    #[command(after_help = "Examples:\n  satchel attachments remove 17 --conversation telegram:-100123\n  \
+                      satchel attachments remove 3 4 5 --conversation console:main")]
+    Remove {
+        /// Their ids, or their numbers such as 17 or #17
+        #[arg(value_name = "ID|N", value_parser = file_name_of, required = true)]
+        files: Vec<FileKey>,
+        /// Where the numbers count, when several conversations have them
+        #[arg(long, value_name = "CONVERSATION")]
+        conversation: Option<ConversationId>,
+    },
     /// Remove the bytes that nothing has referred to for an hour
     Gc,
     /// Resolve declared attachments; not built yet

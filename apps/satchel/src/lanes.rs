@@ -11,7 +11,7 @@ use futures::{
 use satchel_agent::Services;
 use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
 use satchel_intake::{access::Access, prepare::InboundLimits, reception::Claimed};
-use satchel_ports::{Blobs, Channel, Event, Lease, Ledger, LedgerError, Speech};
+use satchel_ports::{Blobs, Channel, Event, Lease, Ledger, LedgerError, Speech, Workspace, ledger::usage::Quotas};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
@@ -26,6 +26,10 @@ pub struct Hosting {
     pub services: Services,
     /// Where bytes lie.
     pub blobs: Arc<dyn Blobs>,
+    /// The conversations' own files.
+    pub workspace: Arc<dyn Workspace>,
+    /// How much may be kept.
+    pub quotas: Quotas,
     /// Who speaks.
     pub speech: Option<Arc<dyn Speech>>,
     /// The channels that this process hosts.

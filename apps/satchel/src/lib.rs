@@ -9,6 +9,7 @@ pub mod config;
 pub mod fetch;
 pub mod lanes;
 pub mod logging;
+mod metered_workspace;
 pub mod metrics;
 pub mod models;
 #[cfg(feature = "otel")]
@@ -165,6 +166,10 @@ async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) ->
         AttachmentsCommand::Show { file, json } => commands::attachments::show(ledger, file, *json, out).await,
         AttachmentsCommand::Export { file, to } => {
             commands::attachments::export(ledger, blobs, file, &cwd.join(to), out).await
+        }
+        AttachmentsCommand::Usage { json } => commands::attachments::usage(ledger, *json, out).await,
+        AttachmentsCommand::Remove { files, conversation } => {
+            commands::attachments::remove(ledger, blobs, files, conversation.as_ref(), out).await
         }
         AttachmentsCommand::Gc => commands::attachments::gc(ledger, blobs, out).await,
         AttachmentsCommand::Resolve(_) => not_built("attachments resolve"),

@@ -202,7 +202,7 @@ impl Blobs for NoFiles {
         Ok(Vec::new())
     }
 
-    async fn mark(&self, _: &[Sha256]) -> Result<(), BlobError> {
+    async fn mark(&self, _: &[Sha256], _: Duration) -> Result<(), BlobError> {
         Ok(())
     }
 

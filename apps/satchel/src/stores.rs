@@ -7,16 +7,17 @@ use std::{
 };
 
 use anyhow::Context;
-use satchel_domain::ConversationId;
+use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
-use satchel_ledger::{Settings, SqliteLedger};
-use satchel_ports::{Blobs, Ledger};
+use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+use satchel_ports::{Blobs, Ledger, Workspace};
 
 use crate::{
     config::{
         Config,
         storage::{BlobStore, Database},
     },
+    metered_workspace::MeteredWorkspace,
     upkeep::Upkeep,
 };
 
@@ -32,6 +33,12 @@ pub struct Stores {
 }
 
 impl Stores {
+    /// The directories of the tools, as they count for the quotas.
+    #[must_use]
+    pub fn metered_workspace(&self) -> Arc<dyn Workspace> {
+        Arc::new(MeteredWorkspace::new(self.workspace.clone(), Arc::clone(&self.ledger)))
+    }
+
     /// What is to be kept in order while they are used.
     #[must_use]
     pub fn upkeep(&self) -> Upkeep {
@@ -53,7 +60,10 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
     private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
-    let ledger = SqliteLedger::open(database_dir, Settings { only, ..Settings::default() })
+    let access = config.access();
+    let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
+    let quotas = QuotaRules { quotas: config.attachments.quotas, is_owner };
+    let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
         .await
         .context("the ledger can't be used")?;
     // The directories are opened with calls that block, once.

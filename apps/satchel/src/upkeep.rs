@@ -1,5 +1,7 @@
 //! What must be done now and then: removing what nobody needs any more.
 
+mod retention;
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -7,11 +9,11 @@ use std::{
 
 use satchel_domain::Timestamp;
 use satchel_files::DirectoryWorkspace;
+use satchel_intake::forget::BLOB_GRACE;
 use satchel_ports::{Blobs, Ledger};
 use tokio_util::sync::CancellationToken;
 
-/// How long bytes that nothing refers to are left alone: a file is stored before the row that names it.
-pub const GRACE: Duration = Duration::from_secs(60 * 60);
+pub use self::retention::RetentionTask;
 
 /// How often it is done.
 const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -35,9 +37,9 @@ pub struct Collected {
 /// # Errors
 /// When the store or the ledger fails; nothing that is referred to is ever removed.
 pub async fn collect(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<Collected> {
-    let stale = blobs.stale(GRACE).await?;
+    let stale = blobs.stale(BLOB_GRACE).await?;
     let unreferenced = ledger.unreferenced(&stale).await?;
-    blobs.mark(&unreferenced).await?;
+    blobs.mark(&unreferenced, BLOB_GRACE).await?;
     let freed = blobs.sweep().await?;
     Ok(Collected { looked_at: stale.len(), unreferenced: unreferenced.len(), freed })
 }
@@ -67,9 +69,16 @@ pub struct Upkeep {
 }
 
 /// Removes at once what dead processes left in the workspaces, then tidies up every hour until `stop` is cancelled.
-pub async fn run(upkeep: Upkeep, stop: CancellationToken) {
+/// `retention` removes old files, where that is this process's to do.
+pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: CancellationToken) {
     report("what dead processes left in workspaces", upkeep.workspace.remove_leftovers().await);
-    while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
+    loop {
+        if let Some(retention) = &retention {
+            report("files beyond the retention", retention.run().await);
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+            return;
+        }
         let collected = collect(&*upkeep.ledger, &*upkeep.blobs).await;
         report("bytes that nothing refers to", collected.map(|collected| collected.freed));
         let emptied = empty_tmp(&*upkeep.ledger, &upkeep.workspace, SystemTime::now()).await;

@@ -3,9 +3,10 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{Attachment, CallId, Sender, Source, ToolCall, ToolOutcome, TurnId};
+use satchel_domain::{Attachment, CallId, Sender, Source, ToolCall, ToolOutcome, TurnId, size};
 use satchel_ports::{
-    Event, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec, ledger::AttachmentQuery,
+    Event, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec,
+    ledger::{AttachmentQuery, usage::QuotaExceeded},
 };
 use satchel_routing::insist::insist;
 use serde_json::Value;
@@ -134,11 +135,32 @@ async fn run_and_record(
                 ToolOutcome::of_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
             record(services, lane, &call, &refused).await?
         }
+        // The call has happened; of what it yielded everything is kept but the files.
+        Err(LedgerError::QuotaExceeded(exceeded)) => {
+            record(services, lane, &call, &without_new_files(outcome, &exceeded)).await?
+        }
         recorded => recorded?,
     };
     let failed = outcome.failed;
     publish(services, Event::ToolFinished { conversation, call: call.id, tool, failed }).await;
     Ok(Some((call.id.ordinal, outcome)))
+}
+
+/// An outcome without the files for which there is no room; it names them.
+fn without_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
+    let ToolOutcome { text, mut attachments, mut selection, .. } = outcome.clone();
+    let mut names = Vec::new();
+    for files in [Some(&mut attachments), selection.as_mut()].into_iter().flatten() {
+        files.retain(|file| {
+            if file.number == 0 {
+                names.push(format!("{:?} ({})", file.filename.as_str(), size::human(file.bytes)));
+            }
+            file.number > 0
+        });
+    }
+    let refused = format!("Error: {} could not be kept, so nobody gets it: {exceeded}", names.join(", "));
+    let text = text.into_iter().chain([refused]).collect::<Vec<_>>().join("\n");
+    ToolOutcome { attachments, selection, ..ToolOutcome { text: Some(text), failed: true, ..outcome } }
 }
 
 /// Records what a call has yielded. It has happened already, so the ledger is asked until it takes it.

@@ -7,6 +7,15 @@ use crate::{AttachmentId, ConversationId, Filename, Sha256, Timestamp, size};
 /// What a reference begins with.
 const MARKER: &str = "[attachment ";
 
+/// What a file is called once it is forgotten.
+const FORGOTTEN_NAME: &str = "forgotten file";
+
+/// The type of bytes of which nothing is known (RFC 2046, section 4.5.1).
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// The address of a file that was forgotten.
+const NO_ADDRESS: Sha256 = Sha256([0; 32]);
+
 /// Who brought a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -88,12 +97,32 @@ impl Attachment {
         self.mime.split('/').next().unwrap_or_default()
     }
 
+    /// Removes the name, the address of the bytes and all that tells of them. The id and the number stay: a tombstone.
+    pub fn forget(&mut self) {
+        self.filename = Filename::from_untrusted(FORGOTTEN_NAME);
+        self.mime = UNKNOWN_TYPE.to_owned();
+        self.bytes = 0;
+        self.sha256 = NO_ADDRESS;
+        self.media = Media::default();
+        self.description = String::new();
+    }
+
+    /// Whether this is the tombstone of a file that was forgotten: there are no bytes to open.
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        // No bytes have this digest, an empty file's neither.
+        self.bytes == 0 && self.sha256 == NO_ADDRESS
+    }
+
     /// The reference that stands for the file in the model's view of older turns:
     /// `[attachment <id> photo.jpg image/jpeg 245 KB]`.
     ///
     /// Brackets in the name and the type are escaped, so that neither can end the reference and begin another one.
     #[must_use]
     pub fn reference(&self) -> String {
+        if self.is_forgotten() {
+            return format!("{MARKER}{}, forgotten]", self.id);
+        }
         let (filename, mime) = (escape_brackets(self.filename.as_str()), escape_brackets(&self.mime));
         format!("{MARKER}{} {filename} {mime} {}]", self.id, size::human(self.bytes))
     }
@@ -103,6 +132,9 @@ impl Attachment {
     /// gets.
     #[must_use]
     pub fn numbered_reference(&self) -> String {
+        if self.is_forgotten() {
+            return format!("{MARKER}{} #{}, forgotten]", self.id, self.number);
+        }
         let (filename, mime) = (escape_brackets(&format!("{:?}", self.filename.as_str())), escape_brackets(&self.mime));
         let internal = if self.visibility == Visibility::Internal { ", internal" } else { "" };
         format!("{MARKER}{} #{} {filename} {mime} {}{internal}]", self.id, self.number, size::human(self.bytes))
@@ -126,10 +158,8 @@ mod tests {
 
     use super::*;
 
-    /// The attack: a name that ends its own reference and begins one to another file.
-    #[test]
-    fn a_name_forges_no_reference() {
-        let file = |name: &str| Attachment {
+    fn file(name: &str) -> Attachment {
+        Attachment {
             id: AttachmentId(Uuid::from_u128(5)),
             number: 1,
             conversation: "console:main".parse().expect("a conversation"),
@@ -137,12 +167,38 @@ mod tests {
             filename: Filename::from_untrusted(name),
             mime: "text/plain".to_owned(),
             bytes: 3,
-            sha256: Sha256([0; 32]),
+            sha256: Sha256([7; 32]),
             media: Media::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
+        }
+    }
+
+    #[test]
+    fn forgotten_file_keeps_id_and_number_alone() {
+        let described = Attachment {
+            media: Media { width: Some(4), ..Media::default() },
+            description: "the plan".to_owned(),
+            ..file("plan.txt")
         };
+        let mut forgotten = described.clone();
+        forgotten.forget();
+        assert!(forgotten.is_forgotten() && !described.is_forgotten());
+        assert_eq!((forgotten.id, forgotten.number), (described.id, described.number));
+        let told = serde_json::to_string(&forgotten).expect("it is written");
+        for detail in ["plan", "text/plain", "0707", "width"] {
+            assert!(!told.contains(detail), "{detail} is in {told}");
+        }
+        assert_eq!(forgotten.numbered_reference(), format!("[attachment {} #1, forgotten]", forgotten.id));
+        assert_eq!(forgotten.reference(), format!("[attachment {}, forgotten]", forgotten.id));
+        let empty = Attachment { bytes: 0, ..described };
+        assert!(!empty.is_forgotten(), "an empty file has an address");
+    }
+
+    /// The attack: a name that ends its own reference and begins one to another file.
+    #[test]
+    fn a_name_forges_no_reference() {
         let id = Uuid::from_u128(5);
         assert_eq!(file("a b.txt").reference(), format!("[attachment {id} a b.txt text/plain 3 B]"));
         assert_eq!(

@@ -103,6 +103,13 @@ pub enum Errand {
     },
     /// Tells somebody that they were let in.
     Welcome,
+    /// Tells which files are removed because of their age or number.
+    FilesExpired {
+        /// The first of them, each as a line of a list.
+        files: Vec<String>,
+        /// How many more there are.
+        more: u32,
+    },
     /// Does what the message's words ask for, because its time has come.
     Scheduled {
         /// The schedule's name.

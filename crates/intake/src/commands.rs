@@ -2,6 +2,7 @@
 
 mod files;
 mod near;
+mod storage;
 
 use std::fmt::Write;
 
@@ -11,7 +12,12 @@ use satchel_ports::{
     ledger::{HistoryChange, OutboxQuery},
 };
 
-use self::files::{described, files, resend, unlink};
+pub use self::files::described;
+pub use self::storage::Storage;
+use self::{
+    files::{files, resend, unlink},
+    storage::{forget, usage},
+};
 use crate::pairing::{self, Asked, PairCommand};
 
 /// How many files or parts a list shows.
@@ -26,6 +32,10 @@ pub enum Command {
     Resend(Vec<String>),
     /// Ends all links to files, by their numbers; as given.
     Unlink(Vec<String>),
+    /// Shows what files take up.
+    Usage,
+    /// Removes files for good, by their numbers; as given.
+    Forget(Vec<String>),
     /// Lists what is still to be delivered or could not be.
     Outbox,
     /// Stops the running turn.
@@ -73,6 +83,8 @@ impl Command {
             ("files", true) => Some(Self::Files),
             ("resend", _) => Some(Self::Resend(arguments)),
             ("unlink", _) => Some(Self::Unlink(arguments)),
+            ("usage", true) => Some(Self::Usage),
+            ("forget", _) => Some(Self::Forget(arguments)),
             ("outbox", true) => Some(Self::Outbox),
             ("stop", true) => Some(Self::Stop),
             ("new", true) => Some(Self::New),
@@ -115,12 +127,15 @@ pub async fn answer(
     asked: &Asked<'_>,
     speaking: Speaking,
     links: Option<&dyn FileLinks>,
+    storage: &Storage<'_>,
 ) -> Result<CommandAnswer, LedgerError> {
     let conversation = asked.conversation;
     let response = match command {
         Command::Files => files(ledger, conversation).await?,
         Command::Resend(numbers) => resend(ledger, conversation, numbers).await?,
         Command::Unlink(numbers) => unlink(ledger, asked, numbers, links).await?,
+        Command::Usage => usage(ledger, asked, storage).await?,
+        Command::Forget(given) => forget(ledger, asked, given, storage).await?,
         Command::Outbox => outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         Command::Stop => OutgoingResponse::of_text("Nothing is running."),
@@ -154,9 +169,11 @@ pub fn menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
     MENU.into_iter().chain(unlink).collect()
 }
 
-const MENU: [(&str, &str); 7] = [
+const MENU: [(&str, &str); 9] = [
     ("files", "the files of this conversation"),
     ("resend", "send a file again, by its number"),
+    ("forget", "remove a file for good, by its number"),
+    ("usage", "how much space my files take up"),
     ("outbox", "what is on its way or was not delivered"),
     ("stop", "stop what I am doing"),
     ("new", "begin a new conversation"),
@@ -169,6 +186,7 @@ Write to me, send me files, and ask for files back.
 
 - `/files` lists the files of this conversation, each with its number
 - `/resend 17` sends file #17 again; several numbers send several
+- `/usage` shows how much space files take up, `/forget 17` removes file #17 for good
 - `/outbox` shows what is on its way and what could not be delivered
 - `/stop` stops what I am doing and sends what is done so far
 - `/new` begins a new conversation; files stay
@@ -259,7 +277,7 @@ mod tests {
 
     use rstest::rstest;
     use satchel_domain::Sender;
-    use satchel_ports::{MockFileLinks, MockLedger};
+    use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
 
     use super::*;
     use crate::access::{Access, ChannelAccess, OWNER};
@@ -318,7 +336,8 @@ mod tests {
         let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
         let text = async |text: &str, access: &Access| {
             let command = Command::parse(text).unwrap();
-            let answer = answer(&command, &ledger, &asked(access), Speaking::default(), None).await.unwrap();
+            let answer =
+                answer(&command, &ledger, &asked(access), Speaking::default(), None, &storage()).await.unwrap();
             answer.response.text.unwrap()
         };
         assert_eq!(
@@ -335,6 +354,12 @@ mod tests {
 
     fn conversation() -> ConversationId {
         "console:main".parse().unwrap()
+    }
+
+    /// A storage that no command of these looks into.
+    fn storage() -> Storage<'static> {
+        static UNUSED: LazyLock<(MockBlobs, MockWorkspace)> = LazyLock::new(Default::default);
+        Storage { blobs: &UNUSED.0, workspace: &UNUSED.1, quotas: Quotas::NONE }
     }
 
     fn access() -> Access {
@@ -367,7 +392,8 @@ mod tests {
         let times = usize::from(set.is_some());
         ledger.expect_set_voice().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
         let speaking = Speaking { possible, wanted };
-        let answer = answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking, None).await.unwrap();
+        let answer =
+            answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking, None, &storage()).await.unwrap();
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
@@ -379,7 +405,8 @@ mod tests {
         for (command, key) in [("/voice on", "`speech.speak`"), ("/unlink 17", "`web.public_url`")] {
             for (access, names_key) in [(access(), true), (strict.clone(), false)] {
                 let command = Command::parse(command).unwrap();
-                let answer = answer(&command, &ledger, &asked(&access), Speaking::default(), None).await.unwrap();
+                let answer =
+                    answer(&command, &ledger, &asked(&access), Speaking::default(), None, &storage()).await.unwrap();
                 let text = answer.response.text.unwrap();
                 assert_eq!(
                     (text.contains(key), text.contains("ask whoever runs me")),
@@ -394,7 +421,8 @@ mod tests {
     async fn only_an_owner_hears_of_pairing() {
         let ledger = MockLedger::new();
         let help = async |access: &Access| {
-            let answer = answer(&Command::Help, &ledger, &asked(access), Speaking::default(), None).await.unwrap();
+            let answer =
+                answer(&Command::Help, &ledger, &asked(access), Speaking::default(), None, &storage()).await.unwrap();
             answer.response.text.unwrap()
         };
         assert!(help(&access()).await.contains("`/pair list`"));
@@ -407,7 +435,9 @@ mod tests {
         let ledger = MockLedger::new();
         let links = MockFileLinks::new();
         for links in [None, Some(&links as &dyn FileLinks)] {
-            let help = answer(&Command::Help, &ledger, &asked(&access()), Speaking::default(), links).await.unwrap();
+            let help = answer(&Command::Help, &ledger, &asked(&access()), Speaking::default(), links, &storage())
+                .await
+                .unwrap();
             assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
             assert_eq!(menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
         }
@@ -416,9 +446,11 @@ mod tests {
     #[tokio::test]
     async fn only_new_forgets_the_history() {
         let ledger = MockLedger::new();
-        let new = answer(&Command::New, &ledger, &asked(&access()), Speaking::default(), None).await.unwrap();
+        let new =
+            answer(&Command::New, &ledger, &asked(&access()), Speaking::default(), None, &storage()).await.unwrap();
         assert_eq!(new.history, HistoryChange::Reset);
-        let stop = answer(&Command::Stop, &ledger, &asked(&access()), Speaking::default(), None).await.unwrap();
+        let stop =
+            answer(&Command::Stop, &ledger, &asked(&access()), Speaking::default(), None, &storage()).await.unwrap();
         assert_eq!(stop.history, HistoryChange::Append(Vec::new()));
     }
 }

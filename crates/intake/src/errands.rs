@@ -26,10 +26,23 @@ pub fn answer(errand: &Errand) -> Option<CommandAnswer> {
         }
         Errand::AskOwner { code, person, channel } => ask(*code, person, channel),
         Errand::Welcome => ("You are let in; write to me. `/help` says what I can do.".to_owned(), Vec::new()),
+        Errand::FilesExpired { files, more } => (expired(files, *more), Vec::new()),
         Errand::Scheduled { .. } => return None,
     };
     let history = HistoryChange::Append(Vec::new());
     Some(CommandAnswer { response: OutgoingResponse::of_text(text), history, buttons })
+}
+
+fn expired(files: &[String], more: u32) -> String {
+    let mut text = "I remove these old files for good, as whoever runs me has set:\n".to_owned();
+    for file in files {
+        text.push_str("\n- ");
+        text.push_str(file);
+    }
+    if more > 0 {
+        text.push_str(&format!("\n- and {more} more"));
+    }
+    text
 }
 
 fn ask(code: PairingCode, person: &Sender, channel: &ChannelName) -> (String, Vec<Button>) {

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod commands;
 pub mod errands;
+pub mod forget;
 mod own_door;
 pub mod pairing;
 pub mod prepare;

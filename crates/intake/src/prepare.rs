@@ -233,18 +233,17 @@ async fn record(
     outcome: Result<Attachment, String>,
 ) -> Result<InboundFile, LedgerError> {
     let index = u32::try_from(index).expect("a message has fewer files than fit a u32");
-    match outcome {
-        Ok(attachment) => {
-            let stored = fetching.ledger.store_file(fetching.lease, message, index, &attachment).await?;
-            Ok(InboundFile::Stored(stored))
-        }
-        Err(reason) => {
-            tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused");
-            let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
-            fetching.ledger.refuse_file(fetching.lease, message, index, &refused).await?;
-            Ok(InboundFile::Refused(refused))
-        }
-    }
+    let reason = match outcome {
+        Ok(attachment) => match fetching.ledger.store_file(fetching.lease, message, index, &attachment).await {
+            Err(LedgerError::QuotaExceeded(exceeded)) => exceeded.to_string(),
+            stored => return Ok(InboundFile::Stored(stored?)),
+        },
+        Err(reason) => reason,
+    };
+    tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused");
+    let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
+    fetching.ledger.refuse_file(fetching.lease, message, index, &refused).await?;
+    Ok(InboundFile::Refused(refused))
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub enum BlobError {
 /// - A stream that is longer than `limit` ends the put with [`BlobError::TooLarge`] at the first byte too many.
 /// - `open` verifies what it reads: when the whole blob was asked for and its digest is wrong, the stream ends in an error.
 /// - A range is clamped to the blob's end.
-/// - What was put, or put again, is not swept for the grace period that the caller of `stale` gives.
+/// - What was put, or put again, within the grace period that the caller of `mark` gives is not marked.
 /// - `put` of bytes that are marked stores them again and takes the mark away.
 /// - `sweep` removes marked blobs and nothing else.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -87,8 +87,8 @@ pub trait Blobs: Send + Sync {
     /// Lists blobs that were last put longer ago than `grace`; candidates for [`Blobs::mark`].
     async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError>;
 
-    /// Marks blobs that nothing references.
-    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError>;
+    /// Marks blobs that nothing references and that were last put longer ago than `grace`.
+    async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError>;
 
     /// Removes the marked blobs and returns how many bytes that freed.
     async fn sweep(&self) -> Result<u64, BlobError>;

@@ -4,6 +4,7 @@
 
 pub mod people;
 mod records;
+pub mod usage;
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -13,11 +14,15 @@ use satchel_domain::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict};
 pub use self::records::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Heard, HistoryChange,
-    InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, RecordedMessage,
-    RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord, TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentOrder, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Heard,
+    HistoryChange, InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received,
+    RecordedMessage, RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord,
+    TurnsQuery, Unreadable,
+};
+use self::{
+    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    usage::{ForgetFile, Forgotten, QuotaExceeded, Usage, UsageQuery},
 };
 
 /// Why the ledger did not do it. Whatever the error, nothing of the verb was committed.
@@ -35,6 +40,9 @@ pub enum LedgerError {
         /// What was looked for.
         what: String,
     },
+    /// A quota leaves no room for a file; trying again helps once files were forgotten.
+    #[error("{0}")]
+    QuotaExceeded(QuotaExceeded),
     /// The disk has no room; trying again may help once it has.
     #[error("no space is left for the database")]
     Full,
@@ -91,6 +99,13 @@ pub enum LedgerError {
 /// - `begin_question` is durable before the question is sent, so that one of which nobody knows whether it arrived is a
 ///   doubt like that of a part.
 /// - `active_conversations` names each conversation with a turn that is incomplete, or was completed at `since` or later.
+/// - `store_file`, `journal_outcome` and `register_files` fail with [`LedgerError::QuotaExceeded`] where a new file takes
+///   its conversation, or the person whose turn it is, beyond a quota. Owners are bound by neither, and a turn that no
+///   person asked for counts for its conversation alone. Whatever the quotas, a turn can be completed and a part settled.
+/// - `reserve_workspace` keeps to the same quotas. A workspace counts for its conversation and, where that is no group, for
+///   the person who writes there.
+/// - A file that is forgotten loses its name and its address in every row, at once or not at all; its number stays, and
+///   `attachment` answers with the tombstone. Nothing is forgotten that an unsettled part or an incomplete turn needs.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - `new_id` never repeats, and later ids of one process sort after earlier ones.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -232,15 +247,27 @@ pub trait Ledger: Send + Sync {
     /// Reads the history since it last began anew: its last `limit` messages, oldest first.
     async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError>;
 
-    /// Reads one file's record; a foreign file is as unknown as a missing one.
+    /// Reads one file's record, or what is left of a forgotten one; a foreign file is as unknown as a missing one.
     async fn attachment(
         &self,
         conversation: &ConversationId,
         key: AttachmentKey,
     ) -> Result<Option<Attachment>, LedgerError>;
 
-    /// Reads files' records, newest first.
+    /// Reads files' records, without forgotten ones.
     async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError>;
+
+    /// Reads what files take up.
+    async fn usages(&self, query: &UsageQuery) -> Result<Vec<Usage>, LedgerError>;
+
+    /// Sets bytes aside for a write to a workspace, until `record_workspace` says what came of it.
+    async fn reserve_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError>;
+
+    /// Records how many bytes a workspace holds, with what is set aside for writes that run.
+    async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError>;
+
+    /// Forgets a file. Its bytes are nobody's from then on, unless another file has the same.
+    async fn forget_file(&self, forget: &ForgetFile) -> Result<Forgotten, LedgerError>;
 
     /// Reads parts, newest first unless only those under way are asked for.
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError>;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
 use serde::{Deserialize, Serialize};
 
-use crate::ByteStream;
+use crate::{ByteStream, ledger::usage::QuotaExceeded};
 
 /// What happens to a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,9 @@ pub enum WorkspaceError {
         /// The number of names that is allowed beneath a mount.
         limit: usize,
     },
+    /// The conversation, or its person, has used up the room for all files.
+    #[error("{0}")]
+    StorageFull(QuotaExceeded),
     /// The conversation has used up its room.
     #[error("the workspace is full: {} is its quota", satchel_domain::size::human(*quota))]
     QuotaExceeded {

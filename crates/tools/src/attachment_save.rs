@@ -135,7 +135,7 @@ pub(crate) async fn save(
         let doing = format!("the bytes of {} could not be read", attachment.filename);
         SaveError::Other(failure::because(&doing, &error))
     })?;
-    let written = services.workspace.write(&context.conversation, path, content, mode, limit).await;
+    let written = services.workspace.write(&context.conversation, path, content, mode, attachment.bytes).await;
     let bytes_written = written.map_err(|error| match error {
         WorkspaceError::Exists(_) => SaveError::Exists,
         error => SaveError::Write(error),
@@ -256,7 +256,7 @@ mod tests {
         let world = world_with_two_files();
         let mut workspace = MockWorkspace::new();
         workspace.expect_write().times(1).returning(|_, path, _, mode, limit| {
-            assert_eq!((mode, limit), (WriteMode::CreateNew, 50 * 1024 * 1024));
+            assert_eq!((mode, limit), (WriteMode::CreateNew, 18), "no more room is taken than it needs");
             Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
         });
         let tool = AttachmentSave(ToolServices { workspace: Arc::new(workspace), ..world.services() });

@@ -110,7 +110,7 @@ impl Blobs for MemoryBlobs {
         Ok(Vec::new())
     }
 
-    async fn mark(&self, _unreferenced: &[Sha256]) -> Result<(), BlobError> {
+    async fn mark(&self, _unreferenced: &[Sha256], _grace: Duration) -> Result<(), BlobError> {
         Ok(())
     }
 

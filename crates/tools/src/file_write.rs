@@ -53,7 +53,7 @@ impl Tool for FileWrite {
         }
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
         let content = Box::pin(stream::iter([Ok(Bytes::from(content))]));
-        let written = self.0.workspace.write(&context.conversation, &path, content, mode, limit).await;
+        let written = self.0.workspace.write(&context.conversation, &path, content, mode, bytes).await;
         let bytes_written = written.map_err(|error| match error {
             WorkspaceError::Exists(path) => failure::error(format!(
                 "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"

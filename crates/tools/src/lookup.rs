@@ -16,6 +16,9 @@ pub(crate) async fn find(services: &ToolServices, context: &ToolContext, id: &st
         Err(_) => Ok(None),
     };
     match found {
+        Ok(Some(attachment)) if attachment.is_forgotten() => {
+            Err(failure::error(format!("#{} was forgotten: a person removed the file", attachment.number)))
+        }
         // The ledger promises it; a file of somebody else is too much to lose if it ever forgets.
         Ok(Some(attachment)) if attachment.conversation == context.conversation => Ok(attachment),
         Ok(_) => Err(unknown(id)),

@@ -276,7 +276,7 @@ pub async fn what_was_put_again_after_stale_is_not_swept(fixture: impl BlobsFixt
     let blobs = fixture.blobs();
     assert_eq!(blobs.stale(Duration::from_millis(500)).await.unwrap(), [stored.sha256]);
     put(&fixture, pieces(b"again", 5)).await.unwrap();
-    blobs.mark(&[stored.sha256]).await.unwrap();
+    blobs.mark(&[stored.sha256], Duration::from_millis(500)).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0);
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"again");
 }
@@ -285,7 +285,7 @@ pub async fn what_was_put_again_after_stale_is_not_swept(fixture: impl BlobsFixt
 pub async fn putting_marked_bytes_takes_the_mark_away(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let stored = put(&fixture, pieces(b"marked", 6)).await.unwrap();
-    blobs.mark(&[stored.sha256]).await.unwrap();
+    blobs.mark(&[stored.sha256], Duration::ZERO).await.unwrap();
     assert_eq!(put(&fixture, pieces(b"marked", 6)).await.unwrap(), stored);
     assert_eq!(blobs.sweep().await.unwrap(), 0);
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"marked");
@@ -296,7 +296,7 @@ pub async fn sweep_removes_marked_blobs_and_nothing_else(fixture: impl BlobsFixt
     let blobs = fixture.blobs();
     let goes = put(&fixture, pieces(b"goes", 4)).await.unwrap();
     let stays = put(&fixture, pieces(b"stays", 5)).await.unwrap();
-    blobs.mark(&[goes.sha256]).await.unwrap();
+    blobs.mark(&[goes.sha256], Duration::ZERO).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 4);
     assert!(matches!(blobs.open(&goes.sha256, None).await.err(), Some(BlobError::Missing(_))));
     assert_eq!(read(&fixture, &stays.sha256).await.unwrap(), b"stays");
@@ -310,7 +310,7 @@ pub async fn sweep_removes_marked_blobs_and_nothing_else(fixture: impl BlobsFixt
 pub async fn marking_what_is_missing_does_nothing(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let sha256: Sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".parse().unwrap();
-    blobs.mark(&[sha256]).await.unwrap();
+    blobs.mark(&[sha256], Duration::ZERO).await.unwrap();
     put(&fixture, pieces(b"hello", 5)).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0);
     assert_eq!(read(&fixture, &sha256).await.unwrap(), b"hello");
@@ -330,7 +330,7 @@ pub async fn puts_and_sweeps_at_once_lose_nothing(fixture: impl BlobsFixture) {
     });
     for round in 0..60 {
         let stored = put(&fixture, pieces(b"contended", 9)).await.unwrap();
-        let marked = blobs.mark(std::slice::from_ref(&stored.sha256));
+        let marked = blobs.mark(std::slice::from_ref(&stored.sha256), Duration::ZERO);
         let (marked, again) = tokio::join!(marked, put(&fixture, pieces(b"contended", 9)));
         marked.unwrap();
         again.unwrap();

@@ -12,6 +12,7 @@ pub mod people;
 pub mod renaming;
 pub mod streams;
 pub mod turns;
+pub mod usage;
 pub mod voice;
 
 use std::{sync::Arc, time::Duration};
@@ -31,6 +32,9 @@ use satchel_ports::ledger::{Claim, CompletedTurn, HistoryChange, Lease, Ledger, 
 pub trait LedgerFixture: Send + Sync {
     /// Opens the store as one more process; dropping the ledger is the end of that process, without a farewell.
     async fn open(&self) -> Arc<dyn Ledger>;
+
+    /// Opens the store as one more process with quotas, in bytes, that bind everybody but the sender `owner`.
+    async fn open_with_quotas(&self, conversation: u64, person: u64) -> Arc<dyn Ledger>;
 
     /// How long its leases live; short, for some promises wait for it.
     fn lease(&self) -> Duration;
@@ -81,6 +85,15 @@ macro_rules! ledger_contract {
             files::only_what_no_row_names_is_unreferenced
             files::what_a_waiting_message_brings_is_kept
             files::ids_sort_in_the_order_in_which_they_were_made
+            usage::file_beyond_quota_is_refused
+            usage::person_quota_spans_conversations
+            usage::owners_and_errands_have_no_person_quota
+            usage::completed_turn_ignores_quotas
+            usage::workspace_counts_for_quotas
+            usage::forgotten_file_leaves_every_row
+            usage::needed_file_is_not_forgotten
+            usage::only_its_person_forgets_a_file
+            usage::renamed_conversation_keeps_its_usage
             turns::a_record_shows_what_was_said_in_the_turn
             turns::turns_are_paged_and_conversations_listed
             turns::conversations_with_recent_turns_are_active
@@ -253,6 +266,7 @@ mod tests {
             ("renaming", include_str!("ledger/renaming.rs")),
             ("streams", include_str!("ledger/streams.rs")),
             ("turns", include_str!("ledger/turns.rs")),
+            ("usage", include_str!("ledger/usage.rs")),
             ("voice", include_str!("ledger/voice.rs")),
         ] {
             for line in source.lines() {

@@ -100,7 +100,7 @@ impl Blobs for MemoryBlobs {
         Ok(Vec::new())
     }
 
-    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError> {
+    async fn mark(&self, unreferenced: &[Sha256], _grace: Duration) -> Result<(), BlobError> {
         self.kept().marked.extend(unreferenced);
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Blobs for Kept {
         Ok(Vec::new())
     }
 
-    async fn mark(&self, _: &[Sha256]) -> Result<(), BlobError> {
+    async fn mark(&self, _: &[Sha256], _: Duration) -> Result<(), BlobError> {
         Ok(())
     }
 

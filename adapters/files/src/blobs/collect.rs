@@ -7,7 +7,6 @@
 use std::{
     fs::File,
     io,
-    sync::atomic::Ordering,
     time::{Duration, SystemTime},
 };
 
@@ -37,10 +36,9 @@ impl Store {
         Ok(stale)
     }
 
-    /// Marks a blob, unless it is gone or was put again since `stale` listed it.
-    pub(super) fn mark(&self, sha256: &Sha256) -> io::Result<()> {
+    /// Marks a blob, unless it is gone or was put, or put again, within the grace.
+    pub(super) fn mark(&self, sha256: &Sha256, grace: Duration) -> io::Result<()> {
         let _alone = self.lock(File::lock)?;
-        let grace = Duration::from_millis(self.grace.load(Ordering::Acquire));
         match self.root.symlink_metadata(address(sha256)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),

@@ -33,11 +33,7 @@ impl Usage {
             settled.saturating_add(arriving).saturating_add(bytes).saturating_sub(freed) <= quota
         };
         let known = self.settled.is_some();
-        let settled = match self.settled {
-            Some(settled) => settled,
-            None => measure()?,
-        };
-        self.settled = Some(settled);
+        let settled = self.settled(&measure)?;
         if !fits(settled, self.arriving) {
             if known {
                 self.settled = Some(measure()?);
@@ -48,6 +44,16 @@ impl Usage {
         }
         self.arriving += bytes;
         Ok(true)
+    }
+
+    /// Bytes of files that have their names; the disk is looked at where they aren't known.
+    pub(super) fn settled(&mut self, measure: impl Fn() -> io::Result<u64>) -> io::Result<u64> {
+        let settled = match self.settled {
+            Some(settled) => settled,
+            None => measure()?,
+        };
+        self.settled = Some(settled);
+        Ok(settled)
     }
 
     /// Bytes that were arriving have their name, in place of `freed` others.

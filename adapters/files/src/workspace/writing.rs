@@ -211,6 +211,19 @@ pub(super) fn remove(
     directory::sync(&parent).map_err(failed)
 }
 
+/// What counts for a conversation.
+pub(super) fn used_bytes(place: &Place, conversation: &ConversationId) -> io::Result<u64> {
+    let directory = directory_name(conversation);
+    let usage = place.usage(&directory);
+    let mut usage = lock(&usage);
+    usage.settled(|| place.measure(&directory))
+}
+
+/// Forgets what was counted, so that it is measured anew.
+pub(super) fn forget_usage(place: &Place, conversation: &ConversationId) {
+    lock(&place.usage(&directory_name(conversation))).invalidate();
+}
+
 /// The name of what is to be changed, if it may be.
 fn changeable(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
     match (path.mount(), path.file_name()) {

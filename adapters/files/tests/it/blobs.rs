@@ -110,7 +110,7 @@ async fn two_stores_on_one_directory_see_each_other() {
     let (one, other) =
         (DirectoryBlobs::open(directory.path()).unwrap(), DirectoryBlobs::open(directory.path()).unwrap());
     let sha256 = put(&one, b"shared").await;
-    one.mark(&[sha256]).await.unwrap();
+    one.mark(&[sha256], std::time::Duration::ZERO).await.unwrap();
     put(&other, b"shared").await;
     assert_eq!(one.sweep().await.unwrap(), 0, "the put of the other store took the mark away");
     assert!(other.open(&sha256, None).await.is_ok());
@@ -122,7 +122,7 @@ async fn a_mark_older_than_its_blob_is_not_obeyed() {
     let directory = tempfile::tempdir().unwrap();
     let blobs = DirectoryBlobs::open(directory.path()).unwrap();
     let sha256 = put(&blobs, b"reborn").await;
-    blobs.mark(&[sha256]).await.unwrap();
+    blobs.mark(&[sha256], std::time::Duration::ZERO).await.unwrap();
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
     fs::File::options().write(true).open(address(directory.path(), &sha256)).unwrap().set_modified(later).unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0);

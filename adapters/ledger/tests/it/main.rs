@@ -12,12 +12,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use satchel_contracts::ledger::LedgerFixture;
 use satchel_domain::{
-    Ending, InboundMessage, Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender, TurnId,
+    ChannelName, Ending, InboundMessage, Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender,
+    TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
-use satchel_ledger::{Settings, SqliteLedger};
-use satchel_ports::ledger::{CompletedTurn, HistoryChange, Ledger, Settlement};
+use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+use satchel_ports::ledger::{CompletedTurn, HistoryChange, Ledger, Settlement, usage::Quotas};
 use tempfile::TempDir;
 
 struct Store {
@@ -35,6 +36,15 @@ impl LedgerFixture for Store {
     async fn open(&self) -> Arc<dyn Ledger> {
         // An album stays open for as long as a test may be held up between its pieces.
         let settings = Settings { lease: self.lease(), album_quiet: Duration::from_secs(2), ..Settings::default() };
+        Arc::new(SqliteLedger::open(self.data_dir.path(), settings).await.unwrap())
+    }
+
+    async fn open_with_quotas(&self, conversation: u64, person: u64) -> Arc<dyn Ledger> {
+        let is_owner = Arc::new(|_: &ChannelName, sender: &Sender| sender.id == "owner");
+        let settings = Settings {
+            quotas: QuotaRules { quotas: Quotas { conversation, person }, is_owner },
+            ..Settings::default()
+        };
         Arc::new(SqliteLedger::open(self.data_dir.path(), settings).await.unwrap())
     }
 

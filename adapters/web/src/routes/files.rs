@@ -78,7 +78,7 @@ pub(crate) async fn file(
     let conversation = site.conversation(&id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
     let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
-    let found = found.ok_or_else(|| Problem::not_found("file"))?;
+    let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))?;
     let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
     serve(&*site.blobs, &headers, served, how.is_download()).await
 }

@@ -112,7 +112,7 @@ pub(crate) async fn open(
         OpenedLink::Foreign => return Err(Problem::not_found("link")),
     };
     let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
-    let found = found.ok_or_else(|| Problem::not_found("file any more"))?;
+    let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file any more"))?;
     let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
     let mut answer = serve(&*site.blobs, &headers, served, how.is_download()).await?;
     // A browser that kept it would open it after its end.
@@ -124,5 +124,8 @@ async fn known(site: &Site, id: &str, attachment: &str) -> Result<(ConversationI
     let conversation = site.conversation(id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
     let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
-    found.map(|_| (conversation, attachment)).ok_or_else(|| Problem::not_found("file"))
+    found
+        .filter(|file| !file.is_forgotten())
+        .map(|_| (conversation, attachment))
+        .ok_or_else(|| Problem::not_found("file"))
 }

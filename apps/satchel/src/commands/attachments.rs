@@ -8,9 +8,13 @@ use std::{
 use anyhow::Context;
 use futures::StreamExt;
 use satchel_domain::{Attachment, ConversationId, size};
+use satchel_intake::forget::forget_file;
 use satchel_ports::{
     Blobs, Ledger,
-    ledger::{AttachmentKey, AttachmentQuery},
+    ledger::{
+        AttachmentKey, AttachmentQuery,
+        usage::{ForgetFile, Forgotten, Usage, UsageQuery, UsageScope},
+    },
 };
 use tokio::io::AsyncWriteExt;
 
@@ -105,6 +109,7 @@ pub async fn export(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let file = find(ledger, choice).await?;
+    anyhow::ensure!(!file.is_forgotten(), "#{} was removed for good", file.number);
     let target = match tokio::fs::metadata(to).await {
         Ok(found) if found.is_dir() => to.join(file.filename.as_str()),
         _ => to.to_owned(),
@@ -126,6 +131,70 @@ pub async fn export(
     new.sync_all().await.with_context(|| format!("failed to write `{}`", target.display()))?;
     unfinished.keep();
     writeln!(out, "{} ({})", target.display(), size::human(file.bytes))?;
+    Ok(())
+}
+
+/// Shows what files take up, the largest first.
+///
+/// # Errors
+/// When the ledger fails or the output can't be written.
+pub async fn usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let usages = ledger.usages(&UsageQuery::All).await?;
+    if json {
+        return Ok(write_json(out, &usages)?);
+    }
+    if usages.is_empty() {
+        writeln!(out, "no files")?;
+        return Ok(());
+    }
+    let heading = ["", "", "FILES", "SIZE", "WORKSPACE"].map(str::to_owned).to_vec();
+    let row = |usage: &Usage| {
+        let (kind, name) = match &usage.scope {
+            UsageScope::Conversation(conversation) => ("conversation", conversation.to_string()),
+            UsageScope::Person(person) => ("person", one_line(&person.to_string(), 100)),
+        };
+        let sizes = [usage.bytes, usage.workspace_bytes].map(size::human);
+        [kind.to_owned(), name, usage.files.to_string()].into_iter().chain(sizes).collect()
+    };
+    write_table(out, &[heading].into_iter().chain(usages.iter().map(row)).collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// Removes files for good, each by itself.
+///
+/// # Errors
+/// When there is no such file, a number is ambiguous, something still needs a file, the stores fail, or the output can't
+/// be written. Files that were named before it are removed.
+pub async fn remove(
+    ledger: &dyn Ledger,
+    blobs: &dyn Blobs,
+    files: &[FileKey],
+    conversation: Option<&ConversationId>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    for file in files {
+        let choice = AttachmentChoice { file: *file, conversation: conversation.cloned() };
+        let Attachment { conversation, number, .. } = find(ledger, &choice).await?;
+        let forget = ForgetFile { conversation: conversation.clone(), number, only_of: None };
+        match forget_file(ledger, blobs, &forget).await? {
+            Forgotten::Done(was) => {
+                let name = one_line(was.filename.as_str(), 60);
+                writeln!(out, "removed #{number} {name} of {conversation} ({})", size::human(was.bytes))?;
+            }
+            Forgotten::Before(at) => {
+                writeln!(out, "#{number} of {conversation} was removed on {}", written_at(at))?;
+            }
+            Forgotten::Unsettled => anyhow::bail!(
+                "#{number} of {conversation} is still being sent: `satchel outbox list` shows how that goes"
+            ),
+            Forgotten::InUse => anyhow::bail!(
+                "#{number} of {conversation} is needed by a message that isn't answered yet: try again afterwards"
+            ),
+            Forgotten::Unknown | Forgotten::NotTheirs => {
+                anyhow::bail!("{conversation} has no file #{number} any more")
+            }
+        }
+    }
     Ok(())
 }
 

@@ -36,7 +36,7 @@ use crate::{
     models::{self, Decision},
     schedules, scripts, speech,
     stores::Stores,
-    upkeep,
+    upkeep::{self, RetentionTask},
 };
 
 /// The channels that this process can host.
@@ -104,11 +104,6 @@ pub async fn run(
         });
     }
     let address = serve(config, &stores, decision, &figures, &mut tasks, &stop).await?;
-    let (kept, stopping) = (stores.upkeep(), stop.clone());
-    tasks.spawn(async move {
-        upkeep::run(kept, stopping).await;
-        Ok(())
-    });
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { unless_failed(login_links.create(stores.ledger.now())) } else { None };
@@ -161,7 +156,7 @@ async fn serve(
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
-        workspace: Arc::new(stores.workspace.clone()),
+        workspace: stores.metered_workspace(),
         bus: Arc::clone(&bus),
         fetcher,
         model,
@@ -177,6 +172,17 @@ async fn serve(
     for Platform { listen, .. } in platforms {
         tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
     }
+    let retention = RetentionTask {
+        retention: config.attachments.retention,
+        ledger: Arc::clone(&stores.ledger),
+        blobs: Arc::clone(&stores.blobs),
+        door: own_door.clone(),
+    };
+    let (kept, stopping) = (stores.upkeep(), stop.clone());
+    tasks.spawn(async move {
+        upkeep::run(kept, Some(retention), stopping).await;
+        Ok(())
+    });
     let scheduled = schedules::open(config).run(own_door, Arc::clone(&stores.ledger), stop.clone());
     tasks.spawn(async move {
         scheduled.await;

@@ -104,11 +104,11 @@ impl Terminal {
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let piece_delay = if live && screen.look().terminal { WATCHED } else { Duration::ZERO };
         let model = models::open(decision, &stores.blobs, piece_delay, &models::as_it_is)?;
-        let upkeep = tokio::spawn(upkeep::run(stores.upkeep(), stop.clone()));
+        let upkeep = tokio::spawn(upkeep::run(stores.upkeep(), None, stop.clone()));
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
-            workspace: Arc::new(stores.workspace),
+            workspace: stores.metered_workspace(),
             bus: Arc::clone(&bus) as _,
             fetcher: fetch::open(config),
             model,

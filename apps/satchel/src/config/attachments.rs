@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use satchel_http::Allowed;
+use satchel_ports::ledger::usage::Quotas;
 
 use super::reader::Reader;
 
@@ -25,6 +26,8 @@ pub struct AttachmentSettings {
     pub max_inbound_file_bytes: u64,
     /// How many files are taken with one turn.
     pub max_inbound_files_per_turn: u32,
+    /// How many bytes a conversation and a person may keep.
+    pub quotas: Quotas,
     /// How long a conversation's files are kept.
     pub retention: Retention,
 }
@@ -44,15 +47,23 @@ pub struct AllowedMimeTypes {
     pub file: Vec<String>,
 }
 
-/// How much a conversation keeps; whichever is reached first.
-#[derive(Debug, Clone, Copy)]
+/// How much a conversation keeps; whichever is reached first, and what isn't set is never reached.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Retention {
     /// This many files.
-    pub items: u32,
+    pub items: Option<u32>,
     /// This many bytes.
-    pub bytes: u64,
+    pub bytes: Option<u64>,
     /// This many days.
-    pub days: u32,
+    pub days: Option<u32>,
+}
+
+impl Retention {
+    /// Whether everything is kept.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self, Self { items: None, bytes: None, days: None })
+    }
 }
 
 pub(super) fn read(reader: &mut Reader<'_>) -> AttachmentSettings {
@@ -71,10 +82,14 @@ pub(super) fn read(reader: &mut Reader<'_>) -> AttachmentSettings {
         temp_dir_quota_bytes: reader.size("attachments.temp_dir_quota_bytes", 2 << 30),
         max_inbound_file_bytes: reader.size("attachments.max_inbound_file_bytes", 2 << 30),
         max_inbound_files_per_turn: reader.count("attachments.max_inbound_files_per_turn", 20, 1..=1_000),
+        quotas: Quotas {
+            conversation: reader.size("attachments.quota.conversation", 10 << 30),
+            person: reader.size("attachments.quota.person", 20 << 30),
+        },
         retention: Retention {
-            items: reader.count("attachments.retention.items", 200, 1..=u32::MAX),
-            bytes: reader.size("attachments.retention.bytes", 1 << 30),
-            days: reader.count("attachments.retention.days", 30, 1..=36_500),
+            items: reader.optional_count("attachments.retention.items", 1..=u32::MAX),
+            bytes: reader.optional_size("attachments.retention.bytes"),
+            days: reader.optional_count("attachments.retention.days", 1..=36_500),
         },
     }
 }

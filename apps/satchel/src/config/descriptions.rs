@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 133] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 136] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -109,7 +109,13 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 133] = [
         "The largest file that is taken from a person; the platform's own limit comes first.",
     ),
     ("attachments.max_inbound_files_per_turn", "How many files are taken with one message."),
-    ("attachments.retention", "How much a conversation keeps, whichever is reached first. No effect yet."),
+    ("attachments.quota", "How much may be kept. Owners are bound by the disk alone."),
+    ("attachments.quota.conversation", "How much one conversation keeps, its workspace included."),
+    ("attachments.quota.person", "How much one person keeps, over all of their conversations."),
+    (
+        "attachments.retention",
+        "How much a conversation keeps, whichever is reached first; the oldest files go once a day. Off unless it is set.",
+    ),
     ("attachments.retention.items", "How many files."),
     ("attachments.retention.bytes", "How many bytes."),
     ("attachments.retention.days", "For how many days."),

@@ -124,14 +124,13 @@ impl<'a> Reader<'a> {
     /// A number of bytes, at least one.
     pub(crate) fn size(&mut self, key: &str, default: u64) -> u64 {
         self.field(key, Kind::Size, Some(json!(units::show_size(default))));
-        let parse = |value: &Value| {
-            let bytes = match value {
-                Value::Integer(number) => u64::try_from(*number).ok(),
-                value => units::parse_size(&as_text(value)?),
-            };
-            bytes.filter(|bytes| *bytes > 0)
-        };
-        self.value_or(key, units::SIZE, parse, |bytes| json!(units::show_size(*bytes)), default)
+        self.value_or(key, units::SIZE, parse_size, |bytes| json!(units::show_size(*bytes)), default)
+    }
+
+    /// Such a number where its absence is no number at all.
+    pub(crate) fn optional_size(&mut self, key: &str) -> Option<u64> {
+        self.field(key, Kind::Size, None);
+        self.value(key, units::SIZE, parse_size, |bytes| json!(units::show_size(*bytes)))
     }
 
     /// A span of time, longer than nothing.
@@ -144,16 +143,15 @@ impl<'a> Reader<'a> {
     /// A whole number within a range.
     pub(crate) fn count(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
         self.field(key, Kind::Count(range.clone()), Some(json!(default)));
-        let expected = format!("a whole number from {} to {}", range.start(), range.end());
-        let parse = |value: &Value| {
-            let number = match value {
-                Value::Integer(number) => u32::try_from(*number).ok(),
-                Value::Given(text) => text.trim().parse().ok(),
-                _ => None,
-            };
-            number.filter(|number| range.contains(number))
-        };
-        self.value_or(key, &expected, parse, |number| json!(number), default)
+        let expected = count_expected(&range);
+        self.value_or(key, &expected, |value| parse_count(&range, value), |number| json!(number), default)
+    }
+
+    /// Such a number where its absence is no number at all.
+    pub(crate) fn optional_count(&mut self, key: &str, range: RangeInclusive<u32>) -> Option<u32> {
+        self.field(key, Kind::Count(range.clone()), None);
+        let expected = count_expected(&range);
+        self.value(key, &expected, |value| parse_count(&range, value), |number| json!(number))
     }
 
     /// A path; a relative one counts from the file that gives it, or else from the working directory.
@@ -459,6 +457,28 @@ fn choice_names<T>(allowed: &[(&'static str, T)]) -> Vec<&'static str> {
 
 fn choices_expected<T>(allowed: &[(&'static str, T)]) -> String {
     format!("a list of {}", choice_names(allowed).join(", "))
+}
+
+/// A number of bytes: more than none.
+fn parse_size(value: &Value) -> Option<u64> {
+    let bytes = match value {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        value => units::parse_size(&as_text(value)?),
+    };
+    bytes.filter(|bytes| *bytes > 0)
+}
+
+fn parse_count(range: &RangeInclusive<u32>, value: &Value) -> Option<u32> {
+    let number = match value {
+        Value::Integer(number) => u32::try_from(*number).ok(),
+        Value::Given(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number| range.contains(number))
+}
+
+fn count_expected(range: &RangeInclusive<u32>) -> String {
+    format!("a whole number from {} to {}", range.start(), range.end())
 }
 
 fn parse_choices<T: Copy>(allowed: &[(&'static str, T)], value: &Value) -> Option<Vec<T>> {

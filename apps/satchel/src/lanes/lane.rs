@@ -14,7 +14,7 @@ use satchel_agent::{
 };
 use satchel_domain::{Ending, Part};
 use satchel_intake::{
-    commands::{self, Command, CommandAnswer, Speaking},
+    commands::{self, Command, CommandAnswer, Speaking, Storage},
     errands,
     pairing::Asked,
     prepare::{Fetching, fetch_files, refuse_files},
@@ -323,5 +323,7 @@ async fn answered(
         access: &hosting.access,
     };
     let Services { ledger, links, .. } = &hosting.services;
-    commands::answer(&command, ledger.as_ref(), &asked, speaking, links.as_deref()).await.map(Some)
+    let storage =
+        Storage { blobs: hosting.blobs.as_ref(), workspace: hosting.workspace.as_ref(), quotas: hosting.quotas };
+    commands::answer(&command, ledger.as_ref(), &asked, speaking, links.as_deref(), &storage).await.map(Some)
 }

@@ -15,7 +15,7 @@ use crate::pairing::Asked;
 const LOOKED_THROUGH: u32 = 500;
 
 /// How much of a name is shown, in characters.
-const SHOWN: usize = 150;
+pub(super) const SHOWN: usize = 150;
 
 /// How many files one command names.
 const NAMED: usize = 20;
@@ -105,20 +105,22 @@ pub(super) async fn unlink(
 }
 
 /// A file on a line of a list.
-pub(super) fn described(attachment: &Attachment) -> String {
+#[must_use]
+pub fn described(attachment: &Attachment) -> String {
     let Attachment { number, filename, mime, bytes, .. } = attachment;
     format!("#{number} {} {mime} {}", as_code(filename.as_str(), SHOWN), size::human(*bytes))
 }
 
-/// The files of some numbers, each once, and what is said of those that there are none of.
+/// The files of some numbers, each once.
 struct Named {
     attachments: Vec<Attachment>,
+    /// What is said of those that there are none of, or no more.
     unknown: Option<String>,
 }
 
 async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[String]) -> Result<Named, LedgerError> {
     let mut attachments: Vec<Attachment> = Vec::new();
-    let mut unknown = Vec::new();
+    let (mut unknown, mut forgotten) = (Vec::new(), Vec::new());
     for given in numbers {
         let number = given.trim_matches([',', '#']).parse().ok();
         let found = match number {
@@ -126,14 +128,21 @@ async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[St
             None => None,
         };
         match found {
+            Some(attachment) if attachment.is_forgotten() => forgotten.push(format!("#{}", attachment.number)),
             Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
             Some(attachment) => attachments.push(attachment),
             None => unknown.push(as_code(given, SHOWN)),
         }
     }
-    let unknown = (!unknown.is_empty()).then(|| {
-        format!("There is no file {} here. A file's number stands before it in `/files`.", unknown.join(", "))
-    });
+    let mut lines = Vec::new();
+    if !unknown.is_empty() {
+        let unknown = unknown.join(", ");
+        lines.push(format!("There is no file {unknown} here. A file's number stands before it in `/files`."));
+    }
+    if !forgotten.is_empty() {
+        lines.push(format!("{} was removed for good, so I can't bring it back.", forgotten.join(", ")));
+    }
+    let unknown = (!lines.is_empty()).then(|| lines.join("\n\n"));
     Ok(Named { attachments, unknown })
 }
 

@@ -4,8 +4,10 @@
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const NAMES: [&str; 12] =
-    ["files", "resend", "unlink", "outbox", "stop", "new", "voice", "allow", "refuse", "help", PAIR, "start"];
+const NAMES: [&str; 14] = [
+    "files", "resend", "unlink", "usage", "forget", "outbox", "stop", "new", "voice", "allow", "refuse", "help", PAIR,
+    "start",
+];
 
 /// Returns the command that is one letter off `typed`, which is in lower case and no command itself.
 pub(super) fn nearest(typed: &str) -> Option<&'static str> {

@@ -340,8 +340,22 @@ pub struct AttachmentQuery {
     pub turn: Option<TurnId>,
     /// Only those whose number is smaller, which are the older ones of a conversation.
     pub before: Option<u64>,
-    /// At most this many, the newest.
+    /// At most this many, the first of the order.
     pub limit: Option<u32>,
+    /// Which come first.
+    pub order: AttachmentOrder,
+}
+
+/// In which order files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AttachmentOrder {
+    /// The newest first.
+    #[default]
+    Newest,
+    /// The oldest first.
+    Oldest,
+    /// The largest first.
+    Largest,
 }
 
 /// Which parts are asked for.

@@ -101,7 +101,9 @@ async fn named_files(
     for Named { id, key } in named {
         let known = services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await;
         match (known, key) {
-            (Ok(Some(file)), _) if file.conversation == context.conversation => files.push(file),
+            (Ok(Some(file)), _) if file.conversation == context.conversation && !file.is_forgotten() => {
+                files.push(file)
+            }
             (Ok(_), None) => {}
             (Ok(_), Some(key)) => {
                 let _ = write!(text, "\nError: `{key}`: {}", lookup::unknown(&id.to_string()));

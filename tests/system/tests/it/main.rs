@@ -22,4 +22,5 @@ mod place;
 mod product;
 mod scripts;
 mod selection;
+mod storage;
 mod tool_result;

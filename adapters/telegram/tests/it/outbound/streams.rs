@@ -41,8 +41,8 @@ impl Blobs for Slow {
         self.inner.stale(grace).await
     }
 
-    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError> {
-        self.inner.mark(unreferenced).await
+    async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
+        self.inner.mark(unreferenced, grace).await
     }
 
     async fn sweep(&self) -> Result<u64, BlobError> {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+use satchel_intake::forget::BLOB_GRACE;
 use satchel_ports::{BlobError, ByteStream, MockBlobs, MockLedger};
 use uuid::Uuid;
 
@@ -114,11 +115,12 @@ async fn only_what_nothing_refers_to_is_marked() {
     let mut ledger = MockLedger::new();
     ledger.expect_unreferenced().returning(|blobs| Ok(blobs[1..].to_vec()));
     let mut blobs = MockBlobs::new();
+    blobs.expect_stale().withf(|grace| *grace == BLOB_GRACE).returning(|_| Ok(vec![Sha256([1; 32]), Sha256([2; 32])]));
     blobs
-        .expect_stale()
-        .withf(|grace| *grace == upkeep::GRACE)
-        .returning(|_| Ok(vec![Sha256([1; 32]), Sha256([2; 32])]));
-    blobs.expect_mark().withf(|marked| marked == [Sha256([2; 32])]).times(1).returning(|_| Ok(()));
+        .expect_mark()
+        .withf(|marked, grace| marked == [Sha256([2; 32])] && *grace == BLOB_GRACE)
+        .times(1)
+        .returning(|_, _| Ok(()));
     blobs.expect_sweep().times(1).returning(|| Ok(1_250));
     let mut out = Vec::new();
     gc(&ledger, &blobs, &mut out).await.unwrap();

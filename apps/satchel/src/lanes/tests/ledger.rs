@@ -19,6 +19,7 @@ use satchel_ports::ledger::{
     LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed, Settled,
     Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    usage::{ForgetFile, Forgotten, Usage, UsageQuery},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -146,6 +147,10 @@ troubled! {
     fn history(conversation: &ConversationId, limit: u32) -> Vec<Message>;
     fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
     fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
+    fn usages(query: &UsageQuery) -> Vec<Usage>;
+    fn reserve_workspace(conversation: &ConversationId, bytes: u64) -> ();
+    fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
+    fn forget_file(forget: &ForgetFile) -> Forgotten;
     fn outbox(query: &OutboxQuery) -> Vec<Part>;
     fn sent_before(part: PartId) -> Option<MessageRef>;
     fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;

@@ -15,9 +15,9 @@ use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
     Channel, EventBus, Inbound, LanguageModel, Ledger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
-    Tool, ToolContext, ToolError, ToolSpec,
+    Tool, ToolContext, ToolError, ToolSpec, Workspace,
     language_model::{ModelCall, ModelStream},
-    ledger::OutboxQuery,
+    ledger::{OutboxQuery, usage::Quotas},
 };
 use tempfile::TempDir;
 use tokio::{
@@ -170,9 +170,13 @@ impl Stage {
             settings: AgentSettings::default(),
         };
         let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;
+        let workspace = DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20).unwrap();
+        let workspace: Arc<dyn Workspace> = Arc::new(workspace);
         let hosting = Hosting {
             services,
             blobs: Arc::new(DirectoryBlobs::open(&self.directory.path().join("blobs")).unwrap()),
+            workspace: Arc::clone(&workspace),
+            quotas: Quotas::NONE,
             speech: None,
             channels: HashMap::from([(chat.name(), chat)]),
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
@@ -181,8 +185,6 @@ impl Stage {
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
-        let workspace = DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20).unwrap();
-        let workspace = Arc::new(workspace);
         let inbound = Reception::new(
             Arc::clone(&ledger) as Arc<dyn Ledger>,
             Arc::clone(&self.bus),

@@ -27,8 +27,8 @@ impl Blobs for Wrapped<DirectoryBlobs> {
         between!(self, "blobs.stale", self.inner.stale(grace))
     }
 
-    async fn mark(&self, unreferenced: &[Sha256]) -> Result<(), BlobError> {
-        between!(self, "blobs.mark", self.inner.mark(unreferenced))
+    async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
+        between!(self, "blobs.mark", self.inner.mark(unreferenced, grace))
     }
 
     async fn sweep(&self) -> Result<u64, BlobError> {

@@ -13,6 +13,7 @@ use satchel_ports::ledger::{
     LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed, Settled,
     Settlement, TurnRecord, TurnsQuery, Unreadable,
     people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    usage::{ForgetFile, Forgotten, Usage, UsageQuery},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -196,6 +197,22 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
 
     async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError> {
         between!(self, "ledger.attachments", self.inner.attachments(query))
+    }
+
+    async fn usages(&self, query: &UsageQuery) -> Result<Vec<Usage>, LedgerError> {
+        between!(self, "ledger.usages", self.inner.usages(query))
+    }
+
+    async fn reserve_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
+        between!(self, "ledger.reserve_workspace", self.inner.reserve_workspace(conversation, bytes))
+    }
+
+    async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
+        between!(self, "ledger.record_workspace", self.inner.record_workspace(conversation, bytes))
+    }
+
+    async fn forget_file(&self, forget: &ForgetFile) -> Result<Forgotten, LedgerError> {
+        between!(self, "ledger.forget_file", self.inner.forget_file(forget))
     }
 
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError> {

@@ -45,7 +45,7 @@ const LOOKED_UP: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const SPARED: [(&str, &str); 19] = [
+const SPARED: [(&str, &str); 21] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -56,6 +56,7 @@ const SPARED: [(&str, &str); 19] = [
     ("ledger.active_conversations", "the hourly upkeep asks, not a turn"),
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
+    ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
     ("ledger.introduce", "only where strangers are turned away"),
     ("ledger.is_let_in", "only where strangers are turned away"),
     ("ledger.judge_pairing", "only where strangers are turned away"),
@@ -68,6 +69,7 @@ const SPARED: [(&str, &str); 19] = [
     ("ledger.turns", "only the page asks"),
     ("ledger.unreadable", "only operators ask"),
     ("ledger.unreferenced", "the hourly collection makes it, not a turn"),
+    ("ledger.usages", "only `/usage` and operators ask"),
 ];
 
 /// The verbs around which processes must die in a turn with everything.

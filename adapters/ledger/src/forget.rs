@@ -1,0 +1,202 @@
+//! Forgets a file: its name and its address leave every row, and its number stays.
+
+use satchel_domain::{Attachment, ConversationId, Timestamp};
+use satchel_ports::ledger::usage::{ForgetFile, Forgotten, PersonKey};
+use serde_json::Value;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::{
+    batch::Batch,
+    error::{Error, Result},
+    process::Process,
+    rows,
+    session::Session,
+    usage,
+};
+
+#[derive(sqlx::FromRow)]
+struct FileRow {
+    turn: Uuid,
+    bytes: i64,
+    person: Option<String>,
+    forgotten_at: Option<i64>,
+    record: Json<Attachment>,
+}
+
+/// Forgets a file, unless something still needs it.
+pub(crate) async fn forget(session: &mut Session<'_>, process: &Process, forget: &ForgetFile) -> Result<Forgotten> {
+    let ForgetFile { conversation, number, only_of } = forget;
+    let row: Option<FileRow> = sqlx::query_as(
+        "SELECT turn, bytes, person, forgotten_at, record FROM attachments WHERE conversation = $1 AND number = $2",
+    )
+    .bind(conversation.to_string())
+    .bind(i64::try_from(*number).unwrap_or(i64::MAX))
+    .fetch_optional(session.connection().await?)
+    .await?;
+    let Some(row) = row else { return Ok(Forgotten::Unknown) };
+    let person: Option<PersonKey> =
+        row.person.map(|person| person.parse().map_err(|_| Error::Row { what: "person" })).transpose()?;
+    if only_of.is_some() && *only_of != person {
+        return Ok(Forgotten::NotTheirs);
+    }
+    if let Some(forgotten_at) = row.forgotten_at {
+        return Ok(Forgotten::Before(Timestamp(forgotten_at)));
+    }
+    let file = row.record.0;
+    if let Some(needed) = needed(session, conversation, row.turn, &file).await? {
+        return Ok(needed);
+    }
+    erase(session, conversation, row.turn, &file).await?;
+    write_tombstone(session, &file, process.now()).await?;
+    usage::remove_file(session, conversation, person.as_ref(), rows::number(row.bytes, "size of a file")?).await?;
+    Ok(Forgotten::Done(file))
+}
+
+/// What still needs the file, if anything does.
+async fn needed(
+    session: &mut Session<'_>,
+    conversation: &ConversationId,
+    turn: Uuid,
+    file: &Attachment,
+) -> Result<Option<Forgotten>> {
+    let (unsettled, in_use): (bool, bool) = sqlx::query_as(
+        "SELECT EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND instr(content, $2)), \
+         EXISTS (SELECT 1 FROM turns WHERE id = $3 AND state = 'queued') \
+         OR EXISTS (SELECT 1 FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
+             WHERE inbox.conversation = $1 AND inbox.consumed_by IS NULL AND inbox_files.attachment = $4) \
+         OR EXISTS (SELECT 1 FROM turns JOIN journal ON journal.turn = turns.id \
+             WHERE turns.conversation = $1 AND turns.state = 'queued' AND instr(journal.entry, $2))",
+    )
+    .bind(conversation.to_string())
+    .bind(file.id.to_string())
+    .bind(turn)
+    .bind(file.id.0)
+    .fetch_one(session.connection().await?)
+    .await?;
+    Ok(match (unsettled, in_use) {
+        (true, _) => Some(Forgotten::Unsettled),
+        (false, true) => Some(Forgotten::InUse),
+        (false, false) => None,
+    })
+}
+
+/// Puts the tombstone in the file's place wherever a row holds a copy of its record.
+async fn erase(session: &mut Session<'_>, conversation: &ConversationId, turn: Uuid, file: &Attachment) -> Result<()> {
+    for (select, update) in [
+        (
+            "SELECT rowid, message FROM history WHERE conversation = $1 AND instr(message, $2)",
+            "UPDATE history SET message = $2 WHERE rowid = $1",
+        ),
+        (
+            "SELECT rowid, response FROM turns WHERE conversation = $1 AND instr(response, $2)",
+            "UPDATE turns SET response = $2 WHERE rowid = $1",
+        ),
+        (
+            "SELECT rowid, content FROM parts WHERE conversation = $1 AND instr(content, $2)",
+            "UPDATE parts SET content = $2 WHERE rowid = $1",
+        ),
+    ] {
+        let copies: Vec<(i64, Json<Value>)> = sqlx::query_as(select)
+            .bind(conversation.to_string())
+            .bind(file.id.to_string())
+            .fetch_all(session.connection().await?)
+            .await?;
+        for (row, mut copy) in copies {
+            forget_copies(&mut copy.0, file);
+            sqlx::query(update).bind(row).bind(copy).execute(session.connection().await?).await?;
+        }
+    }
+    erase_in_journal(session, conversation, file).await?;
+    erase_in_inbox(session, turn, file).await
+}
+
+async fn erase_in_journal(session: &mut Session<'_>, conversation: &ConversationId, file: &Attachment) -> Result<()> {
+    let copies: Vec<(Uuid, i64, Json<Value>)> = sqlx::query_as(
+        "SELECT journal.turn, journal.position, journal.entry FROM turns JOIN journal ON journal.turn = turns.id \
+         WHERE turns.conversation = $1 AND instr(journal.entry, $2)",
+    )
+    .bind(conversation.to_string())
+    .bind(file.id.to_string())
+    .fetch_all(session.connection().await?)
+    .await?;
+    let mut batch = Batch::default();
+    for (turn, position, mut copy) in copies {
+        forget_copies(&mut copy.0, file);
+        let update = batch.add("UPDATE journal SET entry = $3 WHERE turn = $1 AND position = $2");
+        update.bind(turn).bind(position).bind(copy);
+    }
+    session.run(batch).await?;
+    Ok(())
+}
+
+/// The message that brought the file names it twice: as the channel saw it, and as the platform sent it. What was heard in
+/// it was made from its bytes.
+async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment) -> Result<()> {
+    let brought: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT inbox_files.message, inbox_files.position FROM inbox \
+         JOIN inbox_files ON inbox_files.message = inbox.sequence WHERE inbox.turn = $1 AND inbox_files.attachment = $2",
+    )
+    .bind(turn)
+    .bind(file.id.0)
+    .fetch_all(session.connection().await?)
+    .await?;
+    let mut tombstone = file.clone();
+    tombstone.forget();
+    let name = tombstone.filename.as_str();
+    let mut batch = Batch::default();
+    for (message, position) in brought {
+        let in_message = |field: &str| format!("$.files[{position}].{field}");
+        batch
+            .add("UPDATE inbox SET message = json_remove(json_set(message, $2, $4, $3, ''), $5) WHERE sequence = $1")
+            .bind(message)
+            .bind(in_message("filename"))
+            .bind(in_message("locator"))
+            .bind(name)
+            .bind("$.raw");
+        batch
+            .add(
+                "UPDATE inbox_files SET heard = NULL, sha256 = NULL, \
+                     reference = json_set(reference, $4, $3, $5, '') \
+                 WHERE message = $1 AND position = $2",
+            )
+            .bind(message)
+            .bind(position)
+            .bind(name)
+            .bind("$.filename")
+            .bind("$.locator");
+    }
+    session.run(batch).await?;
+    Ok(())
+}
+
+async fn write_tombstone(session: &mut Session<'_>, file: &Attachment, now: Timestamp) -> Result<()> {
+    let mut tombstone = file.clone();
+    tombstone.forget();
+    sqlx::query("UPDATE attachments SET record = $2, sha256 = $3, bytes = 0, forgotten_at = $4 WHERE id = $1")
+        .bind(file.id.0)
+        .bind(Json(&tombstone))
+        .bind(tombstone.sha256.0.as_slice())
+        .bind(now.0)
+        .execute(session.connection().await?)
+        .await?;
+    Ok(())
+}
+
+/// Forgets every copy of the file's record that a JSON document holds.
+fn forget_copies(document: &mut Value, file: &Attachment) {
+    let is_copy = |fields: &serde_json::Map<String, Value>| {
+        fields.contains_key("sha256") && fields.get("id").and_then(Value::as_str) == Some(&file.id.to_string())
+    };
+    match document {
+        Value::Object(fields) if is_copy(fields) => {
+            if let Ok(mut copy) = serde_json::from_value::<Attachment>(document.clone()) {
+                copy.forget();
+                *document = serde_json::to_value(copy).expect("a record is written as JSON");
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(|value| forget_copies(value, file)),
+        Value::Array(values) => values.iter_mut().for_each(|value| forget_copies(value, file)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,208 @@
+//! A workspace whose writes are set aside in the ledger first, so that they count for the quotas of all files.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use satchel_domain::{ConversationId, WorkspacePath};
+use satchel_files::DirectoryWorkspace;
+use satchel_ports::{
+    ByteStream, Ledger, LedgerError, Workspace, WorkspaceError, WriteMode,
+    workspace::{Entry, WorkspaceFile},
+};
+
+/// The conversations' workspaces, counted in the ledger.
+pub(crate) struct MeteredWorkspace {
+    inner: DirectoryWorkspace,
+    ledger: Arc<dyn Ledger>,
+    /// What is set aside for writes that run.
+    reserved: Mutex<HashMap<ConversationId, u64>>,
+}
+
+impl MeteredWorkspace {
+    /// Counts what is written to `inner`.
+    pub(crate) fn new(inner: DirectoryWorkspace, ledger: Arc<dyn Ledger>) -> Self {
+        Self { inner, ledger, reserved: Mutex::default() }
+    }
+
+    /// Sets bytes aside for a write.
+    async fn reserve(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        bytes: u64,
+    ) -> Result<Reservation<'_>, WorkspaceError> {
+        let mut reserved = self.ledger.reserve_workspace(conversation, bytes).await;
+        if matches!(reserved, Err(LedgerError::QuotaExceeded(_))) {
+            // `/tmp` may have been emptied since, and people remove files by hand.
+            self.inner.forget_usage(conversation);
+            self.record(conversation).await;
+            reserved = self.ledger.reserve_workspace(conversation, bytes).await;
+        }
+        reserved.map_err(|error| match error {
+            LedgerError::QuotaExceeded(exceeded) => WorkspaceError::StorageFull(exceeded),
+            error => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
+        })?;
+        *self.reserved().entry(conversation.clone()).or_default() += bytes;
+        Ok(Reservation { workspace: self, conversation: conversation.clone(), bytes })
+    }
+
+    /// Tells the ledger what the workspace holds. What it is told in vain, the next write tells it.
+    async fn record(&self, conversation: &ConversationId) {
+        let used = match self.inner.used_bytes(conversation).await {
+            Ok(used) => used,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                return tracing::warn!(chat.id = %conversation, error, "a workspace could not be measured");
+            }
+        };
+        let reserved = self.reserved().get(conversation).copied().unwrap_or_default();
+        if let Err(error) = self.ledger.record_workspace(conversation, used.saturating_add(reserved)).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(chat.id = %conversation, error, "what a workspace holds could not be recorded");
+        }
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, HashMap<ConversationId, u64>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that are set aside until this is dropped.
+struct Reservation<'a> {
+    workspace: &'a MeteredWorkspace,
+    conversation: ConversationId,
+    bytes: u64,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut reserved = self.workspace.reserved();
+        if let Some(bytes) = reserved.get_mut(&self.conversation) {
+            *bytes = bytes.saturating_sub(self.bytes);
+            if *bytes == 0 {
+                reserved.remove(&self.conversation);
+            }
+        }
+    }
+}
+
+#[async_trait]
+#[warn(clippy::missing_trait_methods)]
+impl Workspace for MeteredWorkspace {
+    async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+        self.inner.read(conversation, path).await
+    }
+
+    async fn write(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        content: ByteStream,
+        mode: WriteMode,
+        limit: u64,
+    ) -> Result<u64, WorkspaceError> {
+        if !self.inner.is_counted(path.mount()) {
+            return self.inner.write(conversation, path, content, mode, limit).await;
+        }
+        let reservation = self.reserve(conversation, path, limit).await?;
+        let written = self.inner.write(conversation, path, content, mode, limit).await;
+        drop(reservation);
+        self.record(conversation).await;
+        written
+    }
+
+    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+        self.inner.list(conversation, path).await
+    }
+
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+        let removed = self.inner.remove(conversation, path).await;
+        if self.inner.is_counted(path.mount()) {
+            self.record(conversation).await;
+        }
+        removed
+    }
+
+    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+        self.inner.hand_over(from, to).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::{StreamExt, stream};
+    use satchel_domain::{InboundMessage, Sender};
+    use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+    use satchel_ports::ledger::{
+        Claim,
+        usage::{Quotas, UsageQuery, UsageScope},
+    };
+
+    use super::*;
+
+    struct Stage {
+        workspace: MeteredWorkspace,
+        inner: DirectoryWorkspace,
+        ledger: Arc<SqliteLedger>,
+        conversation: ConversationId,
+        directory: tempfile::TempDir,
+    }
+
+    async fn stage(quota: u64) -> Stage {
+        let directory = tempfile::tempdir().unwrap();
+        let quotas = QuotaRules { quotas: Quotas { conversation: quota, person: quota }, ..QuotaRules::default() };
+        let settings = Settings { quotas, ..Settings::default() };
+        let ledger = Arc::new(SqliteLedger::open(directory.path(), settings).await.unwrap());
+        let conversation: ConversationId = "telegram:7".parse().unwrap();
+        let message = InboundMessage::new(conversation.clone(), "1".into(), Sender::new("7", "Ada"));
+        ledger.receive(&message, Claim::Leave).await.unwrap();
+        let inner = DirectoryWorkspace::open(&directory.path().join("workspaces"), None, 1 << 30).unwrap();
+        let workspace = MeteredWorkspace::new(inner.clone(), Arc::clone(&ledger) as _);
+        Stage { workspace, inner, ledger, conversation, directory }
+    }
+
+    impl Stage {
+        async fn write(&self, path: &str, bytes: usize) -> Result<u64, WorkspaceError> {
+            let content = stream::iter([Ok(Bytes::from(vec![1; bytes]))]).boxed();
+            let path = path.parse().unwrap();
+            self.workspace.write(&self.conversation, &path, content, WriteMode::CreateNew, bytes as u64).await
+        }
+
+        async fn counted(&self) -> u64 {
+            let query = UsageQuery::Of(vec![UsageScope::Conversation(self.conversation.clone())]);
+            self.ledger.usages(&query).await.unwrap().first().map_or(0, |usage| usage.workspace_bytes)
+        }
+    }
+
+    #[tokio::test]
+    async fn workspace_writes_count_for_the_quota_of_all_files() {
+        let stage = stage(10_000).await;
+        stage.write("/shared/a", 6_000).await.unwrap();
+        assert_eq!(stage.counted().await, 6_000);
+        let refused = stage.write("/shared/b", 5_000).await.unwrap_err();
+        assert!(matches!(&refused, WorkspaceError::StorageFull(full) if full.used == 6_000), "{refused:?}");
+        assert!(stage.inner.read(&stage.conversation, &"/shared/b".parse().unwrap()).await.is_err());
+        assert_eq!(stage.counted().await, 6_000, "what was refused is not set aside");
+        stage.workspace.remove(&stage.conversation, &"/shared/a".parse().unwrap()).await.unwrap();
+        assert_eq!(stage.counted().await, 0);
+        stage.write("/shared/b", 5_000).await.unwrap();
+    }
+
+    /// A write that fails, or whose process dies, has set bytes aside in vain.
+    #[tokio::test]
+    async fn full_quota_is_measured_again_before_a_write_is_refused() {
+        let stage = stage(10_000).await;
+        stage.write("/tmp/a", 6_000).await.unwrap();
+        stage.ledger.reserve_workspace(&stage.conversation, 4_000).await.unwrap();
+        stage.write("/tmp/b", 4_000).await.unwrap();
+        assert_eq!(stage.counted().await, 10_000);
+        let by_hand = stage.directory.path().join("workspaces/telegram=7/tmp/a");
+        std::fs::remove_file(by_hand).unwrap();
+        stage.write("/tmp/c", 6_000).await.unwrap();
+        assert_eq!(stage.counted().await, 10_000);
+    }
+}

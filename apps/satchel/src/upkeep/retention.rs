@@ -1,0 +1,119 @@
+//! Removes the oldest files of conversations that keep more than the configuration allows: once a day, and the
+//! conversation is told.
+
+use std::sync::Arc;
+
+use satchel_domain::{Attachment, ChannelName, ConversationId, Errand, InboundMessage, Sender, Timestamp};
+use satchel_intake::{OwnDoor, commands::described, forget::forget_file};
+use satchel_ports::{
+    Blobs, Ledger,
+    ledger::{
+        AttachmentOrder, AttachmentQuery,
+        usage::{ForgetFile, Forgotten, Usage, UsageQuery, UsageScope},
+    },
+};
+use serde_json::json;
+
+use crate::config::attachments::Retention;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How many files of a conversation go in one day at most.
+const MOST: u32 = 10_000;
+
+/// How many of them are named.
+const NAMED: usize = 20;
+
+/// What removes old files.
+pub struct RetentionTask {
+    /// What is kept.
+    pub retention: Retention,
+    /// Knows the files.
+    pub ledger: Arc<dyn Ledger>,
+    /// Holds their bytes.
+    pub blobs: Arc<dyn Blobs>,
+    /// Where the conversations are told.
+    pub door: OwnDoor,
+}
+
+impl RetentionTask {
+    /// Removes what is beyond the limits, unless that was done today already; returns how many files went.
+    ///
+    /// A conversation is told before its files go: a process that dies in between tells the same once more, which counts
+    /// as the same message, and removes them then.
+    ///
+    /// # Errors
+    /// When the ledger fails.
+    pub async fn run(&self) -> anyhow::Result<u64> {
+        let Self { retention, ledger, .. } = self;
+        if retention.is_off() {
+            return Ok(0);
+        }
+        let progress = ChannelName::new("retention").expect("the name is lower-case letters");
+        let now = ledger.now();
+        let day = json!({ "day": now.0.div_euclid(DAY_MS) });
+        if ledger.bookmark(&progress).await?.as_ref() == Some(&day) {
+            return Ok(0);
+        }
+        let mut removed = 0;
+        for usage in ledger.usages(&UsageQuery::All).await? {
+            let UsageScope::Conversation(conversation) = &usage.scope else { continue };
+            let query = AttachmentQuery {
+                conversation: Some(conversation.clone()),
+                limit: Some(MOST),
+                order: AttachmentOrder::Oldest,
+                ..AttachmentQuery::default()
+            };
+            let mut oldest = ledger.attachments(&query).await?;
+            oldest.truncate(count_expired(&oldest, &usage, retention, now));
+            if !oldest.is_empty() {
+                self.announce(conversation, &oldest, now).await;
+                removed += self.remove(conversation, &oldest).await?;
+            }
+        }
+        ledger.keep_bookmark(&progress, &day).await?;
+        Ok(removed)
+    }
+
+    /// Tells a conversation. One whose channel isn't hosted any more has nobody to tell.
+    async fn announce(&self, conversation: &ConversationId, expired: &[Attachment], now: Timestamp) {
+        let key = format!("retention:{conversation}:{}", now.0.div_euclid(DAY_MS));
+        let message = InboundMessage::new(conversation.clone(), key, Sender::new("satchel", "Satchel"));
+        let files = expired.iter().take(NAMED).map(described).collect();
+        let more = u32::try_from(expired.len().saturating_sub(NAMED)).unwrap_or(u32::MAX);
+        if let Err(error) = self.door.take_in(Errand::FilesExpired { files, more }, message).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(chat.id = %conversation, error, "a conversation can't be told that old files are removed");
+        }
+    }
+
+    async fn remove(&self, conversation: &ConversationId, expired: &[Attachment]) -> anyhow::Result<u64> {
+        let mut removed = 0;
+        for Attachment { number, .. } in expired {
+            let forget = ForgetFile { conversation: conversation.clone(), number: *number, only_of: None };
+            // What is still needed goes another day.
+            if let Forgotten::Done(_) = forget_file(&*self.ledger, &*self.blobs, &forget).await? {
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Counts the oldest files that are beyond a limit.
+fn count_expired(oldest: &[Attachment], usage: &Usage, retention: &Retention, now: Timestamp) -> usize {
+    let (mut files, mut bytes) = (usage.files, usage.bytes);
+    let is_expired = |file: &&Attachment| {
+        let too_old = |days: u32| now.0 - file.created_at.0 > i64::from(days) * DAY_MS;
+        let expired = retention.items.is_some_and(|items| files > u64::from(items))
+            || retention.bytes.is_some_and(|limit| bytes > limit)
+            || retention.days.is_some_and(too_old);
+        files = files.saturating_sub(1);
+        bytes = bytes.saturating_sub(file.bytes);
+        expired
+    };
+    oldest.iter().take_while(is_expired).count()
+}
+
+#[cfg(test)]
+mod tests;

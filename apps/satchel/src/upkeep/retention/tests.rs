@@ -1,0 +1,134 @@
+//! Old files go once a day and their conversation is told, on a real ledger.
+
+use satchel_domain::{
+    AttachmentId, Ending, Filename, Media, OutgoingResponse, Sha256, Source, ToolOutcome, Visibility, part::Plan,
+};
+use satchel_intake::Reception;
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::LocalBus;
+use satchel_ports::{
+    MockBlobs, MockWorkspace,
+    ledger::{Claim, CompletedTurn, HistoryChange, TurnsQuery},
+};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::*;
+
+fn place() -> ConversationId {
+    "console:main".parse().unwrap()
+}
+
+fn file(number: u64, created_at: Timestamp) -> Attachment {
+    Attachment {
+        id: AttachmentId(Uuid::from_u128(u128::from(number))),
+        number: 0,
+        conversation: place(),
+        source: Source::User,
+        filename: Filename::from_untrusted(&format!("{number}.txt")),
+        mime: "text/plain".into(),
+        bytes: 100,
+        sha256: Sha256([u8::try_from(number).unwrap(); 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at,
+        visibility: Visibility::Deliver,
+    }
+}
+
+#[test]
+fn oldest_files_beyond_a_limit_expire() {
+    let files: Vec<Attachment> = (1..=5).map(|day| file(day, Timestamp(day.cast_signed() * DAY_MS))).collect();
+    let usage = Usage { scope: UsageScope::Conversation(place()), files: 5, bytes: 500, workspace_bytes: 9_999 };
+    let now = Timestamp(10 * DAY_MS + DAY_MS / 2);
+    for (retention, expired) in [
+        (Retention::default(), 0),
+        (Retention { items: Some(3), ..Retention::default() }, 2),
+        (Retention { items: Some(5), ..Retention::default() }, 0),
+        (Retention { bytes: Some(399), ..Retention::default() }, 2),
+        (Retention { bytes: Some(500), ..Retention::default() }, 0),
+        (Retention { days: Some(7), ..Retention::default() }, 3),
+        (Retention { items: Some(4), bytes: Some(100), days: Some(8) }, 4),
+    ] {
+        assert_eq!(count_expired(&files, &usage, &retention, now), expired, "{retention:?}");
+    }
+}
+
+/// A conversation with this many files, in a turn that is complete.
+async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Arc::new(SqliteLedger::open(directory.path(), Settings::default()).await.unwrap());
+    let message = InboundMessage::new(place(), "1".into(), Sender::new("owner", "Ada"));
+    let received = ledger.receive(&message, Claim::IfFree).await.unwrap();
+    let (lease, turn) = (received.lease.unwrap(), received.turn);
+    let attachments = (1..=count).map(|number| file(number, ledger.now())).collect();
+    let made = ToolOutcome { attachments, ..ToolOutcome::of_text("made") };
+    ledger.journal_outcome(&lease, turn, 0, &made).await.unwrap();
+    let completed = CompletedTurn {
+        turn,
+        ending: Ending::Done,
+        response: OutgoingResponse::of_text("made"),
+        plan: Plan { parts: Vec::new() },
+        history: HistoryChange::Append(Vec::new()),
+        steered: Vec::new(),
+        told: Vec::new(),
+        reply_to: None,
+    };
+    ledger.complete_turn(&lease, &completed).await.unwrap();
+    (directory, ledger)
+}
+
+fn task(ledger: &Arc<SqliteLedger>, retention: Retention) -> RetentionTask {
+    let ledger: Arc<dyn Ledger> = Arc::clone(ledger) as _;
+    let (lanes, _) = mpsc::channel(64);
+    let reception = Reception::new(
+        Arc::clone(&ledger),
+        Arc::new(LocalBus::new()),
+        lanes,
+        Arc::default(),
+        Arc::new(MockWorkspace::new()),
+        None,
+    );
+    let mut blobs = MockBlobs::new();
+    blobs.expect_mark().returning(|_, _| Ok(()));
+    blobs.expect_sweep().returning(|| Ok(0));
+    RetentionTask { retention, ledger, blobs: Arc::new(blobs), door: reception.own_door() }
+}
+
+/// The files that are left, and what the conversation is told, message by message.
+async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<Errand>) {
+    let files = ledger.attachments(&AttachmentQuery::default()).await.unwrap();
+    let query = TurnsQuery { conversation: place(), limit: 9, before: None };
+    let turns = ledger.turns(&query).await.unwrap();
+    let told = turns.iter().flat_map(|turn| &turn.messages).filter_map(|queued| queued.message.errand.clone());
+    (files.iter().map(|file| file.number).collect(), told.collect())
+}
+
+#[tokio::test]
+async fn old_files_go_once_a_day_and_the_conversation_is_told() {
+    let (_directory, ledger) = with_files(4).await;
+    let keep = |items| Retention { items: Some(items), ..Retention::default() };
+    assert_eq!(task(&ledger, Retention::default()).run().await.unwrap(), 0);
+    assert_eq!(state(&ledger).await, (vec![4, 3, 2, 1], vec![]), "nothing goes by itself");
+
+    assert_eq!(task(&ledger, keep(2)).run().await.unwrap(), 2);
+    let (files, told) = state(&ledger).await;
+    assert_eq!(files, [4, 3]);
+    let lines = ["#1 `1.txt` text/plain 100 B", "#2 `2.txt` text/plain 100 B"].map(str::to_owned).to_vec();
+    assert_eq!(told, [Errand::FilesExpired { files: lines, more: 0 }]);
+
+    assert_eq!(task(&ledger, keep(1)).run().await.unwrap(), 0, "once a day");
+    assert_eq!(state(&ledger).await.0, [4, 3]);
+}
+
+/// A process that dies between the word and the deed.
+#[tokio::test]
+async fn conversation_is_told_once_whatever_the_process_survives() {
+    let (_directory, ledger) = with_files(3).await;
+    let task = task(&ledger, Retention { items: Some(1), ..Retention::default() });
+    let query = AttachmentQuery { limit: Some(2), order: AttachmentOrder::Oldest, ..AttachmentQuery::default() };
+    task.announce(&place(), &ledger.attachments(&query).await.unwrap(), ledger.now()).await;
+    assert_eq!(task.run().await.unwrap(), 2);
+    let (files, told) = state(&ledger).await;
+    assert_eq!((files, told.len()), (vec![3], 1));
+}

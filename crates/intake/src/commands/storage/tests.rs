@@ -1,0 +1,188 @@
+//! What `/usage` and `/forget` answer, and what they may do.
+
+use std::sync::{Arc, Mutex};
+
+use satchel_domain::{AttachmentId, ConversationId, Filename, Media, Sender, Sha256, Source, Timestamp, Visibility};
+use satchel_ports::{MockBlobs, MockLedger, MockWorkspace};
+use uuid::Uuid;
+
+use super::*;
+use crate::{
+    access::{Access, ChannelAccess},
+    forget::BLOB_GRACE,
+};
+
+fn file(number: u64) -> Attachment {
+    Attachment {
+        id: AttachmentId(Uuid::from_u128(u128::from(number))),
+        number,
+        conversation: conversation(),
+        source: Source::User,
+        filename: Filename::from_untrusted("plan.pdf"),
+        mime: "application/pdf".into(),
+        bytes: 245_000,
+        sha256: Sha256([7; 32]),
+        media: Media::default(),
+        description: String::new(),
+        created_at: Timestamp(0),
+        visibility: Visibility::Deliver,
+    }
+}
+
+fn conversation() -> ConversationId {
+    "telegram:-1".parse().unwrap()
+}
+
+/// Somebody in a group whose channel has one owner, `1`.
+struct Person {
+    sender: Sender,
+    conversation: ConversationId,
+    access: Access,
+}
+
+impl Person {
+    fn new(id: &str) -> Self {
+        let rules = ChannelAccess { owners: vec!["1".into()], ..ChannelAccess::default() };
+        let access = Access::of([(conversation().channel().clone(), rules)]);
+        Self { sender: Sender::new(id, "Ada"), conversation: conversation(), access }
+    }
+
+    fn asked(&self, group: bool) -> Asked<'_> {
+        Asked { conversation: &self.conversation, group, sender: &self.sender, access: &self.access }
+    }
+}
+
+/// What stands behind the command, the answer, and the requests that the ledger got.
+async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) -> (String, Vec<ForgetFile>) {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let mut ledger = MockLedger::new();
+    let seen = Arc::clone(&requests);
+    ledger.expect_forget_file().returning(move |request| {
+        seen.lock().unwrap().push(request.clone());
+        Ok(outcome.clone())
+    });
+    ledger.expect_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
+    let mut blobs = MockBlobs::new();
+    blobs.expect_mark().withf(|_, grace| *grace == BLOB_GRACE).returning(|_, _| Ok(()));
+    blobs.expect_sweep().returning(|| Ok(245_000));
+    let mut workspace = MockWorkspace::new();
+    workspace.expect_remove().returning(|_, _| Ok(()));
+    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
+    let answer = forget(&ledger, &person.asked(group), &given, &storage).await.unwrap();
+    let requests = requests.lock().unwrap().clone();
+    (answer.text.unwrap(), requests)
+}
+
+#[tokio::test]
+async fn forgotten_files_are_named_and_what_stays_says_why() {
+    let person = Person::new("7");
+    for (outcome, says) in [
+        (Forgotten::Done(file(17)), "Removed #17 `plan.pdf` (245 KB)."),
+        (Forgotten::Before(Timestamp(1)), "#17 is already removed."),
+        (Forgotten::Unknown, "There is no file #17 here. `/files` lists them all."),
+        (Forgotten::Unsettled, "I keep #17 for now: it is still being sent. `/outbox` shows how that goes."),
+        (Forgotten::InUse, "I keep #17 for now: a message that I haven't answered yet needs it."),
+        (Forgotten::NotTheirs, "I keep #17: only the person who brought or asked for it can remove it, or an owner."),
+    ] {
+        let (text, requests) = forgets(&person, false, "#17", outcome).await;
+        assert_eq!(text, says);
+        assert_eq!(requests, [ForgetFile { conversation: conversation(), number: 17, only_of: None }]);
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_a_forgotten_file_go_unless_something_refers_to_them() {
+    for unreferenced in [true, false] {
+        let mut ledger = MockLedger::new();
+        ledger.expect_forget_file().returning(|_| Ok(Forgotten::Done(file(17))));
+        ledger.expect_unreferenced().returning(move |blobs| Ok(if unreferenced { blobs.to_vec() } else { Vec::new() }));
+        let mut blobs = MockBlobs::new();
+        let times = usize::from(unreferenced);
+        blobs.expect_mark().withf(|marked, _| marked == [file(17).sha256]).times(times).returning(|_, _| Ok(()));
+        blobs.expect_sweep().times(times).returning(|| Ok(1));
+        let request = ForgetFile { conversation: conversation(), number: 17, only_of: None };
+        forget_file(&ledger, &blobs, &request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn range_forgets_each_number_and_leaves_out_gaps() {
+    let person = Person::new("7");
+    let (text, requests) = forgets(&person, false, "3-5", Forgotten::Done(file(3))).await;
+    assert_eq!(requests.iter().map(|request| request.number).collect::<Vec<_>>(), [3, 4, 5]);
+    assert_eq!(text.lines().count(), 3);
+    let (text, _) = forgets(&person, false, "3-5", Forgotten::Unknown).await;
+    assert_eq!(text, "There is no file with any of these numbers here. `/files` lists them all.");
+}
+
+#[tokio::test]
+async fn wrong_words_behind_forget_remove_nothing() {
+    let person = Person::new("7");
+    for (given, says) in [
+        ("", "Which file?"),
+        ("plan.pdf", "`plan.pdf` is no file's number"),
+        ("17 all", "`all` is no file's number"),
+        ("1-18446744073709551615", "at most 100 files at once"),
+        ("workspace:/etc/passwd", "I can't read `workspace:/etc/passwd`"),
+        ("workspace:/shared/../vault/key", "I can't read"),
+    ] {
+        let (text, requests) = forgets(&person, false, given, Forgotten::Unknown).await;
+        assert!(text.contains(says), "{given}: {text}");
+        assert!(requests.is_empty(), "{given}");
+    }
+}
+
+/// The attack: somebody in a group removes what others have brought.
+#[tokio::test]
+async fn in_groups_only_the_person_of_a_file_or_an_owner_forgets_it() {
+    let stranger = Person::new("7");
+    let (_, requests) = forgets(&stranger, true, "17", Forgotten::NotTheirs).await;
+    assert_eq!(requests[0].only_of, Some("telegram:7".parse().unwrap()));
+    let (text, _) = forgets(&stranger, true, "workspace:/shared/a", Forgotten::Unknown).await;
+    assert!(text.starts_with("I keep `/shared/a`: in a group only an owner"), "{text}");
+    let owner = Person::new("1");
+    let (_, requests) = forgets(&owner, true, "17", Forgotten::Unknown).await;
+    assert_eq!(requests[0].only_of, None);
+    for (person, group) in [(&owner, true), (&stranger, false)] {
+        let (text, _) = forgets(person, group, "workspace:/shared/a", Forgotten::Unknown).await;
+        assert_eq!(text, "Removed `/shared/a` from the workspace.");
+    }
+}
+
+#[tokio::test]
+async fn usage_shows_sums_quotas_and_largest_files() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_usages().returning(|query| {
+        let UsageQuery::Of(scopes) = query else { panic!("{query:?}") };
+        let usage = |scope: &UsageScope| match scope {
+            UsageScope::Conversation(_) => {
+                Usage { scope: scope.clone(), files: 2, bytes: 1_000_000, workspace_bytes: 500_000 }
+            }
+            UsageScope::Person(person) => {
+                assert!(["telegram:7", "telegram:1"].contains(&person.to_string().as_str()), "{person}");
+                Usage { scope: scope.clone(), files: 1, bytes: 3_000_000, workspace_bytes: 0 }
+            }
+        };
+        Ok(scopes.iter().map(usage).collect())
+    });
+    ledger
+        .expect_attachments()
+        .withf(|query| query.order == AttachmentOrder::Largest)
+        .returning(|_| Ok(vec![file(17)]));
+    let (blobs, workspace) = (MockBlobs::new(), MockWorkspace::new());
+    let quotas = Quotas { conversation: 10_000_000_000, person: 20_000_000_000 };
+    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas };
+    let person = Person::new("7");
+    let text = usage(&ledger, &person.asked(true), &storage).await.unwrap().text.unwrap();
+    assert_eq!(
+        text,
+        "Here: 2 files, 1 MB, and 500 KB in the workspace: 1.5 MB of 10 GB\n\
+         You, over all conversations: 1 file, 3 MB of 20 GB\n\n\
+         The largest files here:\n\n- #17 `plan.pdf` application/pdf 245 KB\n\n\
+         `/forget 17` removes file #17 for good."
+    );
+    let owner = Person::new("1");
+    let text = usage(&ledger, &owner.asked(true), &storage).await.unwrap().text.unwrap();
+    assert!(text.contains("3 MB\nAs an owner you are bound by the disk alone.") && !text.contains("20 GB"), "{text}");
+}

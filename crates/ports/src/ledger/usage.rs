@@ -1,0 +1,204 @@
+//! What files take up, for whom they count, and which were forgotten.
+
+use std::{fmt, str::FromStr};
+
+use satchel_domain::{Attachment, ChannelName, ConversationId, Sender, Timestamp, size};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A person for whom files count: a sender of a channel, by the channel's own id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PersonKey {
+    /// The channel.
+    pub channel: ChannelName,
+    /// The channel's own id of the person.
+    pub id: String,
+}
+
+impl PersonKey {
+    /// The sender of a message on a channel.
+    #[must_use]
+    pub fn of(channel: &ChannelName, sender: &Sender) -> Self {
+        Self { channel: channel.clone(), id: sender.id.clone() }
+    }
+}
+
+/// Writes `telegram:123`.
+impl fmt::Display for PersonKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.channel, self.id)
+    }
+}
+
+/// A text that names nobody.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no person: people are named as in telegram:123")]
+pub struct NoPerson(String);
+
+impl FromStr for PersonKey {
+    type Err = NoPerson;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (channel, id) = text.split_once(':').ok_or_else(|| NoPerson(text.to_owned()))?;
+        let channel = ChannelName::new(channel).map_err(|_| NoPerson(text.to_owned()))?;
+        Ok(Self { channel, id: id.to_owned() })
+    }
+}
+
+impl Serialize for PersonKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PersonKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// What files count for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageScope {
+    /// A conversation: its files and its workspace.
+    Conversation(ConversationId),
+    /// A person: the files of all turns that they asked for, in every conversation.
+    Person(PersonKey),
+}
+
+/// What files take up in a scope. Bytes that two records share count for each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Of what.
+    pub scope: UsageScope,
+    /// The number of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The bytes of the workspace, with what is set aside for writes that run.
+    pub workspace_bytes: u64,
+}
+
+impl Usage {
+    /// All that counts for a quota.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.workspace_bytes)
+    }
+}
+
+/// Which scopes are asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageQuery {
+    /// Every conversation and every person, the largest first.
+    All,
+    /// These; one that has nothing is left out.
+    Of(Vec<UsageScope>),
+}
+
+/// How many bytes may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas {
+    /// In one conversation, its workspace included.
+    pub conversation: u64,
+    /// For one person, over all of their conversations.
+    pub person: u64,
+}
+
+impl Quotas {
+    /// No bounds but the disk's.
+    pub const NONE: Self = Self { conversation: u64::MAX, person: u64::MAX };
+}
+
+/// Whose quota leaves no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaScope {
+    /// The conversation's.
+    Conversation,
+    /// The person's, over all of their conversations.
+    Person,
+}
+
+/// A quota that leaves no room for what was to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaExceeded {
+    /// Whose quota.
+    pub scope: QuotaScope,
+    /// The bytes that are in use.
+    pub used: u64,
+    /// The bytes that may be.
+    pub quota: u64,
+    /// The bytes that were to be stored.
+    pub needed: u64,
+}
+
+impl fmt::Display for QuotaExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = match self.scope {
+            QuotaScope::Conversation => "this conversation's storage is full",
+            QuotaScope::Person => "your storage is full over all conversations",
+        };
+        write!(
+            f,
+            "{whose}: {} of {} are used, and this needs {}. `/usage` shows what takes up space, `/forget NUMBER` \
+             removes a file",
+            size::human(self.used),
+            size::human(self.quota),
+            size::human(self.needed)
+        )
+    }
+}
+
+/// A file that is to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgetFile {
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// Its number there.
+    pub number: u64,
+    /// The person who asks, where only the person for whom the file counts may; `None` where the caller may do it.
+    pub only_of: Option<PersonKey>,
+}
+
+/// What became of a file that was to be forgotten.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Forgotten {
+    /// It is forgotten; this is what it was.
+    Done(Attachment),
+    /// It was forgotten before, at this time.
+    Before(Timestamp),
+    /// There is no file of that number.
+    Unknown,
+    /// It counts for somebody else.
+    NotTheirs,
+    /// It is still to be sent.
+    Unsettled,
+    /// A turn that isn't complete refers to it.
+    InUse,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn person_key_is_read_as_it_is_written() {
+        for text in ["telegram:123", "web:owner", "signal:+49:1"] {
+            assert_eq!(text.parse::<PersonKey>().unwrap().to_string(), text);
+        }
+        for text in ["telegram", "", ":1"] {
+            assert!(text.parse::<PersonKey>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn full_quota_names_numbers_and_way_out() {
+        let full = |scope| QuotaExceeded { scope, used: 9_900_000_000, quota: 10_000_000_000, needed: 300_000_000 };
+        assert_eq!(
+            full(QuotaScope::Conversation).to_string(),
+            "this conversation's storage is full: 9.9 GB of 10 GB are used, and this needs 300 MB. `/usage` shows what \
+             takes up space, `/forget NUMBER` removes a file"
+        );
+        assert!(full(QuotaScope::Person).to_string().starts_with("your storage is full over all conversations: "));
+    }
+}
