@@ -2,24 +2,19 @@
 
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
+mod scene;
 mod small_disk;
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use satchel_fakes::{
-    FakeFile, FakeModelServer,
-    model::ModelWire,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
+    FakeFile,
+    model::{Fate, ModelReply, ReplyPiece},
+    telegram::{Composed, FileKind, TelegramMessage},
 };
-use satchel_requirements::required;
-use satchel_system::real_binary::{Household, finish, satchel_binary};
+use satchel_system::real_binary::finish;
 
-use self::small_disk::SmallDisk;
+use self::scene::Scene;
 
 /// Ann owns the bot, Ben may talk to it. Their ids are those of their chats.
 const ANN: i64 = 41;
@@ -29,126 +24,11 @@ const BEN: i64 = 42;
 const DISK_MIB: u64 = 100;
 const RESERVE: u64 = 5 << 20;
 
-/// After how long what is waited for is taken for something that never comes.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long the model takes for a slow answer; meanwhile the disk is filled.
+const SLOW: Duration = Duration::from_secs(2);
 
-const LOOK: Duration = Duration::from_millis(20);
-
-/// A household on a small disk, the people, and the model.
-struct Scene {
-    household: Household,
-    disk: SmallDisk,
-    telegram: FakeTelegram,
-    model: FakeModelServer,
-}
-
-impl Scene {
-    /// Opens one with these `storage` settings; `None` where the machine lets nobody mount a disk.
-    #[track_caller]
-    fn open(storage: &str) -> Option<impl Future<Output = Self>> {
-        let household = Household::new();
-        let disk = required(SmallDisk::mount(&household, DISK_MIB))?;
-        let storage = storage.to_owned();
-        Some(async move {
-            let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
-            telegram.private_chat(telegram.person(ANN, "Ann"));
-            telegram.private_chat(telegram.person(BEN, "Ben"));
-            let model = FakeModelServer::start().await.expect("a loopback port");
-            let (token, url) = (telegram.token(), telegram.api_url());
-            let (key, model_url) = (FakeModelServer::KEY, model.base_url(ModelWire::OpenAiChat));
-            let settings = format!(
-                "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ANN}], allow_users: [{BEN}] }}\n\
-                 models: {{ main: {{ provider: openai, base_url: '{model_url}', api_key: '{key}' }} }}\n\
-                 web: {{ listen: off }}\ndelivery: {{ pace: off }}\nstorage: {{ {storage} }}\n"
-            );
-            household.file("satchel.yaml", settings);
-            Self { household, disk, telegram, model }
-        })
-    }
-
-    fn satchel(&self, arguments: &[&str]) -> Command {
-        self.disk.command(&self.household, &satchel_binary(), arguments)
-    }
-
-    fn start(&self) -> Server {
-        let log = File::options().create(true).append(true).open(self.household.root().join("log"));
-        let mut command = self.satchel(&["run"]);
-        command.stdout(Stdio::null()).stderr(log.expect("the log is on a disk with room"));
-        Server(command.spawn().expect("the binary starts"))
-    }
-
-    /// Waits for a condition.
-    async fn until(&self, what: &str, condition: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !condition() {
-            assert!(begun.elapsed() < PATIENCE, "{what}: not in {PATIENCE:?}\n{}", self.known());
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// Lets somebody do something and returns the reply.
-    async fn reply(&self, chat: i64, act: impl FnOnce(&FakeTelegram)) -> String {
-        let before = self.texts(chat).len();
-        act(&self.telegram);
-        self.until("a reply", || self.texts(chat).len() > before).await;
-        self.texts(chat).remove(before)
-    }
-
-    async fn reply_to_text(&self, chat: i64, text: &str) -> String {
-        self.reply(chat, |telegram| drop(telegram.person_says(chat, chat, text))).await
-    }
-
-    async fn reply_to_file(&self, chat: i64, file: &FakeFile) -> String {
-        let composed = Composed::file(FileKind::Document, file.clone()).caption("keep this");
-        self.reply(chat, |telegram| drop(telegram.person_sends(chat, chat, composed))).await
-    }
-
-    fn texts(&self, chat: i64) -> Vec<String> {
-        self.telegram.transcript().texts(chat).into_iter().map(str::to_owned).collect()
-    }
-
-    /// The names and digests of the files that the ledger has, each verified on the disk.
-    fn files(&self) -> BTreeMap<String, String> {
-        let listed = finish(&mut self.satchel(&["attachments", "list", "--json"]));
-        let listed = listed.json();
-        let text = |value: &serde_json::Value| value.as_str().expect("it is text").to_owned();
-        let listed = listed.as_array().expect("a list");
-        let listed = listed.iter().map(|file| (text(&file["filename"]), text(&file["sha256"])));
-        listed
-            .inspect(|(name, sha256)| {
-                let path = format!("blobs/{}/{}/{sha256}", &sha256[..2], &sha256[2..4]);
-                assert_eq!(self.disk.sha256(&path), *sha256, "{name} is whole");
-            })
-            .collect()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.household.root().join("log")).unwrap_or_default()
-    }
-
-    fn known(&self) -> String {
-        format!("{}\n{}\n{} bytes free", self.telegram.transcript(), self.log(), self.disk.free())
-    }
-}
-
-/// A running `satchel run`.
-struct Server(Child);
-
-impl Server {
-    /// Lets it end in good order.
-    fn stop(mut self) -> Option<i32> {
-        let told = Command::new("kill").args(["-s", "TERM", &self.0.id().to_string()]).status();
-        assert!(told.is_ok_and(|status| status.success()), "a running process takes a signal");
-        self.0.wait().expect("a child can be waited for").code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ended_already = self.0.kill();
-        let _status = self.0.wait();
-    }
-}
+/// What is logged where a message can't be stored.
+const STUCK: &str = "can't be stored; Telegram keeps it until it can";
 
 fn file(name: &str, seed: u64) -> FakeFile {
     FakeFile::generated(name, "application/octet-stream", seed, 3_000_000)
@@ -173,13 +53,13 @@ async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
     }
 
     let told = scene.reply_to_file(ANN, &third).await;
-    for words in ["I could not take `f3.bin`", "MB free, 5.2 MB is kept free for the database", "`storage.reserve`"] {
+    for words in ["I could not take f3.bin", "MB free, 5.2 MB is kept free for the database", "storage.reserve"] {
         assert!(told.contains(words), "{words} in {told}");
     }
     let read = scene.model.last().words();
     assert!(read.contains("Not taken: \"f3.bin\"") && read.contains("5.2 MB is kept free"), "{read}");
     let told = scene.reply_to_file(BEN, &file("b.bin", 5)).await;
-    assert!(told.contains("`b.bin`") && told.contains("5.2 MB is kept free"), "{told}");
+    assert!(told.contains("b.bin") && told.contains("5.2 MB is kept free"), "{told}");
     assert!(told.contains("ask whoever runs me") && !told.contains("storage.reserve"), "{told}");
     let free = scene.disk.free();
     assert!(free > RESERVE, "{free} bytes are free");
@@ -200,13 +80,53 @@ async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ledger_without_room_loses_nothing_that_was_acknowledged() {
-    /// What is logged where a message can't be stored.
-    const STUCK: &str = "can't be stored; Telegram keeps it until it can";
+async fn ledger_without_room_goes_on_once_there_is_some() {
     let Some(scene) = Scene::open("reserve: 0") else { return };
     let scene = scene.await;
     let server = scene.start();
+    let (said, late) = fill_to_the_last_byte(&scene).await;
+    let answered =
+        || scene.model.asked().iter().any(|asked| asked.words().contains(SLOWLY) && asked.fate == Fate::Answered);
+    scene.until("the slow answer ends on the full disk", answered).await;
+    let once = finish(&mut scene.satchel(&["chat", "--once", "hi"]));
+    assert!(once.code() == Some(1) && once.stderr.contains("no space is left for the database"), "{once:#?}");
+
+    scene.disk.clear();
+    assert_nothing_is_lost(&scene, &said, &late).await;
+    let slow = scene.texts(ANN).iter().filter(|text| *text == "A slow answer.").count();
+    assert_eq!(slow, 1, "{}", scene.known());
+    assert_eq!(server.stop(), Some(0), "{}", scene.known());
+    assert_eq!(scene.files(), digests(&[&late]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_and_start_without_any_room_lose_nothing() {
+    let Some(scene) = Scene::open("reserve: 0") else { return };
+    let scene = scene.await;
+    let killed = scene.start();
+    let (said, late) = fill_to_the_last_byte(&scene).await;
+    drop(killed);
+    let server = scene.start();
+    scene.until("the next process is stuck too", || scene.log().matches(STUCK).count() == 2).await;
+
+    scene.disk.clear();
+    assert_nothing_is_lost(&scene, &said, &late).await;
+    assert_eq!(server.stop(), Some(0), "{}", scene.known());
+    assert_eq!(scene.files(), digests(&[&late]));
+}
+
+/// What Ann says that the model answers slowly.
+const SLOWLY: &str = "think slowly";
+
+/// Fills the disk while Ann's turn runs, and lets Ben write until nothing can be stored any more: what he wrote, and the
+/// file that he sent last.
+async fn fill_to_the_last_byte(scene: &Scene) -> (Vec<String>, FakeFile) {
     scene.reply_to_text(ANN, "hello").await;
+    let pieces =
+        [ReplyPiece::Text("A slow".to_owned()), ReplyPiece::Wait(SLOW), ReplyPiece::Text(" answer.".to_owned())];
+    scene.model.reply(ModelReply::pieces(pieces).when(SLOWLY));
+    scene.telegram.person_says(ANN, ANN, SLOWLY);
+    scene.until("the model is asked", || scene.has_read(SLOWLY)).await;
     scene.disk.fill(0);
 
     // What room the database has within its own files is used up first.
@@ -214,28 +134,33 @@ async fn ledger_without_room_loses_nothing_that_was_acknowledged() {
     while !scene.log().contains(STUCK) {
         assert!(said.len() < 400, "the database never runs out of room\n{}", scene.known());
         let text = format!("message-{:03}. {}", said.len(), "All work and no play. ".repeat(100));
-        scene.telegram.person_says(ANN, ANN, &text);
+        scene.telegram.person_says(BEN, BEN, &text);
         said.push(text);
         let taken = || scene.telegram.unconfirmed_updates() == 0 || scene.log().contains(STUCK);
         scene.until("the message is taken or not", taken).await;
     }
     let late = file("late.bin", 9);
-    scene.telegram.person_sends(ANN, ANN, Composed::file(FileKind::Document, late.clone()).caption("keep this"));
+    scene.telegram.person_sends(BEN, BEN, Composed::file(FileKind::Document, late.clone()).caption("keep this"));
     let waiting = scene.telegram.unconfirmed_updates();
     assert!(waiting > 0, "{}", scene.known());
     println!("{} messages until the ledger is full; {waiting} updates wait at the platform", said.len());
+    (said, late)
+}
 
-    scene.disk.clear();
+/// Waits until everything that people wrote is taken, read by the model once, and answered.
+async fn assert_nothing_is_lost(scene: &Scene, said: &[String], late: &FakeFile) {
     scene.until("everything is taken", || scene.telegram.unconfirmed_updates() == 0).await;
-    let has_read = |text: &str| scene.model.asked().iter().any(|asked| asked.words().contains(text));
-    scene.until("everything is read", || said.iter().all(|text| has_read(text)) && has_read("late.bin")).await;
-    let reply = scene.reply_to_text(ANN, "all there?").await;
-    assert!(!reply.is_empty());
-    let read = scene.model.last().words();
-    for text in &said {
+    let is_read = || said.iter().all(|text| scene.has_read(text)) && scene.has_read(&late.filename);
+    scene.until("everything is read", is_read).await;
+    // Ann's slow answer is the second of hers.
+    scene.until("Ann is answered", || scene.texts(ANN).len() >= 2).await;
+    scene.telegram.person_says(BEN, BEN, "all there?");
+    scene.until("Ben's last words are read", || scene.has_read("all there?")).await;
+    let is_answered = || scene.telegram.transcript().visible(BEN).last().is_some_and(TelegramMessage::own);
+    scene.until("they are answered", is_answered).await;
+    let asked = scene.model.asked();
+    let read = asked.iter().rfind(|asked| asked.words().contains("all there?")).expect("it is read").words();
+    for text in said {
         assert_eq!(read.matches(text.as_str()).count(), 1, "{text} in {read}");
     }
-    assert_eq!(server.stop(), Some(0), "{}", scene.known());
-    assert_eq!(scene.files(), digests(&[&late]));
-    println!("{}", scene.log());
 }
