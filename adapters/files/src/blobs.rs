@@ -13,12 +13,13 @@ use std::{
 
 use async_trait::async_trait;
 use cap_std::fs::{Dir, OpenOptions};
-use satchel_domain::Sha256;
+use satchel_domain::{DiskReserve, Sha256};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 
 use crate::{
     OpenError, detect, digest, directory,
     flow::{self, FlowError, Sink},
+    reserve::ReserveGuard,
     temp::{self, TempFile},
 };
 
@@ -36,6 +37,8 @@ const LOCK: &str = "lock";
 #[derive(Debug, Clone)]
 pub struct DirectoryBlobs {
     store: Arc<Store>,
+    path: PathBuf,
+    reserve: DiskReserve,
 }
 
 #[derive(Debug)]
@@ -62,7 +65,13 @@ impl DirectoryBlobs {
         let store = Store { root, incoming, marked };
         store.lock(File::lock_shared).map_err(failed("lock", LOCK))?;
         store.remove_leftovers().map_err(failed("clean the directory", INCOMING))?;
-        Ok(Self { store: Arc::new(store) })
+        Ok(Self { store: Arc::new(store), path: path.to_owned(), reserve: DiskReserve::Standard })
+    }
+
+    /// Keeps this much of the disk free, and not the standard reserve.
+    #[must_use]
+    pub fn with_reserve(self, reserve: DiskReserve) -> Self {
+        Self { reserve, ..self }
     }
 }
 
@@ -70,7 +79,8 @@ impl DirectoryBlobs {
 impl Blobs for DirectoryBlobs {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let store = Arc::clone(&self.store);
-        let arriving = blocking(move || Arriving::begin(store)).await?;
+        let (guard, expected) = (ReserveGuard::new(self.reserve, &self.path), hint.bytes.unwrap_or(0));
+        let arriving = blocking(move || Arriving::begin(store, guard, expected)).await?;
         let (blocks, digest) = digest::hashed(flow::blocks(content, limit));
         let arrived = flow::pump(blocks, arriving).await.map_err(|error| match error {
             FlowError::TooLarge => BlobError::TooLarge { limit },
@@ -78,7 +88,8 @@ impl Blobs for DirectoryBlobs {
             FlowError::Sink(error) => error,
             FlowError::Stopped(error) => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
         })?;
-        let sha256 = digest.await.map_err(|error| writing_failed(io::Error::other(error)))?;
+        let sha256 =
+            digest.await.map_err(|error| BlobError::Store { doing: WRITING.to_owned(), source: error.into() })?;
         let hint = hint.clone();
         // Lives as long as this future: the thread looks at it, because nobody else tells it that the put was dropped.
         let wanted = Arc::new(());
@@ -137,15 +148,19 @@ struct Arriving {
     store: Arc<Store>,
     temp: TempFile,
     bytes: u64,
+    guard: ReserveGuard,
 }
 
 impl Arriving {
-    fn begin(store: Arc<Store>) -> Result<Self, BlobError> {
-        let temp = store.incoming.try_clone().and_then(TempFile::create).map_err(writing_failed)?;
-        Ok(Self { store, temp, bytes: 0 })
+    fn begin(store: Arc<Store>, guard: ReserveGuard, expected: u64) -> Result<Self, BlobError> {
+        guard.check(&store.incoming, expected).map_err(BlobError::Full)?;
+        let temp = store.incoming.try_clone().and_then(TempFile::create);
+        let temp = temp.map_err(|error| writing_failed(error, &guard))?;
+        Ok(Self { store, temp, bytes: 0, guard })
     }
 
     fn publish(mut self, sha256: Sha256, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
+        let writing_failed = |error| writing_failed(error, &self.guard);
         let (mime, media) = detect::file(self.temp.file(), hint).map_err(writing_failed)?;
         self.temp.sync().map_err(writing_failed)?;
         let (shard, publishing) = self.store.shard(&sha256).map_err(writing_failed)?;
@@ -164,7 +179,8 @@ impl Sink for Arriving {
     type Error = BlobError;
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
-        self.temp.append(bytes).map_err(writing_failed)?;
+        self.guard.take(self.temp.file(), bytes.len() as u64).map_err(BlobError::Full)?;
+        self.temp.append(bytes).map_err(|error| writing_failed(error, &self.guard))?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
@@ -223,9 +239,9 @@ fn address(sha256: &Sha256) -> PathBuf {
     shard(sha256).join(sha256.to_string())
 }
 
-fn writing_failed(error: io::Error) -> BlobError {
+fn writing_failed(error: io::Error, guard: &ReserveGuard) -> BlobError {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full(guard.exhausted()),
         _ => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
     }
 }
@@ -249,11 +265,15 @@ mod tests {
 
     #[test]
     fn a_disk_without_room_is_told_as_full() {
+        let failed = |code| {
+            let guard = ReserveGuard::new(DiskReserve::NONE, Path::new("/srv"));
+            writing_failed(io::Error::from_raw_os_error(code), &guard)
+        };
         // 28 and 122 are ENOSPC and EDQUOT on Linux.
         for code in [28, 122] {
-            assert!(matches!(writing_failed(io::Error::from_raw_os_error(code)), BlobError::Full), "{code}");
+            assert!(matches!(failed(code), BlobError::Full(_)), "{code}");
         }
-        assert!(matches!(writing_failed(io::Error::from_raw_os_error(5)), BlobError::Store { .. }));
+        assert!(matches!(failed(5), BlobError::Store { .. }));
     }
 
     #[test]

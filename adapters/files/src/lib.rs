@@ -16,6 +16,7 @@ pub mod detect;
 mod digest;
 mod directory;
 mod flow;
+mod reserve;
 mod temp;
 pub mod workspace;
 

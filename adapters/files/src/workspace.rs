@@ -14,13 +14,13 @@ use std::{
 
 use async_trait::async_trait;
 use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt};
-use satchel_domain::{ConversationId, Timestamp, WorkspacePath, path::Mount};
+use satchel_domain::{ConversationId, DiskFull, DiskReserve, Timestamp, WorkspacePath, path::Mount, remedy};
 use satchel_ports::{
     ByteStream, Workspace, WorkspaceError, WriteMode,
     workspace::{Entry, EntryKind, WorkspaceFile},
 };
 
-use crate::{OpenError, directory, flow, temp};
+use crate::{OpenError, directory, flow, reserve::ReserveGuard, temp};
 
 use place::Place;
 use writing::Writing;
@@ -39,6 +39,7 @@ const DONT_WAIT: i32 = 0x4;
 #[derive(Debug, Clone)]
 pub struct DirectoryWorkspace {
     place: Arc<Place>,
+    reserve: DiskReserve,
 }
 
 impl DirectoryWorkspace {
@@ -48,7 +49,13 @@ impl DirectoryWorkspace {
     /// # Errors
     /// When a directory can't be made or opened.
     pub fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, OpenError> {
-        Ok(Self { place: Arc::new(Place::open(root, shared, quota)?) })
+        Ok(Self { place: Arc::new(Place::open(root, shared, quota)?), reserve: DiskReserve::Standard })
+    }
+
+    /// Keeps this much of each disk free, and not the standard reserve.
+    #[must_use]
+    pub fn with_reserve(self, reserve: DiskReserve) -> Self {
+        Self { reserve, ..self }
     }
 
     /// Where a mount lies on the disk, for operators: they put secrets into `/vault` by hand.
@@ -112,7 +119,9 @@ impl Workspace for DirectoryWorkspace {
         limit: u64,
     ) -> Result<u64, WorkspaceError> {
         let conversation = conversation.clone();
-        let writing = self.on_disk(path, move |place, path| Writing::begin(place, &conversation, path, mode)).await?;
+        let guard = ReserveGuard::new(self.reserve, &self.place.host_directory(&conversation, path.mount()));
+        let begun = self.on_disk(path, move |place, path| Writing::begin(place, &conversation, path, mode, guard));
+        let writing = begun.await?;
         let written = flow::pump(flow::blocks(content, limit), writing).await.map_err(|error| match error {
             flow::FlowError::TooLarge => WorkspaceError::TooLarge { path: path.clone(), limit },
             flow::FlowError::Source(error) => {
@@ -201,6 +210,11 @@ fn modified_at(metadata: &Metadata) -> io::Result<Timestamp> {
     Ok(Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
 }
 
+/// Says that the disk has no room for what was to be written to a path.
+fn no_room(path: &WorkspacePath, full: DiskFull) -> WorkspaceError {
+    WorkspaceError::Failed { path: path.clone(), reason: remedy::for_others(&full.to_string()) }
+}
+
 /// Says what an error of the disk means for a path.
 fn failure(path: &WorkspacePath, error: io::Error) -> WorkspaceError {
     let path = path.clone();
@@ -212,8 +226,8 @@ fn failure(path: &WorkspacePath, error: io::Error) -> WorkspaceError {
         io::ErrorKind::NotADirectory => WorkspaceError::NotADirectory(parent_of(&path).unwrap_or(path)),
         // cap-std refuses with an error of its own, the system's have a number.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => WorkspaceError::Escapes(path),
-        io::ErrorKind::StorageFull => {
-            WorkspaceError::Failed { path, reason: "no space is left on the disk".to_owned() }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            WorkspaceError::Failed { path, reason: remedy::for_others("no space is left on the disk") }
         }
         _ => WorkspaceError::Failed { path, reason: error.to_string() },
     }

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use satchel_domain::size;
+use satchel_domain::{DiskFull, size};
 use satchel_ports::{BlobError, InboundError, LedgerError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -83,6 +83,12 @@ impl Problem {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "The disk has no room left.")
     }
 
+    /// The page is its owner's, who reads the remedy.
+    pub(crate) fn no_room(full: DiskFull) -> Self {
+        let detail = format!("The file was not stored: {full}. To make room, {}.", full.remedy());
+        Self { detail, ..Self::storage_full() }
+    }
+
     pub(crate) fn unavailable(detail: &str) -> Self {
         let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
         Self { retry_after: Some(Duration::from_secs(2)), ..problem }
@@ -144,7 +150,7 @@ impl From<BlobError> for Problem {
     fn from(error: BlobError) -> Self {
         match error {
             BlobError::TooLarge { limit } => Self::file_too_large(limit),
-            BlobError::Full => Self::storage_full(),
+            BlobError::Full(full) => Self::no_room(full),
             BlobError::Missing(_) => Self::not_found("file any more"),
             BlobError::Source(source) if source.kind() == std::io::ErrorKind::TimedOut => Self::stalled(),
             BlobError::Source(_) => {

@@ -6,6 +6,7 @@ pub mod build;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod disks;
 pub mod fetch;
 pub mod lanes;
 pub mod logging;

@@ -23,7 +23,9 @@ use satchel_ports::{
     Ledger,
     ledger::{OutboxQuery, Unreadable},
 };
-use tokio::time::timeout;
+use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
+
+use crate::disks::{self, FileDirectory};
 
 pub use self::{bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel};
 
@@ -32,6 +34,9 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// How long a scrape waits for the ledger; after it the figure that comes from there is unknown.
 const LEDGER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a scrape waits for the disks; after it their figures are missing.
+const DISK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The upper bounds of durations, in seconds: from a local answer to a model that thinks for minutes.
 const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -76,6 +81,11 @@ struct OfBytes {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfDisk {
+    holds: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfModel {
     model: String,
 }
@@ -112,12 +122,18 @@ pub struct Figures {
     model_first_piece_seconds: Durations<OfModel>,
     model_answer_seconds: Durations<OfModel>,
     model_tokens: Family<OfTokens, Counter>,
+    directories: Vec<FileDirectory>,
+    disk_free: Family<OfDisk, Gauge>,
+    disk_reserve: Family<OfDisk, Gauge>,
+    /// Held by who asks the disks.
+    measuring: Arc<Mutex<()>>,
 }
 
 impl Figures {
-    /// Nothing has happened yet. `channels` are those that this process hosts.
+    /// Nothing has happened yet. `channels` are those that this process hosts, `directories` those in which it keeps
+    /// files.
     #[must_use]
-    pub fn new(channels: &[&str]) -> Arc<Self> {
+    pub fn new(channels: &[&str], directories: Vec<FileDirectory>) -> Arc<Self> {
         let mut figures = Self {
             registry: Registry::with_prefix("satchel"),
             channels: channels.iter().map(|name| (*name).to_owned()).collect(),
@@ -134,6 +150,10 @@ impl Figures {
             model_first_piece_seconds: durations(),
             model_answer_seconds: durations(),
             model_tokens: Family::default(),
+            directories,
+            disk_free: Family::default(),
+            disk_reserve: Family::default(),
+            measuring: Arc::default(),
         };
         figures.register();
         Arc::new(figures)
@@ -166,10 +186,16 @@ impl Figures {
         let help = "How long a model took for a whole answer";
         of.register_with_unit("model_answer", help, seconds(), self.model_answer_seconds.clone());
         of.register("model_tokens", "Tokens that a model read and wrote", self.model_tokens.clone());
+        let help = "Bytes that are free on the disk of a directory that holds files, the reserve included";
+        of.register_with_unit("disk_free", help, Unit::Bytes, self.disk_free.clone());
+        let help = "Bytes of them that no file takes, because they are kept for the database";
+        of.register_with_unit("disk_reserve", help, Unit::Bytes, self.disk_reserve.clone());
     }
 
-    /// All figures as text, with the oldest part and what could not be read asked of the ledger now.
+    /// All figures as text, with the oldest part and what could not be read asked of the ledger now, and the disks of
+    /// the system.
     pub async fn text(&self, ledger: &dyn Ledger) -> String {
+        self.measure_disks().await;
         let oldest = OutboxQuery { under_way: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_PATIENCE, ledger.outbox(&oldest)).await {
             Ok(Ok(parts)) => parts.first().map_or(0.0, |part| ledger.now().since(part.created_at).as_secs_f64()),
@@ -186,6 +212,26 @@ impl Figures {
         let mut written = String::new();
         text::encode(&mut written, &self.registry).expect("text can be written to a string");
         written
+    }
+
+    /// A disk that doesn't say how much is free has no figures.
+    async fn measure_disks(&self) {
+        self.disk_free.clear();
+        self.disk_reserve.clear();
+        // A network's disk may not answer; the one thread that waits for it is left behind.
+        let Ok(alone) = Arc::clone(&self.measuring).try_lock_owned() else { return };
+        let directories = self.directories.clone();
+        let measure = move || {
+            let _alone = alone;
+            directories.into_iter().map(|directory| (disks::space(&directory.path), directory)).collect()
+        };
+        let measured: Result<Result<Vec<_>, _>, _> = timeout(DISK_PATIENCE, spawn_blocking(measure)).await;
+        for (space, FileDirectory { holds, reserve, .. }) in measured.into_iter().flatten().flatten() {
+            let Ok(space) = space else { continue };
+            let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.disk_free.get_or_create(&OfDisk { holds }).set(gauge(space.free));
+            self.disk_reserve.get_or_create(&OfDisk { holds }).set(gauge(reserve.bytes_of(space.total)));
+        }
     }
 
     /// The channel's name where it is one that this process hosts.

@@ -191,7 +191,7 @@ struct NoFiles;
 #[async_trait]
 impl Blobs for NoFiles {
     async fn put(&self, _: ByteStream, _: &BlobHint, _: u64) -> Result<StoredBlob, BlobError> {
-        Err(BlobError::Full)
+        Err(BlobError::Source(std::io::ErrorKind::Unsupported.into()))
     }
 
     async fn open(&self, sha256: &Sha256, _: Option<Range<u64>>) -> Result<ByteStream, BlobError> {

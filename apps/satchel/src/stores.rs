@@ -71,6 +71,8 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
     let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
     let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
+    let reserve = config.storage.reserve;
+    let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
     Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace })
 }
 

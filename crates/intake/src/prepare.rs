@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, FileReference, InboxId, RefusedFile, Sender, Source, Timestamp, TurnId, Visibility,
-    delivery::SendError, size,
+    Attachment, AttachmentId, DiskFull, FileReference, InboxId, RefusedFile, Sender, Source, Timestamp, TurnId,
+    Visibility, delivery::SendError, size,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, Speech,
@@ -139,19 +139,23 @@ async fn fetch(
     let mut tried = 0;
     loop {
         let attempt = tokio::time::timeout(fetching.limits.fetch_time, fetch_once(fetching, reference)).await;
+        let for_sender = |reason: &str, remedy: &str| {
+            fetching.access.reason_for(fetching.lease.conversation.channel(), sender, reason, remedy)
+        };
         let reason = match attempt {
             Ok(Ok(attachment)) => return Ok(attachment),
             Ok(Err(Attempt::Refused(reason))) => return Err(reason),
-            Ok(Err(Attempt::NotSetUp { reason, remedy })) => {
-                let channel = fetching.lease.conversation.channel();
-                return Err(fetching.access.reason_for(channel, sender, &reason, &remedy));
+            Ok(Err(Attempt::NotSetUp { reason, remedy })) => return Err(for_sender(&reason, &remedy)),
+            Ok(Err(Attempt::NoRoom(full))) => for_sender(&format!("it could not be stored ({full})"), full.remedy()),
+            Ok(Err(Attempt::Failed(reason))) => format!("it could not be fetched ({reason})"),
+            Err(_) => {
+                let seconds = fetching.limits.fetch_time.as_secs();
+                format!("it could not be fetched (it took longer than {seconds} s)")
             }
-            Ok(Err(Attempt::Failed(reason))) => reason,
-            Err(_) => format!("it took longer than {} s", fetching.limits.fetch_time.as_secs()),
         };
         tried += u32::from(is_reached(fetching.channel).await || fetching.ledger.now() >= given_up);
         if tried == TRIES {
-            return Err(format!("it could not be fetched ({reason})"));
+            return Err(reason);
         }
         tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a file will be fetched again");
         tokio::time::sleep(pause).await;
@@ -167,6 +171,7 @@ async fn is_reached(channel: &dyn Channel) -> bool {
 enum Attempt {
     Refused(String),
     NotSetUp { reason: String, remedy: String },
+    NoRoom(DiskFull),
     Failed(String),
 }
 
@@ -186,7 +191,9 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
         IncomingFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
         IncomingFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
         IncomingFile::Stored(stored) => stored,
-        IncomingFile::Bytes { content, .. } => store(fetching.blobs, reference, content, limit).await?,
+        IncomingFile::Bytes { bytes, content } => {
+            store(fetching.blobs, reference, bytes.or(reference.bytes), content, limit).await?
+        }
     };
     Ok(Attachment {
         id: AttachmentId(fetching.ledger.new_id()),
@@ -207,16 +214,17 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
 async fn store(
     blobs: &dyn Blobs,
     reference: &FileReference,
+    bytes: Option<u64>,
     content: ByteStream,
     limit: u64,
 ) -> Result<StoredBlob, Attempt> {
-    let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone() };
+    let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone(), bytes };
     blobs.put(content, &hint, limit).await.map_err(|error| match error {
         BlobError::TooLarge { limit } => {
             Attempt::Refused(format!("it is larger than the limit of {}", size::human(limit)))
         }
         BlobError::Source(source) => Attempt::Failed(format!("the transfer broke off: {source}")),
-        BlobError::Full => Attempt::Failed("no space is left for files".to_owned()),
+        BlobError::Full(full) => Attempt::NoRoom(full),
         other => {
             tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
             Attempt::Failed("the file store failed".to_owned())

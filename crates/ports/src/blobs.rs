@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;
-use satchel_domain::{Filename, Media, Sha256};
+use satchel_domain::{DiskFull, Filename, Media, Sha256, remedy};
 use serde::{Deserialize, Serialize};
 
 use crate::ByteStream;
@@ -15,6 +15,8 @@ pub struct BlobHint {
     pub filename: Option<Filename>,
     /// The claimed type; used only where the bytes allow it.
     pub mime: Option<String>,
+    /// Their number; where there is no room for so many, none of them is read.
+    pub bytes: Option<u64>,
 }
 
 /// What is known of bytes once they are stored.
@@ -48,9 +50,9 @@ pub enum BlobError {
     /// What is stored is not what the address says.
     #[error("they are damaged in the file store")]
     Damaged(Sha256),
-    /// The disk has no room.
-    #[error("no space is left for files")]
-    Full,
+    /// The disk has no room for them besides the reserve; nothing was kept.
+    #[error("{}", remedy::for_others(&.0.to_string()))]
+    Full(DiskFull),
     /// The store itself failed.
     #[error("the file store failed: {doing}")]
     Store {

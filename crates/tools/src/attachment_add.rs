@@ -221,7 +221,7 @@ async fn add(
     let Wanted { path, filename, mime, description } = wanted;
     let file = services.workspace.read(&context.conversation, &path).await;
     let file = file.map_err(|error| failure::because("nothing was attached", &error))?;
-    let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone() };
+    let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone(), bytes: Some(file.bytes) };
     let limit = services.limits.add_file_bytes;
     let stored = services.blobs.put(file.content, &hint, limit).await.map_err(|error| match error {
         BlobError::TooLarge { .. } => too_large(&path, file.bytes.max(limit.saturating_add(1)), limit),

@@ -200,7 +200,7 @@ impl AttachmentDownload {
             )),
             failure => failure::because("it could not be fetched", &failure),
         })?;
-        let hint = BlobHint { filename: Some(filename.clone()), mime: fetched.mime.clone() };
+        let hint = BlobHint { filename: Some(filename.clone()), mime: fetched.mime.clone(), bytes: fetched.bytes };
         let stored = self.0.blobs.put(fetched.content, &hint, most).await.map_err(|error| match error {
             BlobError::TooLarge { .. } => self.too_large(None, max_file, left),
             BlobError::Source(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {

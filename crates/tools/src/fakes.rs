@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, CallId, ConversationId, Filename, Media, Sender, Sha256, Source, Timestamp, ToolOutcome,
-    TurnId, Visibility, WorkspacePath,
+    Attachment, AttachmentId, CallId, ConversationId, DiskFull, Filename, Media, Sender, Sha256, Source, Timestamp,
+    ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob, ToolContext,
@@ -406,4 +406,9 @@ impl World {
     pub(crate) async fn error(&self, tool: &str, arguments: Value) -> String {
         self.call(tool, arguments).await.unwrap_err().0
     }
+}
+
+/// What a store says whose disk is full.
+pub(crate) fn no_room() -> BlobError {
+    BlobError::Full(DiskFull { free: 0, reserved: 0 })
 }

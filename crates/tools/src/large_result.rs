@@ -137,8 +137,8 @@ async fn keep(
     services: &ToolServices,
     context: &ToolContext,
 ) -> Result<Attachment, ToolError> {
-    let hint = BlobHint { filename: Some(filename.clone()), mime: None };
     let bytes = whole.len() as u64;
+    let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: Some(bytes) };
     let content = Box::pin(stream::iter([Ok(Bytes::from(whole))]));
     let stored = services
         .blobs
@@ -185,11 +185,11 @@ impl Tool for Shortened {
 #[cfg(test)]
 mod tests {
     use satchel_domain::Wake;
-    use satchel_ports::{BlobError, MockBlobs};
+    use satchel_ports::MockBlobs;
     use serde_json::json;
 
     use super::*;
-    use crate::fakes::World;
+    use crate::fakes::{World, no_room};
 
     #[tokio::test]
     async fn a_small_answer_stays_as_it_is() {
@@ -243,7 +243,7 @@ mod tests {
     async fn an_answer_that_cant_be_kept_says_so() {
         let world = World::new();
         let mut blobs = MockBlobs::new();
-        blobs.expect_put().returning(|_, _, _| Err(BlobError::Full));
+        blobs.expect_put().returning(|_, _, _| Err(no_room()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
         let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
         assert!(short.attachments.is_empty());
@@ -297,7 +297,7 @@ mod tests {
         assert!(short.text.is_some_and(|text| text.contains("attachment.read")));
 
         let mut blobs = MockBlobs::new();
-        blobs.expect_put().returning(|_, _, _| Err(BlobError::Full));
+        blobs.expect_put().returning(|_, _, _| Err(no_room()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
         let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &for_people(&world)).await.unwrap();
         assert!(short.attachments.is_empty());

@@ -345,7 +345,11 @@ pub async fn puts_and_sweeps_at_once_lose_nothing(fixture: impl BlobsFixture) {
 /// Mutation: the claimed name or type is believed.
 pub async fn the_type_comes_from_the_bytes(fixture: impl BlobsFixture) {
     let gif: &[u8] = b"GIF89a\x03\0\x02\0\0\0\0;";
-    let hint = BlobHint { filename: Some(Filename::from_untrusted("x.txt")), mime: Some("text/plain".to_owned()) };
+    let hint = BlobHint {
+        filename: Some(Filename::from_untrusted("x.txt")),
+        mime: Some("text/plain".to_owned()),
+        bytes: None,
+    };
     let stored = fixture.blobs().put(pieces(gif, 5), &hint, 1_000).await.unwrap();
     assert_eq!(stored.mime, "image/gif");
     assert_eq!((stored.media.width, stored.media.height), (Some(3), Some(2)));

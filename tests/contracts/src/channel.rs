@@ -157,7 +157,7 @@ fn once(content: impl Into<Bytes>) -> ByteStream {
 }
 
 async fn file(fixture: &dyn ChannelFixture, filename: &str, content: impl Into<Bytes>) -> FileItem {
-    let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None };
+    let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None, bytes: None };
     let stored = fixture.blobs().put(once(content), &hint, 1 << 30).await.unwrap();
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(u128::from(stored.sha256.0[0]) + 1)),

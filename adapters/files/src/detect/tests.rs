@@ -10,6 +10,7 @@ fn hint(name: &str, claimed: &str) -> BlobHint {
     BlobHint {
         filename: (!name.is_empty()).then(|| Filename::from_untrusted(name)),
         mime: (!claimed.is_empty()).then(|| claimed.to_owned()),
+        bytes: None,
     }
 }
 

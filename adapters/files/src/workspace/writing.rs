@@ -11,13 +11,14 @@ use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
 use satchel_ports::{WorkspaceError, WriteMode};
 
 use super::{
-    failure,
+    failure, no_room,
     place::{Place, directory_name},
     usage::{self, EMPTY_ENTRY_BYTES, Usage},
 };
 use crate::{
     directory,
     flow::Sink,
+    reserve::ReserveGuard,
     temp::{self, TempFile},
 };
 
@@ -44,6 +45,7 @@ pub(super) struct Writing {
     /// The size of the file.
     bytes: u64,
     room: Room,
+    guard: ReserveGuard,
 }
 
 impl Writing {
@@ -52,6 +54,7 @@ impl Writing {
         conversation: &ConversationId,
         path: &WorkspacePath,
         mode: WriteMode,
+        guard: ReserveGuard,
     ) -> Result<Self, WorkspaceError> {
         let name = changeable(path)?;
         if temp::is_temp_name(name) {
@@ -66,18 +69,19 @@ impl Writing {
         let (parent, freed) = {
             let mut usage = lock(&usage);
             let mount = place.ensure_mount(conversation, path)?;
+            guard.check(&mount, 0).map_err(|full| no_room(path, full))?;
             let freed = bytes_to_replace(&mount, path, mode)?;
             (place.ensure_parent(&directory, &mut usage, &mount, path)?, freed)
         };
         let temp = TempFile::create(parent).map_err(|error| failure(path, error))?;
         let counted = place.is_counted(path.mount());
         let room = Room { place: Arc::clone(place), directory, usage, counted, bytes: 0, freed };
-        Ok(Self { path: path.clone(), name: name.to_owned(), temp, bytes: 0, room })
+        Ok(Self { path: path.clone(), name: name.to_owned(), temp, bytes: 0, room, guard })
     }
 
     /// Makes the bytes durable, gives the file its name, makes that durable too, and returns the file's size.
     pub(super) fn publish(self, mode: WriteMode, still_wanted: &Weak<()>) -> Result<u64, WorkspaceError> {
-        let Self { path, name, mut temp, bytes, mut room } = self;
+        let Self { path, name, mut temp, bytes, mut room, guard: _ } = self;
         let failed = |error| failure(&path, error);
         temp.sync().map_err(failed)?;
         let parent = temp.directory().try_clone().map_err(failed)?;
@@ -115,6 +119,8 @@ impl Sink for Writing {
         if !self.room.take(bytes.len() as u64).map_err(|error| failure(&self.path, error))? {
             return Err(WorkspaceError::QuotaExceeded { quota: self.room.place.quota });
         }
+        let full = self.guard.take(self.temp.file(), bytes.len() as u64);
+        full.map_err(|full| no_room(&self.path, full))?;
         self.bytes += bytes.len() as u64;
         self.temp.append(bytes).map_err(|error| failure(&self.path, error))
     }

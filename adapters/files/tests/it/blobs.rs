@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_contracts::blobs::BlobsFixture;
-use satchel_domain::Sha256;
+use satchel_domain::{DiskReserve, Sha256};
 use satchel_files::DirectoryBlobs;
-use satchel_ports::{BlobHint, Blobs};
+use satchel_ports::{BlobError, BlobHint, Blobs};
 use satchel_requirements::{obey_file_permissions, required};
 use tempfile::TempDir;
 
@@ -156,4 +156,28 @@ fn a_read_only_directory_is_told_at_the_start() {
     }
     let error = DirectoryBlobs::open(&path).unwrap_err();
     assert_eq!(error.to_string(), format!("failed to write to the directory `{}`", path.join("").display()));
+}
+
+#[tokio::test]
+async fn file_that_would_take_of_the_reserve_is_refused_unread() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |reserve| DirectoryBlobs::open(directory.path()).unwrap().with_reserve(reserve);
+    let put = async |reserve, expected| {
+        let read = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = Arc::clone(&read);
+        let content = stream::once(async move {
+            seen.store(true, std::sync::atomic::Ordering::Relaxed);
+            Ok(Bytes::from_static(b"bytes"))
+        });
+        let hint = BlobHint { bytes: expected, ..BlobHint::default() };
+        let put = open(reserve).put(content.boxed(), &hint, 100).await;
+        (put, read.load(std::sync::atomic::Ordering::Relaxed))
+    };
+    for (reserve, expected) in [(DiskReserve::Bytes(u64::MAX), None), (DiskReserve::Bytes(1), Some(u64::MAX))] {
+        let (refused, read) = put(reserve, expected).await;
+        let Err(BlobError::Full(full)) = refused else { panic!("{refused:?}") };
+        assert!(!read && full.free > 0, "{full:?}");
+        assert_eq!(fs::read_dir(directory.path().join("incoming")).unwrap().count(), 0);
+    }
+    assert!(put(DiskReserve::NONE, Some(u64::MAX)).await.0.is_ok(), "without a reserve nothing is asked before");
 }

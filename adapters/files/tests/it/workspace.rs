@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_contracts::workspace::{QUOTA, WorkspaceFixture};
-use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
+use satchel_domain::{ConversationId, DiskReserve, WorkspacePath, path::Mount};
 use satchel_files::DirectoryWorkspace;
 use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode};
 use tempfile::TempDir;
@@ -276,4 +276,21 @@ fn a_root_that_is_a_file_is_told() {
     fs::write(&file, "").unwrap();
     let error = DirectoryWorkspace::open(&file, None, 1).unwrap_err();
     assert_eq!(error.to_string(), format!("failed to open the directory `{}`", file.display()));
+}
+
+#[tokio::test]
+async fn write_that_would_take_of_the_reserve_is_refused_with_the_figures() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |reserve| DirectoryWorkspace::open(directory.path(), None, QUOTA).unwrap().with_reserve(reserve);
+    let (conversation, path) = ("console:main".parse().unwrap(), "/shared/a/b".parse().unwrap());
+    let write = async |reserve| {
+        let content = stream::iter([Ok(Bytes::from_static(b"12345"))]).boxed();
+        open(reserve).write(&conversation, &path, content, WriteMode::CreateNew, 100).await
+    };
+    let refused = write(DiskReserve::Bytes(1 << 62)).await.unwrap_err().to_string();
+    assert!(refused.starts_with("`/shared/a/b` failed: the disk is nearly full: "), "{refused}");
+    assert!(refused.ends_with(" free, 4611686 TB is kept free for the database; ask whoever runs me"), "{refused}");
+    assert!(!refused.contains(&directory.path().display().to_string()), "{refused}");
+    assert!(open(DiskReserve::NONE).list(&conversation, &"/shared".parse().unwrap()).await.unwrap().is_empty());
+    assert_eq!(write(DiskReserve::NONE).await.unwrap(), 5);
 }

@@ -108,7 +108,7 @@ impl Stage {
     /// Stores a file as an item of a part.
     pub(crate) async fn item(&self, file: &FakeFile, form: FileForm) -> FileItem {
         let filename = Filename::from_untrusted(&file.filename);
-        let hint = BlobHint { filename: Some(filename.clone()), mime: Some(file.mime.clone()) };
+        let hint = BlobHint { filename: Some(filename.clone()), mime: Some(file.mime.clone()), bytes: None };
         let stored = self.blobs.put(file.stream(), &hint, 1 << 30).await.unwrap();
         let attachment = Attachment {
             id: AttachmentId(Uuid::from_u128(1)),
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     pub(crate) async fn voice(&self, as_file: bool) -> PartContent {
-        let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()) };
+        let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()), bytes: None };
         let stored = self.blobs.put(once(b"OggS\0\x02 OpusHead".as_slice()), &hint, 1 << 20).await.unwrap();
         let prepared =
             PreparedVoice { sha256: stored.sha256, bytes: stored.bytes, duration_ms: 1_200, waveform: vec![0, 255] };

@@ -66,7 +66,7 @@ pub(crate) async fn upload(
     if told.is_some_and(|bytes: u64| bytes > limit) {
         return Err(Problem::file_too_large(limit));
     }
-    let hint = BlobHint { filename: Some(filename.clone()), mime: None };
+    let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: told };
     let blob = site.blobs.put(arriving(request.into_body()), &hint, limit).await?;
     let (bytes, mime) = (blob.bytes, blob.mime.clone());
     let upload = Upload { blob, conversation: conversation.clone(), filename, at: site.ledger.now() };

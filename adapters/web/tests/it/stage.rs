@@ -321,7 +321,7 @@ impl Stage {
     pub(crate) async fn made(&self, filename: &str, content: impl Into<bytes::Bytes>) -> Attachment {
         let content = content.into();
         let content = futures::stream::once(async move { Ok(content) }).boxed();
-        let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None };
+        let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None, bytes: None };
         let blob = self.blobs.put(content, &hint, 1 << 30).await.unwrap();
         self.attachment(filename, blob, Source::Tool)
     }

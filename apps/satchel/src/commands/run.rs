@@ -31,6 +31,7 @@ use super::{WrongUsage, terminal::WATCHED};
 use crate::{
     build::{Behaviour, Ports, Satchel, build},
     config::{Config, web::WebToken},
+    disks::file_directories,
     fetch,
     metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
     models::{self, Decision},
@@ -87,7 +88,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let at_once = stop_on_signals(&stop)?;
-    let figures = Figures::new(&CHANNELS);
+    let figures = Figures::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen {
         let listener = metrics::page::listen(address).await?;

@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 136] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 137] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -39,6 +39,10 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 136] = [
     (
         "storage.blobs_url",
         "Where the bytes of files lie: `file:DIRECTORY`; without it a directory in the data directory. `s3://…` is not built yet.",
+    ),
+    (
+        "storage.reserve",
+        "How much of the disk stays free for the database: files that would take of it are refused. Without it 1 GiB or 5 % of the disk, whichever is less; 0 keeps nothing free.",
     ),
     ("workspace", "The directories that tools work in."),
     ("workspace.shared_dir", "One directory as `/shared` of every conversation; without it each has its own."),

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Choice(Vec<&'static str>),
     /// A number of bytes.
     Size,
+    /// A number of bytes, or 0.
+    SizeOrZero,
     /// A span of time.
     Duration,
     /// A whole number within a range.

@@ -124,13 +124,21 @@ impl<'a> Reader<'a> {
     /// A number of bytes, at least one.
     pub(crate) fn size(&mut self, key: &str, default: u64) -> u64 {
         self.field(key, Kind::Size, Some(json!(units::show_size(default))));
-        self.value_or(key, units::SIZE, parse_size, |bytes| json!(units::show_size(*bytes)), default)
+        let parse = |value: &Value| as_size(value).filter(|bytes| *bytes > 0);
+        self.value_or(key, units::SIZE, parse, |bytes| json!(units::show_size(*bytes)), default)
     }
 
     /// Such a number where its absence is no number at all.
     pub(crate) fn optional_size(&mut self, key: &str) -> Option<u64> {
         self.field(key, Kind::Size, None);
-        self.value(key, units::SIZE, parse_size, |bytes| json!(units::show_size(*bytes)))
+        let parse = |value: &Value| as_size(value).filter(|bytes| *bytes > 0);
+        self.value(key, units::SIZE, parse, |bytes| json!(units::show_size(*bytes)))
+    }
+
+    /// A number of bytes, which may be 0, where its absence is not the same as any number.
+    pub(crate) fn optional_size_or_zero(&mut self, key: &str) -> Option<u64> {
+        self.field(key, Kind::SizeOrZero, None);
+        self.value(key, units::SIZE_OR_ZERO, as_size, |bytes| json!(units::show_size(*bytes)))
     }
 
     /// A span of time, longer than nothing.
@@ -459,15 +467,6 @@ fn choices_expected<T>(allowed: &[(&'static str, T)]) -> String {
     format!("a list of {}", choice_names(allowed).join(", "))
 }
 
-/// A number of bytes: more than none.
-fn parse_size(value: &Value) -> Option<u64> {
-    let bytes = match value {
-        Value::Integer(number) => u64::try_from(*number).ok(),
-        value => units::parse_size(&as_text(value)?),
-    };
-    bytes.filter(|bytes| *bytes > 0)
-}
-
 fn parse_count(range: &RangeInclusive<u32>, value: &Value) -> Option<u32> {
     let number = match value {
         Value::Integer(number) => u32::try_from(*number).ok(),
@@ -516,6 +515,13 @@ fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::Text(text) | Value::Given(text) => Some(text.clone()),
         _ => None,
+    }
+}
+
+fn as_size(value: &Value) -> Option<u64> {
+    match value {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        value => units::parse_size(&as_text(value)?),
     }
 }
 

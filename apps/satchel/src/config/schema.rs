@@ -141,6 +141,13 @@ fn value_of(field: &Field) -> Value {
             ],
             "examples": ["500KB", "50MB", "2GiB"]
         }),
+        Kind::SizeOrZero => json!({
+            "anyOf": [
+                { "type": "integer", "minimum": 0 },
+                { "type": "string", "pattern": r"^\s*[0-9]+\s*(([KkMmGgTt][Ii]?)?[Bb])?\s*$" }
+            ],
+            "examples": ["500MB", "1GiB", 0]
+        }),
         Kind::Duration => json!({
             "type": "string", "pattern": r"^\s*0*[1-9][0-9]*\s*(ms|s|m|h|d)\s*$", "examples": ["30s", "10m", "24h", "2d"]
         }),

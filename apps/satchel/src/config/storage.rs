@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use satchel_domain::DiskReserve;
 use secrecy::SecretString;
 
 use super::reader::Reader;
@@ -15,6 +16,8 @@ pub struct Storage {
     pub database: Database,
     /// The bytes of files.
     pub blobs: BlobStore,
+    /// How much of each disk stays free of files.
+    pub reserve: DiskReserve,
 }
 
 /// Which database holds the ledger.
@@ -95,8 +98,11 @@ pub(super) fn read(reader: &mut Reader<'_>, default_data_dir: &Path) -> Storage 
     }
     reader.show_default("storage.database_url", "sqlite: in the data directory");
     reader.show_default("storage.blobs_url", "file: in the data directory");
+    let reserve = reader.optional_size_or_zero("storage.reserve").map_or(DiskReserve::Standard, DiskReserve::Bytes);
+    reader.show_default("storage.reserve", "1GiB or 5 % of the disk, whichever is less");
     Storage {
         data_dir,
+        reserve,
         database: database.unwrap_or(Database::DataDirectory),
         blobs: blobs.unwrap_or(BlobStore::DataDirectory),
     }

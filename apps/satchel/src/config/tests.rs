@@ -90,6 +90,7 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("bad duration", "delivery:\n  max_age: soon\n"),
         ("bad size", "workspace:\n  quota: 2 gigs\n"),
         ("size of nothing", "workspace:\n  quota: 0\n"),
+        ("bad reserve", "storage:\n  reserve: 5%\n"),
         ("bad choice", "delivery:\n  pace: fast\n  on_doubt: 3\n"),
         ("bad choice in a list", "tools:\n  confirm: [dangerous]\n"),
         (
@@ -306,6 +307,21 @@ fn without_anything_there_are_defaults() {
     assert_eq!((config.turn.model_calls, config.turn.tool_calls), (25, 80));
     assert_eq!(config.delivery.rules(), satchel_domain::delivery::DeliveryRules::default());
     assert_eq!(config.workspace.quota, 2 << 30);
+}
+
+#[test]
+fn reserve_is_a_size_or_none() {
+    use satchel_domain::DiskReserve::{Bytes, Standard};
+    for (yaml, reserve, shown) in [
+        ("", Standard, "1GiB or 5 % of the disk, whichever is less"),
+        ("storage: { reserve: 3 GiB }\n", Bytes(3 << 30), "3GiB"),
+        ("storage: { reserve: 0 }\n", Bytes(0), "0B"),
+        ("storage: { reserve: 0GB }\n", Bytes(0), "0B"),
+    ] {
+        let place = Place::with(yaml);
+        assert_eq!(place.config().storage.reserve, reserve, "{yaml}");
+        assert_eq!(place.setting("storage.reserve").value, shown, "{yaml}");
+    }
 }
 
 #[test]

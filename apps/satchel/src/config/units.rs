@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// What a size may look like, for error messages.
 pub(crate) const SIZE: &str = "a size such as 500KB, 50MB or 2GiB";
+/// What a size that may be nothing may look like, for error messages.
+pub(crate) const SIZE_OR_ZERO: &str = "a size such as 500MB or 1GiB, or 0 for none";
 /// What a duration may look like, for error messages.
 pub(crate) const DURATION: &str = "a duration such as 30s, 10m or 24h";
 

@@ -1,10 +1,13 @@
 //! What the wrappers count, seen as a scraper sees it.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, ConversationId, FileReference, Filename, InboundMessage, Media, MessageRef,
-    OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256, Source, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, ChannelName, ConversationId, DiskReserve, FileReference, Filename, InboundMessage, Media,
+    MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256, Source, Timestamp, TurnId,
+    Visibility,
     delivery::SendError,
     part::{FileForm, FileItem},
 };
@@ -72,7 +75,7 @@ async fn samples(figures: &Figures) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_published_is_counted_and_still_published() {
-    let figures = Figures::new(&["web"]);
+    let figures = Figures::new(&["web"], Vec::new());
     let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
     let mut heard = bus.subscribe().await.unwrap();
     let delivered = |conversation: ConversationId, kind: &str, state: &str| Event::DeliveryPart {
@@ -166,7 +169,7 @@ async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
         })),
         _ => Err(FetchError::Refused { reason: "gone".into() }),
     });
-    let figures = Figures::new(&["web"]);
+    let figures = Figures::new(&["web"], Vec::new());
     let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&figures));
     let part = |content| PartToSend {
         part: PartId(Uuid::nil()),
@@ -213,7 +216,7 @@ async fn a_model_is_counted_by_how_its_answers_end() {
         {"pieces": [{"text": "never read"}, {"wait_ms": 60000}, {"text": "never read"}]}
     ]}"#;
     let script: Script = serde_json::from_str(script).unwrap();
-    let figures = Figures::new(&[]);
+    let figures = Figures::new(&[], Vec::new());
     let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&figures), "main");
     let request = || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]) };
     let whole = model.stream(&request()).await.unwrap();
@@ -243,7 +246,7 @@ async fn a_model_is_counted_by_how_its_answers_end() {
 
 #[tokio::test(start_paused = true)]
 async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say() {
-    let figures = Figures::new(&["web"]);
+    let figures = Figures::new(&["web"], Vec::new());
     let age = async |ledger: MockLedger| {
         let text = figures.text(&ledger).await;
         let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
@@ -259,7 +262,7 @@ async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say
 
 #[tokio::test]
 async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
-    let figures = Figures::new(&["telegram"]);
+    let figures = Figures::new(&["telegram"], Vec::new());
     let mut door = MockInbound::new();
     door.expect_accept().returning(|message| Ok((message.key == "known").then(turn)));
     let door = MeasuredInbound::new(Arc::new(door), Arc::clone(&figures));
@@ -285,9 +288,26 @@ async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
     assert!(guide.contains("`satchel_unreadable_updates`"));
 }
 
+fn kept(path: &Path) -> FileDirectory {
+    FileDirectory { holds: "data", path: path.to_owned(), reserve: DiskReserve::Bytes(1 << 20) }
+}
+
+#[tokio::test]
+async fn free_disk_and_its_reserve_are_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let figures = Figures::new(&[], vec![kept(directory.path())]);
+    let samples = samples(&figures).await;
+    let of_disk = |name: &str| {
+        let sample = samples.iter().find_map(|line| line.strip_prefix(&format!("{name}{{holds=\"data\"}} ")));
+        sample.and_then(|bytes| bytes.parse::<u64>().ok())
+    };
+    assert!(of_disk("satchel_disk_free_bytes").is_some_and(|free| free > 0), "{samples:?}");
+    assert_eq!(of_disk("satchel_disk_reserve_bytes"), Some(1 << 20), "{samples:?}");
+}
+
 #[tokio::test]
 async fn every_metric_is_in_the_guide() {
-    let figures = Figures::new(&["web"]);
+    let figures = Figures::new(&["web"], vec![kept(Path::new("/"))]);
     let (channel, model) = (|| "web".to_owned(), || "main".to_owned());
     // What has counted nothing yet is not in the text.
     figures.messages.get_or_create(&OfChannel { channel: channel() }).inc();

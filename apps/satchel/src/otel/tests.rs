@@ -44,7 +44,7 @@ fn the_spans_of_a_turn_arrive_at_a_collector_without_its_words() {
     let environment = [(OsString::from(ENDPOINT), OsString::from(url))];
     let (layer, exporting) = layer(&environment).unwrap().unwrap();
     let subscriber = tracing_subscriber::registry().with(layer);
-    let figures = Figures::new(&["web"]);
+    let figures = Figures::new(&["web"], Vec::new());
     let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
     let model = MeasuredModel::new(Arc::new(OfflineModel::default()), figures, "main");
     let turn = TurnId(Uuid::now_v7());

@@ -214,6 +214,27 @@ async fn only_owners_read_the_remedy_of_a_refusal() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
+    const REASON: &str =
+        "it could not be stored (the disk is nearly full: 1.2 GB free, 1 GB is kept free for the database)";
+    let remedy = ": free some space on the disk (`satchel doctor` names it) or lower `storage.reserve`";
+    for (sender, advice) in [("owner", remedy), ("7", "; ask whoever runs me")] {
+        let mut channel = reached();
+        let known = |_: &FileReference| Ok(IncomingFile::Bytes { bytes: Some(90), content: empty() });
+        channel.expect_fetch().times(5).returning(known);
+        let mut blobs = MockBlobs::new();
+        blobs
+            .expect_put()
+            .times(5)
+            .withf(|_, hint, _| hint.bytes == Some(90))
+            .returning(|_, _, _| Err(BlobError::Full(DiskFull { free: 1_200_000_000, reserved: 1_000_000_000 })));
+        let mut turn = turn(vec![reference("film.mov", None)]);
+        turn.messages[0].message.sender.id = sender.to_owned();
+        assert_eq!(reason(&fetch_turn(channel, blobs, turn).await[0]), format!("{REASON}{advice}"));
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_keeps_the_channels_words_and_the_other_files() {
     let mut channel = MockChannel::new();

@@ -57,7 +57,7 @@ async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartConte
         });
         let reason = match spoken {
             Ok(spoken) => {
-                let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()) };
+                let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()), bytes: None };
                 match delivery.blobs.put(spoken.content, &hint, LARGEST_VOICE).await {
                     Ok(stored) => {
                         let prepared = PreparedVoice {

@@ -6,7 +6,7 @@ use satchel_domain::{CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
 
 use super::*;
-use crate::fakes::{World, attachment, chunked, conversation, digest};
+use crate::fakes::{World, attachment, chunked, conversation, digest, no_room};
 
 fn world() -> World {
     let world = World::new();
@@ -162,7 +162,7 @@ async fn a_call_that_fails_leaves_its_room_to_others() {
     let mut world = world();
     world.limits.add_turn_bytes = 5;
     let mut blobs = MockBlobs::new();
-    blobs.expect_put().times(2).returning(|_, _, _| Err(BlobError::Full));
+    blobs.expect_put().times(2).returning(|_, _, _| Err(no_room()));
     let tool = AttachmentAdd::new(ToolServices { blobs: Arc::new(blobs), ..world.services() });
     for _ in 0..2 {
         let error = tool.call(json!({"path": "/tmp/notes"}), &world.context()).await.expect_err("the disk is full").0;

@@ -32,7 +32,7 @@ pub(super) async fn create(
     };
     let filename = Filename::from_untrusted(&file.filename);
     let description = checked_description(&filename, file.description).map_err(|error| failed(error.0))?;
-    let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone() };
+    let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone(), bytes: None };
     let stored = world.services.blobs.put(content, &hint, room).await.map_err(|error| match error {
         BlobError::TooLarge { .. } => {
             failed(format!("{filename} is larger than the {} ({room} bytes) that this script has left", human(room)))

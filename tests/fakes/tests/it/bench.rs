@@ -59,7 +59,7 @@ impl Bench {
     }
 
     pub(crate) async fn item(&self, file: &FakeFile, form: FileForm) -> FileItem {
-        let hint = BlobHint { filename: None, mime: Some(file.mime.clone()) };
+        let hint = BlobHint { filename: None, mime: Some(file.mime.clone()), bytes: None };
         let stored = self.blobs.put(file.stream(), &hint, u64::MAX).await.expect("memory takes it");
         let attachment = Attachment {
             id: AttachmentId(Uuid::from_u128(9)),

@@ -12,6 +12,7 @@ mod discord_people;
 mod download;
 mod durability;
 mod fault_matrix;
+mod full_disk;
 mod guide;
 mod kill_matrix;
 mod model_requests;

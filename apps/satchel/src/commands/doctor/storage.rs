@@ -7,19 +7,19 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rustix::fs::{Access, access, statvfs};
-use satchel_domain::size::human;
+use rustix::fs::{Access, access};
+use satchel_domain::{DiskReserve, size::human};
 use satchel_ledger::{Inspection, OpenError, inspect};
 use satchel_ports::ledger::Unreadable;
 use tokio::time::timeout;
 
 use super::Finding;
-use crate::config::{
-    Config,
-    storage::{BlobStore, Database},
+use crate::{
+    config::{Config, storage::Database},
+    disks::{self, FileDirectory},
 };
 
-/// Less room than this and the next large file does not fit.
+/// Less room than this besides the reserve and the next large file does not fit.
 const LITTLE_ROOM: u64 = 1 << 30;
 
 /// Less room than this and the database itself may not be written.
@@ -98,17 +98,12 @@ fn damaged(found: String) -> Finding {
 /// Looks at the directories that are written to.
 pub(super) fn directories(config: &Config) -> Vec<Finding> {
     let data_dir = &config.storage.data_dir;
-    let mut directories: Vec<(&str, PathBuf)> = vec![("the data directory", data_dir.clone())];
+    let mut directories = disks::file_directories(config);
     if let Database::Sqlite { directory } = &config.storage.database {
-        directories.push(("the database's directory", directory.clone()));
+        let (path, reserve) = (directory.clone(), DiskReserve::NONE);
+        directories.insert(1, FileDirectory { holds: "database", path, reserve });
     }
-    if let BlobStore::Directory(directory) = &config.storage.blobs {
-        directories.push(("the directory for files", directory.clone()));
-    }
-    if let Some(directory) = &config.workspace.shared_dir {
-        directories.push(("the shared workspace", directory.clone()));
-    }
-    let mut findings: Vec<Finding> = directories.iter().map(|(what, path)| disk(what, path)).collect();
+    let mut findings: Vec<Finding> = directories.iter().map(disk).collect();
     findings.extend(apart(&directories));
     findings.extend(secrecy(data_dir));
     findings.extend(ahead(data_dir));
@@ -116,8 +111,14 @@ pub(super) fn directories(config: &Config) -> Vec<Finding> {
 }
 
 /// Whether a directory can be written to and has room.
-fn disk(what: &str, directory: &Path) -> Finding {
+fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Finding {
     const CHECK: &str = "disk";
+    let what = match *holds {
+        "data" => "the data directory",
+        "database" => "the database's directory",
+        "files" => "the directory for files",
+        _ => "the shared workspace",
+    };
     let shown = directory.display();
     let there = nearest(directory);
     let Some(there) = there else {
@@ -128,7 +129,7 @@ fn disk(what: &str, directory: &Path) -> Finding {
             advice,
         );
     };
-    let exists = there == directory;
+    let exists = there == *directory;
     let writable = match exists {
         true => try_to_write(&there),
         false => access(&there, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from),
@@ -137,20 +138,25 @@ fn disk(what: &str, directory: &Path) -> Finding {
         let advice = "make it writable for the user that runs Satchel, or choose another place for it";
         return Finding::problem(CHECK, format!("{what} {shown} can't be written: {error}"), advice);
     }
-    let free = match statvfs(&there) {
-        Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize),
+    let space = match disks::space(&there) {
+        Ok(space) => space,
         Err(error) => {
             let advice = "look at the file system with `df`";
             return Finding::warning(CHECK, format!("the room for {shown} can't be told: {error}"), advice);
         }
     };
     let state = if exists { "can be written" } else { "is made at the first start" };
-    let found = format!("{what} {shown} {state}, {} free", human(free));
+    let kept = match reserve.bytes_of(space.total) {
+        0 => String::new(),
+        kept => format!(", {} kept free for the database", human(kept)),
+    };
+    let found = format!("{what} {shown} {state}, {} free{kept}", human(space.free));
     let advice = "make room: `satchel attachments gc` removes what nothing refers to; or move it to a larger disk";
-    match free {
-        free if free < NO_ROOM => Finding::problem(CHECK, found, advice),
-        free if free < LITTLE_ROOM => Finding::warning(CHECK, found, advice),
-        _ => Finding::ok(CHECK, found),
+    match reserve.room(space, 0) {
+        None => Finding::problem(CHECK, format!("{found}: no file is taken"), advice),
+        Some(_) if space.free < NO_ROOM => Finding::problem(CHECK, found, advice),
+        Some(room) if room < LITTLE_ROOM => Finding::warning(CHECK, found, advice),
+        Some(_) => Finding::ok(CHECK, found),
     }
 }
 
@@ -173,9 +179,9 @@ fn try_to_write(directory: &Path) -> io::Result<()> {
 }
 
 /// Whether what belongs together lies on one file system, and is kept by one backup.
-fn apart(directories: &[(&str, PathBuf)]) -> Option<Finding> {
-    let devices: Vec<u64> =
-        directories.iter().filter_map(|(_, path)| Some(fs::metadata(nearest(path)?).ok()?.dev())).collect();
+fn apart(directories: &[FileDirectory]) -> Option<Finding> {
+    let device = |directory: &FileDirectory| Some(fs::metadata(nearest(&directory.path)?).ok()?.dev());
+    let devices: Vec<u64> = directories.iter().filter_map(device).collect();
     let first = devices.first()?;
     (!devices.iter().all(|device| device == first)).then(|| {
         Finding::ok("disk", "what is kept lies on several file systems; a backup needs all of them, of the same moment")
