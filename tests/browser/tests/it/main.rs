@@ -7,6 +7,7 @@ mod files;
 mod hostile;
 mod keyboard;
 mod narrow;
+mod layout;
 mod questions;
 mod refusals;
 mod survival;
