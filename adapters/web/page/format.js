@@ -8,7 +8,7 @@ const UNITS = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "KB"]];
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "";
   const unit = UNITS.find(([least]) => bytes >= least);
-  if (!unit) return `${bytes} B`;
+  if (!unit) return `${Math.floor(bytes)} B`;
   const tenths = Math.floor((bytes * 10) / unit[0]);
   return tenths >= 100 || tenths % 10 === 0 ? `${Math.floor(tenths / 10)} ${unit[1]}` : `${tenths / 10} ${unit[1]}`;
 }

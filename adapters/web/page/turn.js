@@ -1,6 +1,7 @@
 // Shows one turn: what was said, what is being done, and the answer part by part, patched where something changed.
 
 import { filesView, refusedCard, waitingCard } from "./attachments.js";
+import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
 import { copyText, growingProse, prose } from "./prose.js";
@@ -178,11 +179,6 @@ function messageView(message, openPicture) {
     element("time", { class: "said-at", datetime: new Date(message.received_at).toISOString() }, clock(message.received_at)),
   );
   return { body };
-}
-
-// What a person wrote is shown as it was written.
-export function bubble(text) {
-  return element("div", { class: text.startsWith("/") ? "bubble bubble-command" : "bubble" }, text);
 }
 
 function partView(part, before, actions, adopted) {

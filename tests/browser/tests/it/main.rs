@@ -4,6 +4,7 @@ mod accessible;
 mod choices;
 mod delivery;
 mod files;
+mod formats;
 mod hostile;
 mod keyboard;
 mod narrow;
