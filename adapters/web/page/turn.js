@@ -116,9 +116,10 @@ export function createTurnView(actions) {
     meta.replaceChildren(
       ...[
         at ? element("time", { datetime: new Date(at).toISOString() }, clock(at)) : null,
-        ending ? element("span", { class: "ending" }, ending) : null,
+        ending ? element("span", { class: "ending" }, icon(turn.ending === "cancelled" ? "refused" : "warning"), ending) : null,
         short ? element("span", { class: "undelivered" }, icon(short[0]), short[1]) : null,
-        visible.length > 0 && !unsettled ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
+        // An answer that ended early has no success to report: what of it was not delivered says so itself.
+        visible.length > 0 && !unsettled && !ending ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
         text ? iconButton("Copy the answer as Markdown", "copy", (event) => copyAnswer(event.currentTarget, text)) : null,
       ].filter(Boolean),
     );
