@@ -236,9 +236,9 @@ async function begin() {
   clearTimeout(connectionTimer);
   connection.hidden = true;
   composer.setLimits(session.limits);
-  byId("model").textContent = modelLine(session.model);
+  byId("model").textContent = modelLine(session);
   byId("version").textContent = session.version ? `Satchel ${session.version}` : "";
-  showEmpty(session.model, composer.suggest);
+  showEmpty(session, composer.suggest);
   await conversations.refresh();
   if (conversation === null) {
     const id = remembered() ?? conversations.latest ?? api.newId();

@@ -1,7 +1,7 @@
 // The place where a message is written: words, files from everywhere, a draft for each conversation.
 
 import { byId, icon, tell } from "./dom.js";
-import { count } from "./format.js";
+import { count, someNames } from "./format.js";
 import { uploadRow } from "./tray.js";
 import { discard, isLost, isUnderWay, newUpload, refusedUpload, storedUpload } from "./uploads.js";
 
@@ -125,11 +125,17 @@ export function createComposer(actions) {
     const { uploads } = draft();
     const room = (limits.files_per_message ?? Infinity) - uploads.filter((upload) => !isLost(upload)).length;
     const taken = files.slice(0, Math.max(room, 0));
-    const surplus = files.length - taken.length;
-    tell(complaint, surplus > 0 ? `${count(surplus, "file was", "files were")} not added: at most ${limits.files_per_message} go with one message.` : "");
+    tell(complaint, surplusWords(files.slice(taken.length)));
     for (const file of taken) add(newUpload(conversation, file, limits.file_bytes));
     showTray();
     showButtons();
+  }
+
+  function surplusWords(files) {
+    if (files.length === 0) return "";
+    const names = someNames(files.map((file) => file.name));
+    const most = count(limits.files_per_message, "file goes", "files go");
+    return `${count(files.length, "file was", "files were")} not added: ${names}. At most ${most} with one message; send ${files.length === 1 ? "it" : "the rest"} with the next.`;
   }
 
   function add(upload) {

@@ -2,7 +2,16 @@
 
 import { byId, element, icon } from "./dom.js";
 
+// What any model understands that can use tools.
 const IDEAS = [
+  { iconName: "pdf", title: "Read a document", words: "Attach one and write: Sum this up in five points.", text: "Sum this up in five points.", attach: true },
+  { iconName: "image", title: "Save a photo", words: "Attach one and write: Save this as holiday/beach.png.", text: "Save this as holiday/beach.png.", attach: true },
+  { iconName: "text", title: "Make a file", words: "Write a packing list for a weekend by the sea, as a file.", text: "Write a packing list for a weekend by the sea, as a file." },
+  { iconName: "file", title: "Find what is here", words: "Which files do you have from me?", text: "Which files do you have from me?" },
+];
+
+// Phrases of the offline model, which knows no others.
+const OFFLINE_IDEAS = [
   { iconName: "image", title: "Save a photo", words: "Attach one and write: save this as beach.png", text: "save this as beach.png", attach: true },
   { iconName: "text", title: "Make a file", words: "write notes.txt: buy milk", text: "write notes.txt: buy milk" },
   { iconName: "file", title: "Find what is here", words: "list my files", text: "list my files" },
@@ -10,9 +19,8 @@ const IDEAS = [
 ];
 
 // `suggest(text, attach)` puts an idea into the message field.
-export function showEmpty(model, suggest) {
+export function showEmpty({ model, model_is_offline: offline }, suggest) {
   const place = byId("empty");
-  const offline = isOffline(model);
   const idea = ({ iconName, title, words, text, attach }) => {
     const button = element(
       "button",
@@ -27,8 +35,8 @@ export function showEmpty(model, suggest) {
   place.replaceChildren(
     element("img", { src: "/page/icon.svg", alt: "", width: 72, height: 72 }),
     element("h2", { class: "empty-title" }, "What shall I carry for you?"),
-    element("p", { class: "empty-words" }, "Drop in files of any kind and say what you want done with them. Nothing that arrives here is lost, and what can't be delivered is told."),
-    element("ul", { class: "ideas" }, ...IDEAS.map(idea)),
+    element("p", { class: "empty-words" }, "Drop in files of any kind and say what you want done with them. No file that arrives is lost. If something can't be delivered, you read what and why."),
+    element("ul", { class: "ideas" }, ...(offline ? OFFLINE_IDEAS : IDEAS).map(idea)),
     element(
       "p",
       { class: "empty-model" },
@@ -39,11 +47,6 @@ export function showEmpty(model, suggest) {
   );
 }
 
-export function isOffline(model) {
-  return /^(the )?offline/i.test(model ?? "");
-}
-
-export function modelLine(model) {
-  if (!model) return "";
-  return isOffline(model) ? "Offline model · no key needed" : model;
+export function modelLine({ model, model_is_offline: offline }) {
+  return offline ? "Offline model · no key needed" : (model ?? "");
 }

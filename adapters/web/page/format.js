@@ -1,12 +1,14 @@
 // Says sizes, times and types of files the way people do.
 
+const NAMED = 5;
+const LONGEST_NAME = 36;
 const UNITS = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "KB"]];
 
 // The same words as the server's: decimal units, cut rather than rounded, so that a limit never seems to be reached.
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "";
   const unit = UNITS.find(([least]) => bytes >= least);
-  if (!unit) return `${bytes} B`;
+  if (!unit) return `${Math.floor(bytes)} B`;
   const tenths = Math.floor((bytes * 10) / unit[0]);
   return tenths >= 100 || tenths % 10 === 0 ? `${Math.floor(tenths / 10)} ${unit[1]}` : `${tenths / 10} ${unit[1]}`;
 }
@@ -49,6 +51,20 @@ export function duration(milliseconds) {
 
 export function count(number, one, many) {
   return `${number} ${number === 1 ? one : many}`;
+}
+
+// Names of files in a sentence: the first few, shortened, and how many there are besides.
+export function someNames(names) {
+  const shown = names.slice(0, NAMED).map(shortName);
+  const rest = names.length - shown.length;
+  if (rest > 0) return `${shown.join(", ")} and ${rest} more`;
+  return shown.length < 2 ? shown.join() : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+}
+
+// The end of a name often tells more than its middle.
+function shortName(name) {
+  const letters = [...name];
+  return letters.length <= LONGEST_NAME ? name : `${letters.slice(0, 19).join("")}…${letters.slice(-16).join("")}`;
 }
 
 const WORDS = {

@@ -1,7 +1,7 @@
 // The ways in: the link that `satchel run` prints, and the token, which is requested as often as it takes.
 
 import * as api from "./api.js";
-import { byId, tell } from "./dom.js";
+import { byId, element, tell } from "./dom.js";
 
 const SECRET = /^#login=([A-Za-z0-9_-]+)$/;
 
@@ -32,7 +32,7 @@ function ask(reason) {
   const stay = (event) => event.preventDefault();
   dialog.addEventListener("cancel", stay);
   if (!dialog.open) dialog.showModal();
-  tell(complaint, reason);
+  complain(complaint, reason);
   field.focus();
   return new Promise((resolve) => {
     async function submit(event) {
@@ -47,7 +47,7 @@ function ask(reason) {
         dialog.close();
         resolve();
       } catch (problem) {
-        tell(complaint, problem.status === 401 ? "That token is wrong. Try again, or ask the owner for it." : problem.message);
+        complain(complaint, problem.status === 401 ? "That token is wrong. Try again, or ask the owner for it." : problem.message);
         field.select();
       } finally {
         button.disabled = false;
@@ -55,4 +55,12 @@ function ask(reason) {
     }
     form.addEventListener("submit", submit);
   });
+}
+
+// Says why not, with the commands that help in type of their own.
+function complain(place, words) {
+  tell(place, words);
+  place.replaceChildren(...words.split("`").map((piece, at) => (at % 2 ? element("code", {}, piece) : piece)));
+  // In a low window the dialog scrolls.
+  place.scrollIntoView({ block: "nearest" });
 }

@@ -2,7 +2,7 @@
 // seen among the turns. What is here outlives a reload.
 
 import * as api from "./api.js";
-import { bubble } from "./turn.js";
+import { bubble } from "./bubble.js";
 import { byId, element, icon } from "./dom.js";
 import { uploadRow } from "./tray.js";
 import { discard, isLost, isUnderWay, release, retry, storedUpload } from "./uploads.js";

@@ -47,7 +47,12 @@ function dressed(html) {
   const fragment = sanitised(html);
   // Line breaks between blocks mean nothing, but would make a whole text differ from one that grew block by block.
   for (const child of [...fragment.childNodes]) if (child.nodeType === Node.TEXT_NODE && !child.data.trim()) child.remove();
-  for (const pre of fragment.querySelectorAll("pre")) frameCode(pre);
+  for (const pre of fragment.querySelectorAll("pre")) {
+    const language = (pre.querySelector("code")?.className ?? "").replace("language-", "");
+    const place = document.createComment("");
+    pre.replaceWith(place);
+    place.replaceWith(framed(pre, language));
+  }
   for (const table of fragment.querySelectorAll("table")) {
     const frame = element("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" });
     table.replaceWith(frame);
@@ -56,8 +61,12 @@ function dressed(html) {
   return fragment;
 }
 
-function frameCode(pre) {
-  const language = (pre.querySelector("code")?.className ?? "").replace("language-", "");
+// Code with its language above it and a button that copies it.
+export function codeBlock(code, language) {
+  return framed(element("pre", {}, element("code", {}, code)), language);
+}
+
+function framed(pre, language) {
   pre.tabIndex = 0;
   const words = element("span", {}, "Copy");
   const button = element("button", { type: "button", class: "copy-button", "aria-label": "Copy code" }, icon("copy"), words);
@@ -66,9 +75,7 @@ function frameCode(pre) {
     words.textContent = copied ? "Copied" : "Can't copy";
     setTimeout(() => (words.textContent = "Copy"), 1600);
   });
-  const frame = element("div", { class: "code" }, element("div", { class: "code-bar" }, element("span", {}, language || "text"), button));
-  pre.replaceWith(frame);
-  frame.append(pre);
+  return element("div", { class: "code" }, element("div", { class: "code-bar" }, element("span", {}, language || "text"), button), pre);
 }
 
 // The clipboard of the browser exists on safe addresses only; the old way works on the others.

@@ -1,6 +1,7 @@
 // Shows one turn: what was said, what is being done, and the answer part by part, patched where something changed.
 
 import { filesView, refusedCard, waitingCard } from "./attachments.js";
+import { bubble } from "./bubble.js";
 import { element, icon, iconButton } from "./dom.js";
 import { clock } from "./format.js";
 import { copyText, growingProse, prose } from "./prose.js";
@@ -115,9 +116,10 @@ export function createTurnView(actions) {
     meta.replaceChildren(
       ...[
         at ? element("time", { datetime: new Date(at).toISOString() }, clock(at)) : null,
-        ending ? element("span", { class: "ending" }, ending) : null,
+        ending ? element("span", { class: "ending" }, icon(turn.ending === "cancelled" ? "refused" : "warning"), ending) : null,
         short ? element("span", { class: "undelivered" }, icon(short[0]), short[1]) : null,
-        visible.length > 0 && !unsettled ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
+        // An answer that ended early has no success to report: what of it was not delivered says so itself.
+        visible.length > 0 && !unsettled && !ending ? element("span", { class: "delivered" }, icon("check"), "Delivered") : null,
         text ? iconButton("Copy the answer as Markdown", "copy", (event) => copyAnswer(event.currentTarget, text)) : null,
       ].filter(Boolean),
     );
@@ -178,11 +180,6 @@ function messageView(message, openPicture) {
     element("time", { class: "said-at", datetime: new Date(message.received_at).toISOString() }, clock(message.received_at)),
   );
   return { body };
-}
-
-// What a person wrote is shown as it was written.
-export function bubble(text) {
-  return element("div", { class: text.startsWith("/") ? "bubble bubble-command" : "bubble" }, text);
 }
 
 function partView(part, before, actions, adopted) {

@@ -25,6 +25,8 @@ pub struct WebSettings {
     pub key_file: PathBuf,
     /// The model that answers, as the page shows it.
     pub model: String,
+    /// Whether that is the built-in model, which understands a handful of phrases: the page suggests those then.
+    pub model_is_offline: bool,
     /// Writes the figures that `/metrics` shows; without it there is no such page.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
 }

@@ -12,6 +12,8 @@ pub(crate) struct Session {
     pub(crate) token_required: bool,
     /// The model that answers, for those who are let in.
     pub(crate) model: Option<String>,
+    /// Whether that is the built-in model, which knows a handful of phrases; for those who are let in.
+    pub(crate) model_is_offline: Option<bool>,
     /// The version of Satchel.
     pub(crate) version: String,
     pub(crate) limits: Limits,

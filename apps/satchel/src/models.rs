@@ -99,6 +99,12 @@ impl Decision {
             more => format!("{first}, then {} others", more - 1),
         }
     }
+
+    /// Whether the built-in model answers first. It never fails, so nothing behind it is asked.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        matches!(self.candidates.first(), Some(Candidate::Offline { .. }))
+    }
 }
 
 /// The host of an address, and its port where it is named. Users, paths and queries may be secrets.

@@ -27,6 +27,7 @@ pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> 
         authorized,
         token_required: site.access.needs_token(),
         model: authorized.then(|| site.settings.model.clone()),
+        model_is_offline: authorized.then_some(site.settings.model_is_offline),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: Limits { file_bytes: site.settings.file_bytes, files_per_message: site.settings.files_per_message },
     })

@@ -133,6 +133,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         files_per_message: 3,
         key_file: dir.path().join("web.key"),
         model: "offline".into(),
+        model_is_offline: true,
         metrics: None,
     }
 }

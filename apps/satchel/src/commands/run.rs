@@ -230,6 +230,7 @@ fn web_settings(
         files_per_message: usize::try_from(files).unwrap_or(usize::MAX),
         key_file: key_file(config),
         model: decision.title(),
+        model_is_offline: decision.is_offline(),
         // The page asks for text from within a request and can't wait as a future does.
         metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(figures.text(&*ledger))))),
     }))

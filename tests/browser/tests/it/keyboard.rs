@@ -39,7 +39,7 @@ async fn escape_stops_the_answer() {
         (first.state == "done").then_some(first)
     })
     .await;
-    assert!(stopped.all.contains("Stopped"), "{stopped:?}");
+    assert!(stopped.all.contains("Stopped") && !stopped.all.contains("Delivered"), "{stopped:?}");
     until("there is nothing to stop", async || (!page.shows("[aria-label='Stop the answer']").await).then_some(()))
         .await;
     page.assert_nothing_refused().await;

@@ -33,12 +33,17 @@ async fn more_files_than_a_message_may_have_are_refused() {
     let server = Server::start(&["attachments.max_inbound_files_per_turn=2"]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     until("the page is ready", async || page.browser.tab.find(fantoccini_css(".idea")).await.ok()).await;
-    let files: Vec<_> = (0..4).map(|at| server.household().file(format!("{at}.txt"), format!("file {at}"))).collect();
+    let long = format!("{}.txt", "a-name-that-goes-on".repeat(8));
+    let mut names: Vec<String> = (0..9).map(|at| format!("{at}.txt")).collect();
+    names.insert(3, long);
+    let files: Vec<_> = names.iter().map(|name| server.household().file(name, name)).collect();
     let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
     page.attach(&files).await;
     let complaint = page.find("[role=alert]").await;
     let words = complaint.text().await.expect("it has words");
-    assert_eq!(words, "2 files were not added: at most 2 go with one message.");
+    let expected = "8 files were not added: 2.txt, a-name-that-goes-on…that-goes-on.txt, 3.txt, 4.txt, 5.txt and 3 more. \
+        At most 2 files go with one message; send the rest with the next.";
+    assert_eq!(words, expected);
 }
 
 /// A file whose bytes are gone when its turn comes is named in the message that it came with.

@@ -61,6 +61,8 @@ async fn a_login_link_opens_the_page_once() {
     page.visit(&server.url("/page/icon.svg")).await;
     page.visit(&link).await;
     complaint(&page, "This login link was already used or has expired.").await;
+    let command = page.find("dialog[open] [role=alert] code").await.text().await.expect("it has words");
+    assert_eq!(command, "satchel web link");
     page.visit(&server.login_link()).await;
     unlocked(&page).await;
     page.answered(1).await;

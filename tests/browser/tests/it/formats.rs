@@ -1,0 +1,58 @@
+//! What the page writes reads as it was typed, and as the server would write it.
+
+use fantoccini::key::Key;
+use satchel_browser::{browser::Window, page::Page, server::Server};
+use satchel_domain::size;
+use satchel_requirements::required;
+use serde_json::{Value, json};
+
+/// Types a text of several lines and sends it.
+async fn say_lines(page: &Page, text: &str) {
+    let line_break = format!("{}{}{}", char::from(Key::Shift), char::from(Key::Enter), char::from(Key::Null));
+    page.say(&text.replace('\n', &line_break)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fenced_code_in_a_persons_message_is_shown_as_code_and_the_rest_as_typed() {
+    let server = Server::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let text = "see **this**:\n```html\n<b>*a*</b>\n\n  indented\n```\n~~~~\n~~~\n~~~~\nand `that`\n```\nnot closed";
+    say_lines(&page, text).await;
+    page.answered(1).await;
+    let shown = "const bubble = document.querySelector('.bubble');
+        const code = [...bubble.querySelectorAll('pre')].map(block => block.textContent);
+        const words = [...bubble.childNodes].filter(node => node.nodeType === Node.TEXT_NODE).map(node => node.data);
+        return { code, words, marked: bubble.querySelectorAll('b, strong, em').length,
+            copies: bubble.querySelectorAll(\"[aria-label='Copy code']\").length };";
+    let expected = json!({
+        "code": ["<b>*a*</b>\n\n  indented\n", "~~~\n"],
+        "words": ["see **this**:", "and `that`\n```\nnot closed"],
+        "marked": 0,
+        "copies": 2,
+    });
+    assert_eq!(page.browser.run(shown, vec![]).await, expected);
+    page.reload().await;
+    page.answered(1).await;
+    assert_eq!(page.browser.run(shown, vec![]).await, expected);
+    page.assert_nothing_refused().await;
+}
+
+/// The page gets numbers and says sizes itself; the words must be those of replies and errors.
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_read_as_the_server_writes_them() {
+    let mut sizes: Vec<u64> = vec![0, 1, 245_000, 2_147_483_648, 10_485_760, 146_540_000, 9_007_199_254_740];
+    for unit in [1_000, 1_000_000, 1_000_000_000, 1_000_000_000_000] {
+        let hundredths = [99, 100, 109, 110, 124, 125, 199, 949, 950, 995, 999, 1_000, 1_049, 9_950, 99_949, 99_999];
+        sizes.extend(hundredths.map(|hundredths| unit / 100 * hundredths));
+        sizes.extend([unit - 1, unit + 1]);
+    }
+    let expected: Vec<String> = sizes.iter().copied().map(size::human).collect();
+    let server = Server::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let script = "const [sizes, done] = arguments;
+        import('/page/format.js').then(({ size }) => done([sizes.map(size), [0.4, 999.9, 1999.9].map(size)]), error => done(`${error}`));";
+    let shown = page.browser.tab.execute_async(script, vec![json!(sizes)]).await.expect("a script of the test runs");
+    assert_eq!(shown[0], json!(expected));
+    // An upload's speed is no whole number.
+    assert_eq!(shown[1], Value::from([0, 999, 1_999].map(size::human).to_vec()));
+}
