@@ -3,10 +3,13 @@
 use std::{
     fs::File,
     io::{self, BufWriter, Read, Seek, SeekFrom, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 use opus_pure::{MAX_PACKET_SAMPLES, OggOpusReader, Trim};
+
+use crate::recording::OWNER_ONLY;
 
 /// The rate that programs which listen want.
 const LISTENING_RATE: i32 = 16_000;
@@ -45,7 +48,7 @@ pub(crate) fn decode(
 
 /// Writes the samples of an OGG/Opus file as a WAV file: 16 kHz, 16 bits, one channel.
 pub(crate) fn to_wav(from: &Path, to: &Path) -> Result<(), opus_pure::Error> {
-    let mut wav = BufWriter::new(File::create_new(to)?);
+    let mut wav = BufWriter::new(File::options().write(true).create_new(true).mode(OWNER_ONLY).open(to)?);
     wav.write_all(&header(0))?;
     let mut samples = 0u64;
     decode(io::BufReader::new(File::open(from)?), LISTENING_RATE, |mono| {

@@ -16,6 +16,9 @@ use crate::{decode, wav::WavReader};
 /// After this time a file is one that a killed process has left behind: no program listens for as long.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 
+/// The mode of a file that nobody but its owner can read.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
+
 /// A file that is gone when this is.
 pub(crate) struct RecordingFile(PathBuf);
 
@@ -49,7 +52,8 @@ pub(crate) async fn write(
         .map_err(io::Error::other)
         .and_then(|made| made)
         .map_err(failed)?;
-    let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;
+    let mut options = tokio::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(OWNER_ONLY).open(&path).await.map_err(failed)?;
     let recording = RecordingFile(path);
     let mut bytes = 0;
     while let Some(piece) = content.next().await {
@@ -98,10 +102,7 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
 /// Makes the directory, for nobody else to look into.
 fn make(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)?;
+    std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700).create(directory)?;
     sweep(directory);
     Ok(())
 }
