@@ -91,7 +91,7 @@ fn editor(history: &Path) -> Result<Editor<(), FileHistory>, ConsoleError> {
 /// Makes sure that nobody else reads what was typed.
 fn make_private(history: &Path) -> io::Result<()> {
     if let Some(directory) = history.parent() {
-        fs::create_dir_all(directory)?;
+        std::os::unix::fs::DirBuilderExt::mode(fs::DirBuilder::new().recursive(true), 0o700).create(directory)?;
     }
     let mut options = OpenOptions::new();
     options.append(true).create(true);

@@ -19,6 +19,7 @@ use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 use crate::{
     OpenError, detect, digest, directory,
     flow::{self, FlowError, Sink},
+    modes::{self, Audience},
     reserve::ReserveGuard,
     temp::{self, TempFile},
 };
@@ -50,6 +51,7 @@ struct Store {
 
 impl DirectoryBlobs {
     /// Opens the store in a directory, which is made when it is missing, and removes what dead processes left in it.
+    /// What an earlier version left open to others is closed, which takes its time once.
     ///
     /// # Errors
     /// When the directory can't be made, is no directory, or can't be written to.
@@ -58,10 +60,13 @@ impl DirectoryBlobs {
             let path = path.join(below);
             move |source| OpenError { doing, path, source }
         };
-        let root = directory::open_root(path)?;
-        let part = |name| directory::ensure(&root, Path::new(name)).map_err(failed("make the directory", name));
+        let root = directory::open_root(path, Audience::Owner)?;
+        modes::close(&root, path, is_own_entry).map_err(failed("read the directory", ""))?;
+        let part = |name| {
+            directory::ensure(&root, Path::new(name), Audience::Owner).map_err(failed("make the directory", name))
+        };
         let (incoming, marked) = (part(INCOMING)?, part(MARKED)?);
-        incoming.try_clone().and_then(TempFile::create).map_err(failed("write to the directory", ""))?;
+        incoming.try_clone().and_then(new_file).map_err(failed("write to the directory", ""))?;
         let store = Store { root, incoming, marked };
         store.lock(File::lock_shared).map_err(failed("lock", LOCK))?;
         store.remove_leftovers().map_err(failed("clean the directory", INCOMING))?;
@@ -154,7 +159,7 @@ struct Arriving {
 impl Arriving {
     fn begin(store: Arc<Store>, guard: ReserveGuard, expected: u64) -> Result<Self, BlobError> {
         guard.check(&store.incoming, expected).map_err(BlobError::Full)?;
-        let temp = store.incoming.try_clone().and_then(TempFile::create);
+        let temp = store.incoming.try_clone().and_then(new_file);
         let temp = temp.map_err(|error| writing_failed(error, &guard))?;
         Ok(Self { store, temp, bytes: 0, guard })
     }
@@ -190,7 +195,7 @@ impl Store {
     /// Takes the lock between processes; it is free again when the file is dropped.
     fn lock(&self, take: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true);
+        Audience::Owner.of_file(options.read(true).write(true).create(true));
         let file = self.root.open_with(LOCK, &options)?.into_std();
         take(&file)?;
         Ok(file)
@@ -207,7 +212,7 @@ impl Store {
         drop(publishing);
         // Made alone, so that a directory that others see is durable already.
         let making = self.lock(File::lock)?;
-        let directory = directory::ensure(&self.root, &path)?;
+        let directory = directory::ensure(&self.root, &path, Audience::Owner)?;
         drop(making);
         Ok((directory, self.lock(File::lock_shared)?))
     }
@@ -227,6 +232,17 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Whether an entry of the directory is the store's own.
+#[must_use]
+pub fn is_own_entry(name: &str) -> bool {
+    let is_shard = name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_shard || [INCOMING, MARKED, LOCK].contains(&name)
+}
+
+fn new_file(directory: Dir) -> io::Result<TempFile> {
+    TempFile::create(directory, Audience::Owner)
 }
 
 /// The directory of an address: two levels, so that none grows large.

@@ -9,14 +9,14 @@ mod tests;
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read, Seek},
+    io::{self, Read, Seek},
     panic,
 };
 
 use satchel_domain::Media;
 use satchel_ports::BlobHint;
 
-pub use media::media;
+pub use media::{HEADER_BYTES, media};
 
 /// How many bytes of a file's beginning [`mime`] wants to see.
 pub const HEAD: u64 = 64 * 1024;
@@ -32,7 +32,7 @@ pub(crate) fn file(mut file: &File, hint: &BlobHint) -> io::Result<(String, Medi
     // A header that makes a parser panic costs what it would have told, never the file.
     let mime = panic::catch_unwind(|| mime(&head, hint)).unwrap_or_else(|_| UNKNOWN.to_owned());
     file.rewind()?;
-    let media = panic::catch_unwind(|| media(&mime, BufReader::new(file))).unwrap_or_default();
+    let media = panic::catch_unwind(|| media(&mime, file)).unwrap_or_default();
     file.seek(io::SeekFrom::End(0))?;
     Ok((mime, media))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -10,16 +11,14 @@ use cap_std::{
     fs::{Dir, DirEntry},
 };
 
-use crate::OpenError;
+use crate::{OpenError, modes::Audience};
 
-/// Opens the directory, which is made, for its owner alone, when it is missing.
-pub(crate) fn open_root(path: &Path) -> Result<Dir, OpenError> {
+/// Opens the directory, which is made when it is missing.
+pub(crate) fn open_root(path: &Path, audience: Audience) -> Result<Dir, OpenError> {
     let failed = |doing| move |source| OpenError { doing, path: path.to_owned(), source };
     let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
     let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).mode(audience.directory_mode());
     match builder.create(path) {
         // A file in its place is told by the opening below, in clearer words.
         Ok(()) => {}
@@ -41,7 +40,7 @@ pub(crate) fn sync(directory: &Dir) -> io::Result<()> {
 /// Opens the directory at `path` beneath `root`; what is missing on the way is made, and durable on return.
 ///
 /// Callers hold a lock, so that nobody takes a directory for durable that another is just making.
-pub(crate) fn ensure(root: &Dir, path: &Path) -> io::Result<Dir> {
+pub(crate) fn ensure(root: &Dir, path: &Path, audience: Audience) -> io::Result<Dir> {
     match open(root, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
@@ -50,7 +49,7 @@ pub(crate) fn ensure(root: &Dir, path: &Path) -> io::Result<Dir> {
     for component in path.components() {
         let parent = prefix.clone();
         prefix.push(component);
-        match root.create_dir(&prefix) {
+        match audience.create_dir(root, &prefix) {
             Ok(()) => sync(&open(root, &parent)?)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

@@ -16,11 +16,13 @@ pub mod detect;
 mod digest;
 mod directory;
 mod flow;
+mod modes;
 mod reserve;
 mod temp;
 pub mod workspace;
 
 pub use blobs::DirectoryBlobs;
+pub use modes::close_to_others;
 pub use workspace::DirectoryWorkspace;
 
 /// A directory that can't be used.

@@ -13,6 +13,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::modes::Audience;
+
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
 
@@ -35,10 +37,10 @@ pub(crate) struct TempFile {
 
 impl TempFile {
     /// Makes an empty file with a name that nobody has.
-    pub(crate) fn create(directory: Dir) -> io::Result<Self> {
+    pub(crate) fn create(directory: Dir, audience: Audience) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
+        audience.of_file(options.read(true).write(true).create_new(true));
         loop {
             let name = format!("{PREFIX}{}-{}{SUFFIX}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
             let file = match directory.open_with(&name, &options) {
@@ -202,7 +204,7 @@ mod tests {
         for no_links in [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS] {
             let (_temporary, directory) = directory();
             let written = |content: &[u8]| {
-                let mut temp = TempFile::create(directory.try_clone().unwrap()).unwrap();
+                let mut temp = TempFile::create(directory.try_clone().unwrap(), Audience::Owner).unwrap();
                 temp.append(content).unwrap();
                 temp
             };
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn any_other_failure_to_link_is_told_as_it_is() {
         let (_temporary, directory) = directory();
-        let temp = TempFile::create(directory.try_clone().unwrap()).unwrap();
+        let temp = TempFile::create(directory.try_clone().unwrap(), Audience::Owner).unwrap();
         let failed = temp.or_renamed(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
         assert_eq!(Errno::from_io_error(&failed), Some(Errno::ACCESS));
         assert_eq!(names(&directory), [] as [&str; 0]);

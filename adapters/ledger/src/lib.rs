@@ -68,7 +68,7 @@ pub use crate::{
     inspect::{Inspection, inspect},
     open::OpenError,
     process::Settings,
-    running::{has_database, open_data_dirs},
+    running::{has_database, is_own_entry, open_data_dirs},
     usage::{IsOwner, QuotaRules},
 };
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -19,13 +20,16 @@ use crate::{
     SqliteLedger,
     error::{code, extended_code, is_busy, is_full},
     held::Held,
-    owners::{OwnerLock, Owners},
+    owners::{OWNER_ONLY, OwnerLock, Owners, make_private_directory},
     process::{Process, Settings},
     readers::Readers,
     writer::Writer,
 };
 
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// The name of the database in its directory.
+const DATABASE: &str = "satchel.db";
 
 const PAGE: u64 = 4096;
 
@@ -103,7 +107,7 @@ impl SqliteLedger {
     /// # Errors
     /// When the directory or the database can't be used, in words for the person who starts Satchel.
     pub async fn open(data_dir: &Path, settings: Settings) -> Result<Self, OpenError> {
-        let path = data_dir.join("satchel.db");
+        let path = data_dir.join(DATABASE);
         let owner = OwnerId(Uuid::now_v7());
         let (owners, lock) = prepare(data_dir.to_owned(), owner).await?;
         let options = options(&path, &settings);
@@ -135,7 +139,8 @@ impl SqliteLedger {
 async fn prepare(data_dir: PathBuf, owner: OwnerId) -> Result<(Owners, OwnerLock), OpenError> {
     let path = data_dir.clone();
     let prepared = tokio::task::spawn_blocking(move || {
-        fs::create_dir_all(&data_dir)?;
+        make_private_directory(&data_dir)?;
+        create_private_database(&data_dir.join(DATABASE));
         let owners = Owners::open(&data_dir)?;
         owners.clean()?;
         let lock = owners.lock(owner)?;
@@ -143,6 +148,13 @@ async fn prepare(data_dir: PathBuf, owner: OwnerId) -> Result<(Owners, OwnerLock
     });
     let prepared = prepared.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
     prepared.map_err(|error| at_directory(path, error))
+}
+
+/// Makes an empty database that only its owner can read. SQLite would make it by the umask, and gives the files that it
+/// puts beside it the mode of the database.
+fn create_private_database(path: &Path) {
+    // One that exists stays; why it can't be made, SQLite finds out again when it opens it.
+    let _ = fs::OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path);
 }
 
 fn options(path: &Path, settings: &Settings) -> SqliteConnectOptions {

@@ -5,11 +5,20 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use satchel_ports::ledger::OwnerId;
 use uuid::Uuid;
+
+/// The mode of a file that only its owner can use, whatever the umask.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
+
+/// Makes a directory, and what is missing above it, for its owner alone.
+pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
 
 /// The directory of the locks.
 #[derive(Debug, Clone)]
@@ -28,7 +37,7 @@ impl Owners {
     /// Opens the directory of the locks and creates it where it is missing.
     pub(crate) fn open(data_dir: &Path) -> io::Result<Self> {
         let directory = data_dir.join("owners");
-        fs::create_dir_all(&directory)?;
+        make_private_directory(&directory)?;
         Ok(Self { directory })
     }
 
@@ -37,7 +46,7 @@ impl Owners {
         let path = self.path(owner);
         // Locked before it has its name: nobody can find it free and take its owner for dead.
         let unnamed = path.with_extension("new");
-        let file = OpenOptions::new().write(true).create_new(true).open(&unnamed)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&unnamed)?;
         file.try_lock()?;
         fs::rename(&unnamed, &path)?;
         Ok(OwnerLock { path, file })
@@ -45,7 +54,9 @@ impl Owners {
 
     /// Holds the lock under which one process at a time changes the schema, until the file is dropped.
     pub(crate) fn lock_schema(&self) -> io::Result<File> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.directory.join("schema"))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(OWNER_ONLY);
+        let file = options.open(self.directory.join("schema"))?;
         file.lock()?;
         Ok(file)
     }

@@ -11,6 +11,13 @@ pub fn has_database(data_dir: &Path) -> bool {
     data_dir.join("satchel.db").is_file()
 }
 
+/// Whether an entry of a data directory is the ledger's own.
+#[must_use]
+pub fn is_own_entry(name: &str) -> bool {
+    let database = name.strip_prefix("satchel.db");
+    name == "owners" || database.is_some_and(|rest| ["", "-wal", "-shm", "-journal"].contains(&rest))
+}
+
 /// Returns the data directories that processes of this user have open, as far as the system shows it: Linux does, in
 /// `/proc`. Each process holds the lock of its owner open for as long as it lives.
 #[must_use]

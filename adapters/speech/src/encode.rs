@@ -120,14 +120,18 @@ impl From<opus_pure::Error> for EncodeError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rstest::rstest;
 
     use super::*;
-    use crate::decode::decode;
+    use crate::decode::{Bounds, decode};
 
     fn decoded(ogg: &[u8]) -> Vec<f32> {
         let mut samples = Vec::new();
-        decode(ogg, 48_000, |decoded| {
+        let wanted = Arc::new(());
+        let bounds = Bounds { max_samples: u64::MAX, still_wanted: &Arc::downgrade(&wanted) };
+        decode(ogg, 48_000, &bounds, |decoded| {
             samples.extend_from_slice(decoded);
             Ok(())
         })

@@ -14,7 +14,7 @@ mod server;
 mod settings;
 mod wav;
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -129,7 +129,10 @@ impl Voice {
         };
         let (out, sound) = mpsc::channel(WAITING);
         let count = pieces.len();
-        let mixing = tokio::task::spawn_blocking(move || mix(sound, count));
+        // Lives as long as this future.
+        let wanted = Arc::new(());
+        let still_wanted = Arc::downgrade(&wanted);
+        let mixing = tokio::task::spawn_blocking(move || mix(sound, count, &still_wanted));
         let making = async {
             match speaker {
                 Voicing::Program { command, .. } => program::run(command, &self.environment, words, out).await,

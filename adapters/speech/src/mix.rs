@@ -1,18 +1,26 @@
 //! What an engine makes, as one OGG/Opus: WAV is encoded as it comes, OGG/Opus is taken as it is.
 
+use std::sync::Weak;
+
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
-    decode::{decode, is_ogg},
+    decode::{Bounds, DecodeError, decode, is_ogg},
     encode::{EncodeError, LONGEST, VoiceEncoder, Voiced, milliseconds},
     loudness::Loudness,
-    resample::{RATE, Resampler},
+    resample::Resampler,
     wav::{Unusable, WavReader},
 };
 
 /// The most bytes of OGG/Opus that an engine may send.
 const LARGEST_OGG: usize = 16 << 20;
+
+/// The rate of Opus itself.
+const OPUS_RATE: i32 = 48_000;
+
+/// The most that is decoded: the longest voice, and what a file may tell to leave out before and after it.
+const MOST_DECODED: u64 = LONGEST + 2 * 48_000;
 
 /// What an engine makes.
 #[derive(Debug)]
@@ -64,7 +72,11 @@ enum Piece {
 
 /// Makes one OGG/Opus of `pieces` pieces. Blocks the thread; ends when the sender does. An engine that fails tells so
 /// itself, and nobody looks at what this made of it.
-pub(crate) fn mix(mut incoming: mpsc::Receiver<Sound>, pieces: usize) -> Result<Voiced, MixError> {
+pub(crate) fn mix(
+    mut incoming: mpsc::Receiver<Sound>,
+    pieces: usize,
+    still_wanted: &Weak<()>,
+) -> Result<Voiced, MixError> {
     let mut encoder = VoiceEncoder::new(LONGEST)?;
     let mut piece = Piece::Unknown(Vec::new());
     while let Some(sound) = incoming.blocking_recv() {
@@ -73,9 +85,9 @@ pub(crate) fn mix(mut incoming: mpsc::Receiver<Sound>, pieces: usize) -> Result<
             Sound::End => {
                 let whole = std::mem::replace(&mut piece, Piece::Unknown(Vec::new()));
                 if let (Piece::Ogg(ogg), 1) = (&whole, pieces) {
-                    return as_it_is(ogg);
+                    return as_it_is(ogg, still_wanted);
                 }
-                end(whole, &mut encoder)?;
+                end(whole, &mut encoder, still_wanted)?;
             }
         }
     }
@@ -118,7 +130,7 @@ fn take(piece: Piece, bytes: &[u8], encoder: &mut VoiceEncoder) -> Result<Piece,
     }
 }
 
-fn end(piece: Piece, encoder: &mut VoiceEncoder) -> Result<(), MixError> {
+fn end(piece: Piece, encoder: &mut VoiceEncoder, still_wanted: &Weak<()>) -> Result<(), MixError> {
     match piece {
         Piece::Unknown(_) => Err(Unusable("no sound").into()),
         Piece::Wav { reader, .. } if !reader.is_whole() => Err(MixError::BrokenOff),
@@ -131,7 +143,7 @@ fn end(piece: Piece, encoder: &mut VoiceEncoder) -> Result<(), MixError> {
         }
         Piece::Ogg(ogg) => {
             let mut failed = None;
-            let decoded = decode(ogg.as_slice(), 48_000, |samples| {
+            let decoded = decode(ogg.as_slice(), OPUS_RATE, &bounds(still_wanted), |samples| {
                 encoder.push(samples).map_err(|error| {
                     failed = Some(error);
                     std::io::Error::other("the encoder took no more")
@@ -139,7 +151,7 @@ fn end(piece: Piece, encoder: &mut VoiceEncoder) -> Result<(), MixError> {
             });
             match (failed, decoded) {
                 (Some(error), _) => Err(error.into()),
-                (None, Err(_)) => Err(Unusable("OGG that isn't Opus, or is damaged").into()),
+                (None, Err(error)) => Err(told(&error).into()),
                 (None, Ok(())) => Ok(()),
             }
         }
@@ -147,17 +159,28 @@ fn end(piece: Piece, encoder: &mut VoiceEncoder) -> Result<(), MixError> {
 }
 
 /// An OGG/Opus that needs nothing but to be measured.
-fn as_it_is(ogg: &[u8]) -> Result<Voiced, MixError> {
+fn as_it_is(ogg: &[u8], still_wanted: &Weak<()>) -> Result<Voiced, MixError> {
     let (mut loudness, mut samples) = (Loudness::default(), 0u64);
-    let decoded = decode(ogg, i32::try_from(RATE).expect("48000 is small"), |decoded| {
+    let decoded = decode(ogg, OPUS_RATE, &bounds(still_wanted), |decoded| {
         loudness.push(decoded);
         samples += decoded.len() as u64;
-        if samples > LONGEST { Err(std::io::Error::other("too long")) } else { Ok(()) }
+        Ok(())
     });
     match decoded {
-        _ if samples > LONGEST => Err(Unusable("more than an hour of sound").into()),
-        Err(_) => Err(Unusable("OGG that isn't Opus, or is damaged").into()),
+        Err(error) => Err(told(&error).into()),
         Ok(()) if samples == 0 => Err(Unusable("no sound").into()),
         Ok(()) => Ok(Voiced { ogg: ogg.to_vec(), duration_ms: milliseconds(samples), waveform: loudness.waveform() }),
+    }
+}
+
+fn bounds(still_wanted: &Weak<()>) -> Bounds<'_> {
+    Bounds { max_samples: MOST_DECODED, still_wanted }
+}
+
+fn told(error: &DecodeError) -> Unusable {
+    match error {
+        DecodeError::TooLong => Unusable("more than an hour of sound"),
+        // That it is unwanted, nobody hears.
+        DecodeError::Opus(_) | DecodeError::Unwanted => Unusable("OGG that isn't Opus, or is damaged"),
     }
 }

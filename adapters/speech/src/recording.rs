@@ -3,6 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -11,10 +12,16 @@ use satchel_ports::{ByteStream, SpeechError};
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
-use crate::{decode, wav::WavReader};
+use crate::{
+    decode::{self, DecodeError},
+    wav::WavReader,
+};
 
 /// After this time a file is one that a killed process has left behind: no program listens for as long.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
+
+/// The mode of a file that nobody but its owner can read.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
 
 /// A file that is gone when this is.
 pub(crate) struct RecordingFile(PathBuf);
@@ -49,7 +56,8 @@ pub(crate) async fn write(
         .map_err(io::Error::other)
         .and_then(|made| made)
         .map_err(failed)?;
-    let mut file = tokio::fs::File::create_new(&path).await.map_err(failed)?;
+    let mut options = tokio::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(OWNER_ONLY).open(&path).await.map_err(failed)?;
     let recording = RecordingFile(path);
     let mut bytes = 0;
     while let Some(piece) = content.next().await {
@@ -70,6 +78,9 @@ pub(crate) async fn write(
 /// The recording as WAV: itself, if it is WAV.
 pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Result<Option<RecordingFile>, SpeechError> {
     let (from, to) = (recording.path().to_owned(), directory.join(format!("{}.wav", Uuid::now_v7())));
+    // Lives as long as this future.
+    let wanted = Arc::new(());
+    let still_wanted = Arc::downgrade(&wanted);
     let converted = tokio::task::spawn_blocking(move || {
         let mut head = [0; 4];
         io::Read::read_exact(&mut std::fs::File::open(&from)?, &mut head)?;
@@ -78,30 +89,30 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
         }
         // Made first, so that it goes whatever happens.
         let wav = RecordingFile(to);
-        decode::to_wav(&from, wav.path())?;
-        Ok::<_, opus_pure::Error>(Some(wav))
+        decode::to_wav(&from, wav.path(), &still_wanted)?;
+        Ok::<_, DecodeError>(Some(wav))
     });
-    converted.await.map_err(io::Error::other).map_err(opus_pure::Error::Io).and_then(|converted| converted).map_err(
-        |error| {
-            let (why, retryable) = match error {
-                opus_pure::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                    let for_good = error.kind() == io::ErrorKind::InvalidData;
-                    (error.to_string(), !for_good)
-                }
-                _ => ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false),
-            };
-            SpeechError { reason: format!("the recording can't be made into WAV: {why}"), retryable }
-        },
-    )
+    let converted = converted.await.map_err(io::Error::other).map_err(DecodeError::from).flatten();
+    converted.map_err(|error| {
+        let (why, retryable) = match error {
+            DecodeError::TooLong => ("it is longer than two hours".to_owned(), false),
+            DecodeError::Unwanted => ("nobody waits for it any more".to_owned(), true),
+            DecodeError::Opus(opus_pure::Error::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                let for_good = error.kind() == io::ErrorKind::InvalidData;
+                (error.to_string(), !for_good)
+            }
+            DecodeError::Opus(_) => {
+                ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false)
+            }
+        };
+        SpeechError { reason: format!("the recording can't be made into WAV: {why}"), retryable }
+    })
 }
 
 /// Makes the directory, for nobody else to look into.
 fn make(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)?;
+    std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700).create(directory)?;
     sweep(directory);
     Ok(())
 }
@@ -133,5 +144,35 @@ mod tests {
         sweep(directory.path());
         assert!(!old.exists() && new.exists());
         sweep(&directory.path().join("not made yet"));
+    }
+
+    /// The WAV is linked, to see how far it came: it is removed with the call.
+    #[tokio::test]
+    async fn dropped_call_ends_the_decoding() {
+        let directory = tempfile::tempdir().unwrap();
+        let ogg = RecordingFile(directory.path().join("two hours.ogg"));
+        std::fs::write(ogg.path(), decode::tests::recording(59_000, 5_760)).unwrap();
+        let wavs = directory.path().join("wavs");
+        std::fs::create_dir(&wavs).unwrap();
+        let first = || std::fs::read_dir(&wavs).unwrap().next().map(|entry| entry.unwrap().path());
+        let kept = directory.path().join("kept");
+        let begun = async {
+            loop {
+                if let Some(wav) = first() {
+                    return std::fs::hard_link(wav, &kept).unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = as_wav(&wavs, &ogg) => panic!("it was faster than a look at the directory"),
+            () = begun => {}
+        }
+        while first().is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Two hours at 16 kHz and 16 bits.
+        let (bytes, whole) = (std::fs::metadata(&kept).unwrap().len(), 59_000 * 1_920 * 2);
+        assert!(bytes < whole / 2, "{bytes} of {whole} were decoded");
     }
 }

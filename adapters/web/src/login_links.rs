@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     WebError,
-    signing::{beside, for_the_owner, random_bytes},
+    signing::{beside, for_the_owner, make_private_directory, random_bytes},
 };
 
 /// How long a link works.
@@ -156,14 +156,6 @@ fn created_at(secret: &str) -> Option<Timestamp> {
     let (_, millis) = bytes.split_at(RANDOM_BYTES);
     let millis: [u8; size_of::<i64>()] = millis.try_into().ok()?;
     Some(Timestamp(i64::from_be_bytes(millis)))
-}
-
-fn make_private_directory(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 #[cfg(test)]

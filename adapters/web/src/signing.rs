@@ -137,7 +137,7 @@ pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
 /// Puts a secret in its file whole or not at all; a file that exists already stays.
 pub(crate) fn create_once(path: &Path, secret: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
+    make_private_directory(directory)?;
     let temporary = beside(path, &format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&temporary);
     let written = for_the_owner(&temporary).and_then(|mut file| {
@@ -159,6 +159,15 @@ pub(crate) fn for_the_owner(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+/// Makes a directory, and what is missing above it, that nobody but its owner can look into.
+pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 /// The path of a file that lies beside another and has a longer name.

@@ -21,6 +21,12 @@ use crate::{
     upkeep::Upkeep,
 };
 
+/// Where files lie in the data directory.
+const BLOBS: &str = "blobs";
+
+/// Where the tools of all conversations work in it.
+const WORKSPACES: &str = "workspaces";
+
 /// What must outlive the process.
 #[derive(Clone)]
 pub struct Stores {
@@ -55,11 +61,15 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let data_dir = &config.storage.data_dir;
     let database_dir = database_dir(config)?;
     let blobs_dir = match &config.storage.blobs {
-        BlobStore::DataDirectory => data_dir.join("blobs"),
+        BlobStore::DataDirectory => data_dir.join(BLOBS),
         BlobStore::Directory(directory) => directory.clone(),
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
     private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
+    let kept = kept_directories(config);
+    tokio::task::spawn_blocking(move || close_to_others(&kept))
+        .await
+        .context("closing the stores was interrupted")??;
     let access = config.access();
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas, is_owner };
@@ -67,7 +77,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
         .await
         .context("the ledger can't be used")?;
     // The directories are opened with calls that block, once.
-    let workspaces_dir = data_dir.join("workspaces");
+    let workspaces_dir = data_dir.join(WORKSPACES);
     let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
     let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
     let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
@@ -88,8 +98,47 @@ pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
     }
 }
 
-/// Makes a directory that is missing, for nobody but its owner: what people write lies in it. One that is there keeps
-/// the mode that its owner gave it.
+/// A directory in which Satchel keeps what people write.
+pub(crate) struct KeptDirectory {
+    pub(crate) path: PathBuf,
+    /// Whether an entry of that name is Satchel's own; what else lies there is somebody else's.
+    pub(crate) is_own: fn(&str) -> bool,
+}
+
+/// The directories for its owner alone that the configuration names.
+pub(crate) fn kept_directories(config: &Config) -> Vec<KeptDirectory> {
+    let mut kept = vec![KeptDirectory { path: config.storage.data_dir.clone(), is_own: is_own_data }];
+    if let Database::Sqlite { directory } = &config.storage.database {
+        kept.push(KeptDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
+    }
+    if let BlobStore::Directory(directory) = &config.storage.blobs {
+        kept.push(KeptDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
+    }
+    kept
+}
+
+/// Whether an entry of the data directory is Satchel's own.
+fn is_own_data(name: &str) -> bool {
+    const NAMES: [&str; 4] = [BLOBS, WORKSPACES, "recordings", "chat-history"];
+    // The keys, tokens and links of the page; copies of standard input.
+    const PREFIXES: [&str; 2] = ["web-", "stdin-"];
+    NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || satchel_ledger::is_own_entry(name)
+}
+
+/// Closes to others what earlier versions, or a backup, left open to them.
+fn close_to_others(kept: &[KeptDirectory]) -> anyhow::Result<()> {
+    for KeptDirectory { path, is_own } in kept {
+        match satchel_files::close_to_others(path, is_own) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            closed => closed.with_context(|| format!("failed to read the directory {}", path.display()))?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes a directory that is missing, for nobody but its owner: what people write lies in it.
 async fn private(directory: &Path) -> std::io::Result<()> {
     let mut builder = tokio::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory).await

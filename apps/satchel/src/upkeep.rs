@@ -68,9 +68,14 @@ pub struct Upkeep {
     pub workspace: DirectoryWorkspace,
 }
 
-/// Removes at once what dead processes left in the workspaces, then tidies up every hour until `stop` is cancelled.
-/// `retention` removes old files, where that is this process's to do.
+/// Closes the workspaces of earlier versions and removes at once what dead processes left in them, then tidies up every
+/// hour until `stop` is cancelled. `retention` removes old files, where that is this process's to do.
 pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: CancellationToken) {
+    match upkeep.workspace.close_to_others().await {
+        Ok(0) => {}
+        Ok(workspaces) => tracing::info!(workspaces, "closed to others what an earlier version left open to them"),
+        Err(error) => tracing::warn!(%error, "failed to close all workspaces to others"),
+    }
     report("what dead processes left in workspaces", upkeep.workspace.remove_leftovers().await);
     loop {
         if let Some(retention) = &retention {

@@ -10,10 +10,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::{Dir, Metadata, OpenOptions};
 use satchel_domain::Sha256;
 
 use super::{Store, address};
+use crate::modes::Audience;
 
 impl Store {
     /// Lists what was last put at least `grace` ago.
@@ -43,8 +44,14 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
             Ok(metadata) if age(&metadata)? < grace => Ok(()),
-            Ok(_) => self.marked.create(sha256.to_string()).map(drop),
+            Ok(_) => self.write_mark(sha256),
         }
+    }
+
+    fn write_mark(&self, sha256: &Sha256) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        Audience::Owner.of_file(options.write(true).create(true));
+        self.marked.open_with(sha256.to_string(), &options).map(drop)
     }
 
     /// Takes a mark away, if there is one.

@@ -1,15 +1,17 @@
 //! What an image's header tells: its size, and whether it moves.
 
-use std::io::{self, BufRead, Read, Seek};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use satchel_domain::Media;
 
-/// Enough for the second frame of any GIF that is looked at in a chat; what is longer counts as moving if it loops.
-const LOOK_INTO_A_GIF: u64 = 4 * 1024 * 1024;
+/// How much of a file is read for its header. It is enough for the second frame of any GIF that is looked at in a chat;
+/// what is longer counts as moving if it loops.
+pub const HEADER_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Reads what can be told of a file of this type from its header. What can't be told is absent.
+/// Reads what can be told of a file of this type from its header, of which [`HEADER_BYTES`] are read at most. What can't
+/// be told is absent.
 #[must_use]
-pub fn media<R: BufRead + Seek>(mime: &str, mut content: R) -> Media {
+pub fn media<R: Read + Seek>(mime: &str, content: R) -> Media {
     const KNOWN: [&str; 11] = [
         "image/apng",
         "image/avif",
@@ -26,6 +28,7 @@ pub fn media<R: BufRead + Seek>(mime: &str, mut content: R) -> Media {
     if !KNOWN.contains(&mime) {
         return Media::default();
     }
+    let mut content = BufReader::new(Header { content, position: 0 });
     let size = imagesize::reader_size(&mut content).ok();
     let side = |side: usize| u32::try_from(side).ok().filter(|side| *side > 0);
     let moves = content.rewind().and_then(|()| match mime {
@@ -55,18 +58,51 @@ fn webp_moves(content: &mut impl Read) -> io::Result<bool> {
     Ok(header[12..16] == *b"VP8X" && header[20] & 0x02 != 0)
 }
 
-/// Looks for a second frame, block by block (GIF89a, sections 17 to 27).
+/// The beginning of a file, which ends after [`HEADER_BYTES`].
+struct Header<R> {
+    content: R,
+    position: u64,
+}
+
+impl<R: Read> Read for Header<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = HEADER_BYTES.saturating_sub(self.position);
+        let length = self.content.by_ref().take(left).read(buffer)?;
+        self.position += length as u64;
+        Ok(length)
+    }
+}
+
+impl<R: Seek> Seek for Header<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.position = self.content.seek(to)?;
+        Ok(self.position)
+    }
+}
+
+/// Whether a GIF has a second frame, or loops where that would come after the header.
 fn gif_moves<R: Read + Seek>(content: &mut R) -> io::Result<bool> {
+    let mut loops = false;
+    match has_second_frame(content, &mut loops) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && content.stream_position()? >= HEADER_BYTES => {
+            Ok(loops)
+        }
+        moves => moves,
+    }
+}
+
+/// Looks for a second frame, block by block (GIF89a, sections 17 to 27).
+fn has_second_frame<R: Read + Seek>(content: &mut R, loops: &mut bool) -> io::Result<bool> {
     let header = beginning::<13>(content)?;
     skip(content, colour_table(header[10]))?;
-    let (mut frames, mut loops) = (0, false);
-    while content.stream_position()? < LOOK_INTO_A_GIF {
+    let mut frames = 0;
+    loop {
         match beginning::<1>(content)? {
             [0x21] => {
                 let [_, first] = beginning::<2>(content)?;
                 let mut name = vec![0; usize::from(first)];
                 content.read_exact(&mut name)?;
-                loops |= name == b"NETSCAPE2.0";
+                *loops |= name == b"NETSCAPE2.0";
                 if first > 0 {
                     skip_blocks(content)?;
                 }
@@ -84,7 +120,6 @@ fn gif_moves<R: Read + Seek>(content: &mut R) -> io::Result<bool> {
             _ => return Ok(false),
         }
     }
-    Ok(loops)
 }
 
 fn colour_table(flags: u8) -> i64 {

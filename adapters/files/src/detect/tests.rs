@@ -181,6 +181,52 @@ fn images_tell_their_size_and_whether_they_move() {
     }
 }
 
+/// A file that remembers how far it was read.
+struct Watched<'a> {
+    content: Cursor<&'a [u8]>,
+    furthest: &'a mut u64,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.content.read(buffer)?;
+        if length > 0 {
+            *self.furthest = (*self.furthest).max(self.content.position());
+        }
+        Ok(length)
+    }
+}
+
+impl Seek for Watched<'_> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.content.seek(to)
+    }
+}
+
+#[test]
+fn header_is_read_from_the_first_4_mib_only() {
+    // Segments of a kind that every reader skips; then the size.
+    let segment = [b"\xff\xe1\xff\xff".as_slice(), &[0; 0xfffd]].concat();
+    let jpeg = |segments: usize| {
+        let size = b"\xff\xc0\0\x11\x08\0\x02\0\x03\x03\x01\x22\0\x02\x11\x01\x03\x11\x01";
+        [b"\xff\xd8".as_slice(), &segment.repeat(segments), size, &[0; 1_000]].concat()
+    };
+    // Comments that never end in a picture; it loops or doesn't.
+    let comments = [b"\x21\xfe".as_slice(), &[&[0xff][..], &[b'x'; 0xff]].concat().repeat(20_000)].concat();
+    let gif = |extension: &[u8]| [b"GIF89a\x03\0\x02\0\0\0\0", extension, &comments, b"\0", &FRAME.repeat(2)].concat();
+    for (bytes, kind, size, animated) in [
+        (jpeg(60), "image/jpeg", Some((3, 2)), false),
+        (jpeg(70), "image/jpeg", None, false),
+        (gif(b""), "image/gif", Some((3, 2)), false),
+        (gif(b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0"), "image/gif", Some((3, 2)), true),
+    ] {
+        let mut furthest = 0;
+        let media = media(kind, Watched { content: Cursor::new(&bytes), furthest: &mut furthest });
+        assert!(furthest <= HEADER_BYTES && furthest > 0, "{furthest} bytes of {} were read", bytes.len());
+        assert_eq!((media.width.zip(media.height), media.animated), (size, animated), "{kind} of {}", bytes.len());
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn any_bytes_have_a_type(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200), start in 0_usize..8) {

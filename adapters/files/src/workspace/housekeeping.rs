@@ -16,7 +16,7 @@ use super::{
     place::{Place, directory_name},
     usage,
 };
-use crate::{directory, temp};
+use crate::{directory, modes, temp};
 
 /// How far a disk's times may lie behind the clock: by a tick, or by two seconds where a disk counts in twos.
 const MAX_CLOCK_LAG: Duration = Duration::from_secs(2);
@@ -32,6 +32,28 @@ impl DirectoryWorkspace {
         self.in_background(|place| {
             let shared = place.shared.as_ref().map(|(shared, _)| remove_leftovers(shared)).transpose()?;
             Ok(remove_leftovers(&place.root)? + shared.unwrap_or(0))
+        })
+        .await
+    }
+
+    /// Closes to others what earlier versions left open to them in the workspaces; returns how many there were.
+    ///
+    /// Meant to run in the background after a start: nobody else reaches it since the start itself.
+    ///
+    /// # Errors
+    /// When something can't be read or closed; everything else is closed all the same.
+    pub async fn close_to_others(&self) -> io::Result<u64> {
+        self.in_background(|place| {
+            let (mut closed, mut first) = (0, Ok(()));
+            for conversation in place.root.entries()? {
+                let conversation = conversation?.file_name();
+                match modes::close_if_open(&place.root, Path::new(&conversation)) {
+                    Ok(was_open) => closed += u64::from(was_open),
+                    Err(error) if first.is_ok() => first = Err(error),
+                    Err(_) => {}
+                }
+            }
+            first.map(|()| closed)
         })
         .await
     }

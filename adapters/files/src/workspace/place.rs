@@ -14,7 +14,10 @@ use satchel_ports::WorkspaceError;
 use sha2::Digest;
 
 use super::{failure, usage::Usage};
-use crate::{OpenError, directory};
+use crate::{
+    OpenError, directory,
+    modes::{self, Audience},
+};
 
 /// The longest name that is written out; a longer one is a digest.
 const LONGEST: usize = 200;
@@ -32,10 +35,14 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, OpenError> {
         let shared = match shared {
-            Some(path) => Some((directory::open_root(path)?, path.to_owned())),
+            Some(path) => Some((directory::open_root(path, Audience::Umask)?, path.to_owned())),
             None => None,
         };
-        Ok(Self { root: directory::open_root(root)?, path: root.to_owned(), shared, quota, usages: Mutex::default() })
+        let path = root.to_owned();
+        let root = directory::open_root(root, Audience::Owner)?;
+        // What earlier versions left open beneath it is closed in the background: nobody else reaches it any more.
+        modes::close_directory(&root, &path);
+        Ok(Self { root, path, shared, quota, usages: Mutex::default() })
     }
 
     pub(super) fn host_directory(&self, conversation: &ConversationId, mount: Mount) -> PathBuf {
@@ -62,9 +69,17 @@ impl Place {
     ) -> Result<Dir, WorkspaceError> {
         match &self.shared {
             Some((shared, _)) if path.mount() == Mount::Shared => shared.try_clone(),
-            _ => directory::ensure(&self.root, &Self::below_root(conversation, path.mount())),
+            _ => directory::ensure(&self.root, &Self::below_root(conversation, path.mount()), Audience::Owner),
         }
         .map_err(|error| failure(path, error))
+    }
+
+    /// For whom the files of a mount are: those in a directory that the operator shares out are handed out.
+    pub(super) fn audience(&self, mount: Mount) -> Audience {
+        match mount == Mount::Shared && self.shared.is_some() {
+            true => Audience::Umask,
+            false => Audience::Owner,
+        }
     }
 
     /// Tells whether what is written to the mount counts for the conversation's quota.

@@ -73,7 +73,7 @@ impl Writing {
             let freed = bytes_to_replace(&mount, path, mode)?;
             (place.ensure_parent(&directory, &mut usage, &mount, path)?, freed)
         };
-        let temp = TempFile::create(parent).map_err(|error| failure(path, error))?;
+        let temp = TempFile::create(parent, place.audience(path.mount())).map_err(|error| failure(path, error))?;
         let counted = place.is_counted(path.mount());
         let room = Room { place: Arc::clone(place), directory, usage, counted, bytes: 0, freed };
         Ok(Self { path: path.clone(), name: name.to_owned(), temp, bytes: 0, room, guard })
@@ -164,7 +164,7 @@ impl Place {
         if missing > 0 && !usage.reserve(missing, 0, self.quota, || self.measure(directory)).map_err(failed)? {
             return Err(WorkspaceError::QuotaExceeded { quota: self.quota });
         }
-        let ensured = directory::ensure(mount, parent(path));
+        let ensured = directory::ensure(mount, parent(path), self.audience(path.mount()));
         usage.settle(missing, 0);
         if ensured.is_err() {
             // Some of them may have been made.

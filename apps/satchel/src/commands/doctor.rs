@@ -5,6 +5,7 @@
 mod machine;
 mod model;
 mod people;
+mod permissions;
 mod schedules;
 mod scripts;
 mod speech;
@@ -86,6 +87,7 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(model::answers(&decision).await);
     let processes = storage::database(config, &mut findings).await;
     findings.extend(storage::directories(config));
+    findings.extend(permissions::look(config));
     findings.extend(web::page(config).await);
     findings.extend(web::figures(config));
     findings.extend(surroundings::unencrypted(config, &decision));

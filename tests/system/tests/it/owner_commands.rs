@@ -6,6 +6,7 @@ mod doctor;
 mod init;
 mod links;
 mod login;
+mod modes;
 mod opening;
 mod run;
 mod serving;

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -105,7 +105,6 @@ pub(super) fn directories(config: &Config) -> Vec<Finding> {
     }
     let mut findings: Vec<Finding> = directories.iter().map(disk).collect();
     findings.extend(apart(&directories));
-    findings.extend(secrecy(data_dir));
     findings.extend(ahead(data_dir));
     findings
 }
@@ -185,21 +184,6 @@ fn apart(directories: &[FileDirectory]) -> Option<Finding> {
     let first = devices.first()?;
     (!devices.iter().all(|device| device == first)).then(|| {
         Finding::ok("disk", "what is kept lies on several file systems; a backup needs all of them, of the same moment")
-    })
-}
-
-/// Whether others on this machine can read what people wrote.
-fn secrecy(data_dir: &Path) -> Option<Finding> {
-    const CHECK: &str = "permissions";
-    let shown = data_dir.display();
-    let mode = fs::metadata(data_dir).ok()?.permissions().mode() & 0o777;
-    Some(match mode & 0o077 {
-        0 => Finding::ok(CHECK, format!("only its owner can look into {shown}")),
-        _ => Finding::warning(
-            CHECK,
-            format!("others on this machine may look into {shown} (mode {mode:03o})"),
-            format!("chmod 700 {shown}"),
-        ),
     })
 }
 

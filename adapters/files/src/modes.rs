@@ -1,0 +1,235 @@
+//! Who may read what is written: its owner alone where Satchel keeps it, whoever the umask lets where it is handed out.
+//!
+//! Modes are given explicitly, so that no umask opens what is kept. What earlier versions left open is closed at the
+//! start: a directory after everything beneath it, so that one that is closed is never entered again, and closing goes
+//! on after a kill where it stopped.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, DirBuilder, DirBuilderExt, MetadataExt, OpenOptions, OpenOptionsExt},
+};
+use rustix::fs::{Mode, OFlags, fchmod, openat};
+
+use crate::directory;
+
+/// What others may do with a file or a directory.
+const OTHERS: u32 = 0o077;
+
+/// For whom something is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Its owner alone: what Satchel keeps.
+    Owner,
+    /// Whoever the umask lets: what Satchel hands out.
+    Umask,
+}
+
+impl Audience {
+    pub(crate) fn directory_mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o700,
+            Self::Umask => 0o777,
+        }
+    }
+
+    /// Makes a directory.
+    pub(crate) fn create_dir(self, root: &Dir, path: &Path) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.mode(self.directory_mode());
+        root.create_dir_with(path, &builder)
+    }
+
+    /// Says with which mode a missing file is made.
+    pub(crate) fn of_file(self, options: &mut OpenOptions) -> &mut OpenOptions {
+        options.mode(match self {
+            Self::Owner => 0o600,
+            Self::Umask => 0o666,
+        })
+    }
+}
+
+/// Closes to others what Satchel keeps in a directory: the entries that are its own, with everything beneath them, and
+/// the directory itself when it holds nothing else. Links are not followed.
+///
+/// It reads one level of what is closed already. What can't be closed, because another user owns it, is logged and stays.
+///
+/// # Errors
+/// When the directory can't be read.
+pub fn close_to_others(path: &Path, is_own: impl Fn(&str) -> bool) -> io::Result<()> {
+    close(&Dir::open_ambient_dir(path, ambient_authority())?, path, is_own)
+}
+
+/// Does the same with a directory that is open.
+pub(crate) fn close(root: &Dir, path: &Path, is_own: impl Fn(&str) -> bool) -> io::Result<()> {
+    let entries: Vec<_> = root.entries()?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+    let (own, foreign): (Vec<_>, Vec<_>) = entries.into_iter().partition(|name| name.to_str().is_some_and(&is_own));
+    if foreign.is_empty() {
+        // First: then nobody reaches what is still open beneath it.
+        close_directory(root, path);
+    }
+    for name in own {
+        if let Err(error) = close_if_open(root, Path::new(&name)) {
+            warn_of(&path.join(&name), &error);
+        }
+    }
+    Ok(())
+}
+
+/// Closes a directory, and nothing of what lies in it.
+pub(crate) fn close_directory(directory: &Dir, path: &Path) {
+    let this = Path::new(".");
+    let closed = is_open_to_others(directory, this).and_then(|is_open| match is_open {
+        true => set_mode(directory, this, 0o700),
+        false => Ok(()),
+    });
+    if let Err(error) = closed {
+        warn_of(path, &error);
+    }
+}
+
+/// Closes an entry of a directory, with everything beneath it, if it is open to others; answers whether it was.
+pub(crate) fn close_if_open(root: &Dir, name: &Path) -> io::Result<bool> {
+    match is_open_to_others(root, name) {
+        Ok(true) => close_tree(root, name).map(|()| true),
+        // Removed meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        closed => closed,
+    }
+}
+
+/// Closes a file, or a directory after everything beneath it. Goes on after what can't be closed, and answers with the
+/// first reason.
+///
+/// Only one directory is open at a time, so that neither handles nor the stack limit how deep a tree can be.
+fn close_tree(root: &Dir, path: &Path) -> io::Result<()> {
+    if root.symlink_metadata(path)?.is_file() {
+        return set_mode(root, path, 0o600);
+    }
+    let mut first = Ok(());
+    let mut remember = |done: io::Result<()>| match done {
+        Err(error) if error.kind() != io::ErrorKind::NotFound && first.is_ok() => first = Err(error),
+        _ => {}
+    };
+    let (mut entered, mut waiting) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(path) = waiting.pop() {
+        remember(close_files(root, &path, &mut waiting));
+        entered.push(path);
+    }
+    // None is entered before what it lies in, so that in this order each comes after everything beneath it.
+    for path in entered.iter().rev() {
+        remember(set_mode(root, path, 0o700));
+    }
+    first
+}
+
+/// Closes the files of a directory, and adds its directories that are open to `waiting`.
+fn close_files(root: &Dir, path: &Path, waiting: &mut Vec<PathBuf>) -> io::Result<()> {
+    let directory = directory::open(root, path)?;
+    for entry in directory.entries()? {
+        let name = entry?.file_name();
+        let name = Path::new(&name);
+        match directory.symlink_metadata(name) {
+            Ok(there) if there.mode() & OTHERS == 0 => {}
+            Ok(there) if there.is_dir() => waiting.push(path.join(name)),
+            Ok(there) if there.is_file() => set_mode(&directory, name, 0o600)?,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether others may do anything with it; a link never is, since it has no mode of its own.
+fn is_open_to_others(root: &Dir, path: &Path) -> io::Result<bool> {
+    let there = root.symlink_metadata(path)?;
+    Ok(!there.is_symlink() && there.mode() & OTHERS != 0)
+}
+
+/// Sets the mode of a file or directory that is no link, also where somebody puts one in its place meanwhile.
+fn set_mode(directory: &Dir, name: &Path, mode: u32) -> io::Result<()> {
+    // Whatever it has become, opening it neither waits nor does anything to it.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty())?;
+    Ok(fchmod(file, Mode::from_raw_mode(mode))?)
+}
+
+fn warn_of(path: &Path, error: &io::Error) {
+    tracing::warn!(path = %path.display(), %error, "failed to close what is kept to others, who may look into it");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    /// A directory as an earlier version left it: `own/deep/file` and `own.db`, all open.
+    fn earlier() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("own/deep")).unwrap();
+        for file in ["own/deep/file", "own.db"] {
+            fs::write(root.path().join(file), "words").unwrap();
+            set(&root.path().join(file), 0o644);
+        }
+        for directory in ["own/deep", "own", ""] {
+            set(&root.path().join(directory), 0o755);
+        }
+        root
+    }
+
+    fn modes(root: &Path) -> [u32; 5] {
+        ["", "own", "own/deep", "own/deep/file", "own.db"].map(|path| mode(&root.join(path)))
+    }
+
+    #[test]
+    fn what_an_earlier_version_left_open_is_closed() {
+        let root = earlier();
+        close_to_others(root.path(), |name| name.starts_with("own")).unwrap();
+        assert_eq!(modes(root.path()), [0o700, 0o700, 0o700, 0o600, 0o600]);
+    }
+
+    #[test]
+    fn directory_that_holds_other_things_stays_as_it_is() {
+        let root = earlier();
+        let letter = root.path().join("letter.txt");
+        fs::write(&letter, "words").unwrap();
+        set(&letter, 0o644);
+        close_to_others(root.path(), |name| name.starts_with("own")).unwrap();
+        assert_eq!(modes(root.path()), [0o755, 0o700, 0o700, 0o600, 0o600]);
+        assert_eq!(mode(&letter), 0o644);
+    }
+
+    #[test]
+    fn closed_directory_is_not_entered_again() {
+        let root = earlier();
+        let inside = root.path().join("own/deep/file");
+        set(&root.path().join("own"), 0o700);
+        close_to_others(root.path(), |name| name.starts_with("own")).unwrap();
+        assert_eq!(mode(&inside), 0o644, "nobody can reach it, and looking for it would cost every start");
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let (root, elsewhere) = (earlier(), earlier());
+        std::os::unix::fs::symlink(elsewhere.path(), root.path().join("own/link")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path().join("own.db"), root.path().join("own-link")).unwrap();
+        close_to_others(root.path(), |name| name.starts_with("own")).unwrap();
+        assert_eq!(modes(elsewhere.path()), [0o755, 0o755, 0o755, 0o644, 0o644]);
+        assert_eq!(mode(&root.path().join("own")), 0o700);
+        let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        assert!(set_mode(&directory, Path::new("own-link"), 0o600).is_err(), "one that was put there meanwhile");
+    }
+}

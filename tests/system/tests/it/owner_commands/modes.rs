@@ -1,0 +1,187 @@
+//! What Satchel keeps is for its owner alone, wherever it lies and whatever the umask; what it hands out goes by the umask.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use satchel_system::real_binary::{Household, finish, satchel_binary};
+
+use super::serving::Serving;
+
+/// Satchel, started where new files are made with this umask.
+fn under_umask(household: &Household, umask: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask \"$1\"; shift; exec \"$@\"", "sh", umask]).arg(satchel_binary()).args(arguments);
+    household.at_home(&mut command);
+    command
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode()
+        & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+/// Everything beneath a directory, and itself.
+fn tree(path: &Path) -> Vec<PathBuf> {
+    let mut all = vec![path.to_owned()];
+    if path.is_dir() {
+        let entries = fs::read_dir(path).expect("it is ours").map(|entry| entry.expect("it is read").path());
+        entries.for_each(|entry| all.extend(tree(&entry)));
+    }
+    all
+}
+
+/// Every entry has the mode of a directory or of a file.
+fn assert_modes(case: &str, root: &Path, directory: u32, file: u32) {
+    for path in tree(root) {
+        let expected = if path.is_dir() { directory } else { file };
+        assert_eq!(format!("{:o}", mode(&path)), format!("{expected:o}"), "{case}: {}", path.display());
+    }
+}
+
+/// Where everything lies elsewhere than in the data directory.
+fn elsewhere(household: &Household) -> Vec<String> {
+    let root = household.root().display();
+    [
+        format!("storage.database_url=sqlite:{root}/database/satchel.db"),
+        format!("storage.blobs_url=file:{root}/bytes"),
+        format!("workspace.shared_dir={root}/shared"),
+    ]
+    .into_iter()
+    .flat_map(|setting| ["--set".to_owned(), setting])
+    .collect()
+}
+
+#[tokio::test]
+async fn no_umask_opens_what_is_kept_and_it_decides_about_what_is_handed_out() {
+    for (umask, directories, files) in [("000", 0o777, 0o666), ("022", 0o755, 0o644), ("077", 0o700, 0o600)] {
+        let household = Household::new();
+        let photo = household.file("photo.txt", "words");
+        let photo = photo.display().to_string();
+        let chat = |text: &str, more: &[String]| {
+            let mut arguments = vec!["chat", "--once", text, "--json", "--attach", &photo];
+            arguments.extend(more.iter().map(String::as_str));
+            let ran = finish(&mut under_umask(&household, umask, &arguments));
+            assert_eq!(ran.code(), Some(0), "{umask}: {ran:#?}");
+        };
+        chat("save this as things/a.txt and send it back", &[]);
+        let server = Serving::of(&mut under_umask(
+            &household,
+            umask,
+            &["run", "--set", "web.listen=127.0.0.1:0", "--set", "model=offline"],
+        ));
+        server.say("list my files").await;
+        assert_modes(umask, &household.data(), 0o700, 0o600);
+        server.signal("TERM");
+        assert_eq!(server.end().code(), Some(0));
+        assert_modes(umask, &household.data(), 0o700, 0o600);
+        assert!(tree(&household.data()).iter().any(|path| path.ends_with("shared/things/a.txt")), "it was saved");
+
+        assert!(tree(&household.work().join("files")).len() > 1, "something was sent");
+        assert_modes(umask, &household.work().join("files"), directories, files);
+        let export = household.work().join("export.txt");
+        let arguments = ["attachments", "export", "1", "--to", &export.display().to_string()];
+        let ran = finish(&mut under_umask(&household, umask, &arguments));
+        assert_eq!(ran.code(), Some(0), "{umask}: {ran:#?}");
+        assert_modes(umask, &export, files, files);
+
+        chat("save this as things/b.txt", &elsewhere(&household));
+        for kept in ["data", "database", "bytes"] {
+            assert_modes(umask, &household.root().join(kept), 0o700, 0o600);
+        }
+        assert!(household.root().join("shared/things/b.txt").is_file(), "it was saved");
+        assert_modes(umask, &household.root().join("shared"), directories, files);
+    }
+}
+
+#[tokio::test]
+async fn start_closes_what_an_earlier_version_left_open() {
+    let household = Household::new();
+    let more = elsewhere(&household);
+    let more: Vec<&str> = more.iter().take(4).map(String::as_str).collect();
+    let photo = household.file("photo.txt", "words");
+    let photo = photo.display().to_string();
+    let start = || {
+        let mut arguments = vec!["chat", "--once", "save this as things/a.txt", "--attach", &photo];
+        arguments.extend(&more);
+        let ran = household.run(&arguments);
+        assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    };
+    start();
+    // The bytes lie in a directory that holds other things too, and whose mode is not Satchel's to change.
+    let letter = household.root().join("bytes/letter.txt");
+    fs::write(&letter, "dear Ann").expect("there is room");
+    for kept in ["data", "database", "bytes"] {
+        for path in tree(&household.root().join(kept)) {
+            set_mode(&path, if path.is_dir() { 0o755 } else { 0o644 });
+        }
+    }
+    // An earlier version closed this one, and nothing in it.
+    set_mode(&household.data().join("workspaces"), 0o700);
+    let mut arguments = vec!["run", "--set", "web.listen=127.0.0.1:0", "--set", "model=offline"];
+    arguments.extend(&more);
+    let mut server = Serving::of(&mut household.satchel(&arguments));
+    server.wait_for_words("closed to others what an earlier version left open");
+    for kept in ["data", "database"] {
+        assert_modes("after the start", &household.root().join(kept), 0o700, 0o600);
+    }
+    let bytes = household.root().join("bytes");
+    assert_eq!((mode(&bytes), mode(&letter)), (0o755, 0o644), "they are not Satchel's");
+    for entry in fs::read_dir(&bytes).expect("it is ours").map(|entry| entry.expect("it is read").path()) {
+        if entry != letter {
+            assert_modes("after the start", &entry, 0o700, 0o600);
+        }
+    }
+    server.signal("TERM");
+    assert_eq!(server.end().code(), Some(0));
+}
+
+#[test]
+fn doctor_looks_where_the_configuration_points() {
+    let household = Household::new();
+    let more = elsewhere(&household);
+    let doctor = || {
+        let mut command = household.satchel(&["doctor", "--json", "--set", "web.listen=127.0.0.1:0"]);
+        finish(command.args(["--set", "model=offline"]).args(&more)).stdout
+    };
+    let photo = household.file("photo.txt", "words");
+    let mut command = household.satchel(&["chat", "--once", "save this as a.txt", "--attach"]);
+    let ran = finish(command.arg(&photo).args(&more));
+    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    assert!(
+        !doctor().contains(r#""check": "permissions", "level": "warning""#) && !doctor().contains("is open to others")
+    );
+    for (path, mode, told) in [
+        ("data", 0o750, "is open to others on this machine (mode 750)"),
+        ("database", 0o755, "is open to others on this machine (mode 755)"),
+        ("database/satchel.db", 0o640, "is open to others on this machine (mode 640)"),
+        ("bytes", 0o755, "is open to others on this machine (mode 755)"),
+        ("bytes/incoming", 0o707, "is open to others on this machine (mode 707)"),
+        ("shared", 0o777, "everybody on this machine may change the files in the shared workspace"),
+    ] {
+        let path = household.root().join(path);
+        let before = self::mode(&path);
+        set_mode(&path, mode);
+        let found = doctor();
+        assert!(found.contains(told) && found.contains(&path.display().to_string()), "{}: {found}", path.display());
+        set_mode(&path, before);
+    }
+    // Only the superuser can give a file away.
+    if is_superuser() {
+        let path = household.root().join("database/satchel.db");
+        std::os::unix::fs::chown(&path, Some(12_345), None).expect("the superuser may");
+        let found = doctor();
+        assert!(found.contains("belongs to the user 12345") && found.contains("chown"), "{found}");
+    }
+}
+
+fn is_superuser() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").expect("this process is there")) == 0
+}
