@@ -1,7 +1,6 @@
 //! Who may come in: whoever knows the token or has the cookie; everybody on this machine where `web.token` is off.
 
 use std::{
-    collections::HashMap,
     net::IpAddr,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -13,21 +12,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    failed_logins::FailedLogins,
     problem::Problem,
     signing::{Purpose, SigningKey},
 };
 
 /// How long a visitor stays logged in.
 const VISIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-/// How many wrong tokens one address may give in a [`WINDOW`].
-const WRONG_TOKENS: u32 = 10;
-
-/// After it the wrong tokens of an address are forgotten.
-const WINDOW: Duration = Duration::from_secs(60);
-
-/// How many addresses are remembered; for one more the oldest is forgotten.
-const ADDRESSES: usize = 1024;
 
 /// The door.
 #[derive(Debug)]
@@ -36,13 +27,7 @@ pub(crate) struct Access {
     token: Option<SecretString>,
     cookie: String,
     secure: bool,
-    wrong: Mutex<HashMap<IpAddr, Wrong>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Wrong {
-    times: u32,
-    since: Instant,
+    failed_logins: Mutex<FailedLogins>,
 }
 
 /// What a cookie says.
@@ -57,7 +42,7 @@ impl Access {
     /// `port` keeps the cookies of two Satchels on one machine apart, since browsers don't.
     pub(crate) fn new(key: SigningKey, token: Option<SecretString>, port: u16, secure: bool) -> Self {
         let prefix = if secure { "__Host-" } else { "" };
-        Self { key, token, cookie: format!("{prefix}satchel-{port}"), secure, wrong: Mutex::default() }
+        Self { key, token, cookie: format!("{prefix}satchel-{port}"), secure, failed_logins: Mutex::default() }
     }
 
     /// Whether a token is asked for.
@@ -65,25 +50,23 @@ impl Access {
         self.token.is_some()
     }
 
-    /// Compares a token, and counts it where it is wrong.
+    /// Compares a token. The right one is always taken, however many wrong ones came before it.
     pub(crate) fn check(&self, given: &str, from: IpAddr) -> Result<(), Problem> {
-        let Some(token) = &self.token else { return Ok(()) };
-        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        wrong.retain(|_, wrong| now.duration_since(wrong.since) < WINDOW);
-        if let Some(known) = wrong.get(&from).filter(|wrong| wrong.times >= WRONG_TOKENS) {
-            return Err(Problem::too_many_attempts(WINDOW.saturating_sub(now.duration_since(known.since))));
+        match &self.token {
+            Some(token) if !self.key.same(given, token.expose_secret()) => {
+                Err(self.refuse(from, Problem::wrong_token()))
+            }
+            _ => Ok(()),
         }
-        if self.key.same(given, token.expose_secret()) {
-            return Ok(());
+    }
+
+    /// Counts a secret that was wrong, and answers with `refusal`, or with how long to wait where there were too many.
+    pub(crate) fn refuse(&self, from: IpAddr, refusal: Problem) -> Problem {
+        let mut failed_logins = self.failed_logins.lock().unwrap_or_else(PoisonError::into_inner);
+        match failed_logins.record(from, Instant::now()) {
+            Ok(()) => refusal,
+            Err(wait) => Problem::too_many_attempts(wait),
         }
-        if wrong.len() >= ADDRESSES && !wrong.contains_key(&from) {
-            // All at once would be an offer: whoever has many addresses could have his guesses forgotten.
-            let oldest = wrong.iter().min_by_key(|(_, wrong)| wrong.since).map(|(address, _)| *address);
-            oldest.and_then(|oldest| wrong.remove(&oldest));
-        }
-        wrong.entry(from).or_insert(Wrong { times: 0, since: now }).times += 1;
-        Err(Problem::wrong_token())
     }
 
     /// Makes the cookie of a visitor who gave the token.
@@ -95,25 +78,32 @@ impl Access {
         HeaderValue::try_from(cookie).expect("a signed text is plain ASCII")
     }
 
-    /// Whether a request comes from somebody who may come in.
+    /// Whether a request comes from somebody who may come in. What it shows that is wrong counts only where nothing is
+    /// right.
     pub(crate) fn admits(&self, headers: &HeaderMap, from: IpAddr, now: Timestamp) -> Result<bool, Problem> {
-        if !self.needs_token() || self.has_cookie(headers, now) {
+        if !self.needs_token() {
             return Ok(true);
+        }
+        let mut is_forged = false;
+        for cookie in self.cookies(headers) {
+            match self.key.read::<Visit>(Purpose::Visit, cookie) {
+                Some(visit) if now.since(visit.since) < VISIT && visit.token == self.token_mark() => return Ok(true),
+                // What has expired is no guess.
+                visit => is_forged |= visit.is_none(),
+            }
         }
         match bearer(headers) {
             Some(given) => self.check(given, from).map(|()| true),
+            None if is_forged => Err(self.refuse(from, Problem::unauthorized())),
             None => Ok(false),
         }
     }
 
-    fn has_cookie(&self, headers: &HeaderMap, now: Timestamp) -> bool {
+    /// The values of all cookies of our name; a browser sends several where they were set for several paths.
+    fn cookies<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.any(|(name, value)| {
-            let visit = || self.key.read::<Visit>(Purpose::Visit, value);
-            name == self.cookie
-                && visit().is_some_and(|visit| now.since(visit.since) < VISIT && visit.token == self.token_mark())
-        })
+        let cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        cookies.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value)
     }
 
     fn token_mark(&self) -> String {
@@ -132,7 +122,6 @@ mod tests {
     use super::*;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-    const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
     fn access(key: &SigningKey, token: &str) -> Access {
         Access::new(key.clone(), Some(SecretString::from(token)), 8787, true)
@@ -166,34 +155,35 @@ mod tests {
         assert!(admits(&door, 2_000));
         assert!(!admits(&door, 1_000 + VISIT.as_millis() as i64), "it is too old");
         assert!(!admits(&access(&key, "another token"), 2_000));
-        assert!(!admits(&access(&self::key(), "open sesame"), 2_000), "another key");
+        let other = access(&self::key(), "open sesame");
+        assert!(other.admits(&headers, HERE, Timestamp(2_000)).is_err(), "another key");
         assert!(!door.admits(&HeaderMap::new(), HERE, Timestamp(0)).unwrap());
     }
 
     #[test]
-    fn guessing_is_stopped_where_it_comes_from() {
+    fn right_secret_is_taken_whatever_was_wrong_before() {
         let door = access(&key(), "open sesame");
-        for _ in 0..WRONG_TOKENS {
-            assert_eq!(door.check("guess", ELSEWHERE).unwrap_err().code(), "wrong_token");
-        }
-        assert_eq!(door.check("open sesame", ELSEWHERE).unwrap_err().code(), "too_many_attempts");
+        let codes: Vec<_> = (0..1_000).map(|_| door.check("guess", HERE).unwrap_err().code()).collect();
+        assert_eq!((codes[0], codes[999]), ("wrong_token", "too_many_attempts"));
         assert!(door.check("open sesame", HERE).is_ok());
+        let headers = with_cookie(&door.cookie(Timestamp(0)));
+        assert!(door.admits(&headers, HERE, Timestamp(0)).unwrap());
     }
 
     #[test]
-    fn a_crowd_does_not_make_the_door_forget_a_guesser() {
-        let door = access(&key(), "open sesame");
-        let of_crowd = |number: u32| IpAddr::V4(std::net::Ipv4Addr::from_bits(0x0A00_0000 + number));
-        assert_eq!(door.check("guess", HERE).unwrap_err().code(), "wrong_token");
-        for _ in 0..WRONG_TOKENS {
-            assert_eq!(door.check("guess", ELSEWHERE).unwrap_err().code(), "wrong_token");
+    fn forged_cookie_counts_and_expired_one_does_not() {
+        let key = key();
+        let door = access(&key, "open sesame");
+        let expired = with_cookie(&access(&key, "the token before").cookie(Timestamp(0)));
+        let forged = with_cookie(&HeaderValue::from_static("__Host-satchel-8787=e30.e30"));
+        for _ in 0..100 {
+            assert!(!door.admits(&expired, HERE, Timestamp(0)).unwrap());
         }
-        for number in 0..ADDRESSES as u32 - 1 {
-            assert_eq!(door.check("guess", of_crowd(number)).unwrap_err().code(), "wrong_token");
-        }
-        assert_eq!(door.check("open sesame", ELSEWHERE).unwrap_err().code(), "too_many_attempts");
-        let wrong = door.wrong.lock().unwrap();
-        assert!(wrong.len() == ADDRESSES && !wrong.contains_key(&HERE), "the oldest was forgotten");
+        let codes: Vec<_> = (0..100).map(|_| door.admits(&forged, HERE, Timestamp(0)).unwrap_err().code()).collect();
+        assert_eq!((codes[0], codes[99]), ("unauthorized", "too_many_attempts"));
+        let mut both = with_cookie(&door.cookie(Timestamp(0)));
+        both.append(header::COOKIE, HeaderValue::from_static("__Host-satchel-8787=e30.e30"));
+        assert!(door.admits(&both, HERE, Timestamp(0)).unwrap());
     }
 
     #[test]

@@ -47,6 +47,10 @@ impl Problem {
         self.code
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail)
     }
@@ -69,7 +73,8 @@ impl Problem {
     }
 
     pub(crate) fn too_many_attempts(wait: Duration) -> Self {
-        let detail = format!("That was wrong too often. Try again in {} seconds.", wait.as_secs().max(1));
+        let seconds = wait.as_secs().max(1);
+        let detail = format!("That is wrong, and there were too many wrong logins before. Try again in {seconds} s.");
         let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail);
         Self { retry_after: Some(wait), ..problem }
     }

@@ -5,6 +5,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 use satchel_domain::ChannelCapabilities;
 use secrecy::SecretString;
 
+use crate::ProxyRange;
+
 /// How the page is served.
 #[derive(Clone)]
 pub struct WebSettings {
@@ -14,6 +16,8 @@ pub struct WebSettings {
     pub public_url: Option<SecretString>,
     /// What a visitor must know. Without one, whoever on this machine can connect is taken for the owner.
     pub token: Option<SecretString>,
+    /// The proxies that are believed when they say for whom they pass a request on. Wrong tokens count for that address.
+    pub trusted_proxies: Vec<ProxyRange>,
     /// What the channel can do, as the operator may have changed it.
     pub capabilities: ChannelCapabilities,
     /// The largest file that a person may send, in bytes.

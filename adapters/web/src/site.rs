@@ -8,7 +8,7 @@ use satchel_ports::{Blobs, Channel, Inbound, Ledger};
 
 use crate::{
     WebChannel, WebSettings, access::Access, live::Hub, login_links::LoginLinks, peer, peer::Peer, problem::Problem,
-    public_url::Hosts,
+    public_url::Hosts, trusted_proxies,
 };
 
 /// The parts of the server.
@@ -43,11 +43,10 @@ impl Site {
         self.access.admits(request.headers(), self.sender(request), self.ledger.now())
     }
 
-    /// Who sent a request, as far as strangers are told apart.
+    /// Who sent a request, as far as strangers are told apart and proxies are trusted.
     pub(crate) fn sender(&self, request: &Request) -> IpAddr {
         let Peer(peer) = request.extensions().get().expect("every connection puts its peer into its requests");
-        let behind_proxy = self.hosts.public_origin().is_some() && peer.ip().to_canonical().is_loopback();
-        let passed_on_for = behind_proxy.then(|| peer::passed_on_for(request.headers())).flatten();
-        peer::network(passed_on_for.unwrap_or(peer.ip()))
+        let client = trusted_proxies::client_address(&self.settings.trusted_proxies, peer.ip(), request.headers());
+        peer::network(client)
     }
 }

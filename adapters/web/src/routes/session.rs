@@ -1,6 +1,6 @@
 //! Who asks, and the way in with a token.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -20,17 +20,27 @@ use crate::{
 const LOGIN_TIME: Duration = Duration::from_secs(10);
 
 /// Tells what a page must know first; needs no login.
-#[utoipa::path(get, path = "/api/session", responses((status = 200, body = Session)))]
-pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> Json<Session> {
-    let authorized = site.admits(&request).unwrap_or(false);
-    Json(Session {
+#[utoipa::path(
+    get,
+    path = "/api/session",
+    responses(
+        (status = 200, body = Session),
+        (status = 429, description = "Wrong, and too many were before it.", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> Result<Json<Session>, Problem> {
+    let authorized = match site.admits(&request) {
+        Err(problem) if problem.status() == StatusCode::TOO_MANY_REQUESTS => return Err(problem),
+        admits => admits.unwrap_or(false),
+    };
+    Ok(Json(Session {
         authorized,
         token_required: site.access.needs_token(),
         model: authorized.then(|| site.settings.model.clone()),
         model_is_offline: authorized.then_some(site.settings.model_is_offline),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         limits: Limits { file_bytes: site.settings.file_bytes, files_per_message: site.settings.files_per_message },
-    })
+    }))
 }
 
 /// Logs in with the token or a login link: the answer sets a cookie.
@@ -41,14 +51,14 @@ pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> 
     responses(
         (status = 204, description = "Logged in."),
         (status = 401, description = "Wrong token, or a link that doesn't work any more.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 429, description = "Too many wrong tokens.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "Wrong, and too many were before it.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Problem> {
     let sender = site.sender(&request);
     match given(request).await? {
         Login::Token(token) => site.access.check(&token, sender)?,
-        Login::Link(secret) => redeem(&site, secret).await?,
+        Login::Link(secret) => redeem(&site, secret, sender).await?,
     }
     if !site.access.needs_token() {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -57,13 +67,13 @@ pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Re
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
-/// Uses a login link up. Its secret can't be guessed, so wrong ones are not counted.
-async fn redeem(site: &Site, secret: String) -> Result<(), Problem> {
+/// Uses a login link up.
+async fn redeem(site: &Site, secret: String, sender: IpAddr) -> Result<(), Problem> {
     let (login_links, now) = (site.login_links.clone(), site.ledger.now());
     let redeemed = tokio::task::spawn_blocking(move || login_links.redeem(&secret, now)).await;
     match redeemed.map_err(std::io::Error::other).flatten() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Problem::invalid_link()),
+        Ok(false) => Err(site.access.refuse(sender, Problem::invalid_link())),
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "a login link could not be used");
             Err(Problem::unavailable("The link could not be checked. Please get a new one and try again."))

@@ -272,44 +272,103 @@ async fn another_page_can_not_use_a_login_link() {
     assert_eq!(login.send().await.unwrap().status(), 204, "it was not used up");
 }
 
-#[tokio::test]
-async fn guessing_is_slowed_down() {
-    let stage = Stage::new().await;
-    let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
-    for _ in 0..10 {
-        problem(login("guess").await, 401, "wrong_token").await;
+/// Gives wrong tokens until they are told to wait.
+async fn exhaust_guesses(stage: &Stage) {
+    for attempt in 0..1_000 {
+        let answer =
+            stage.visitor.post(stage.url("/api/login")).json(&json!({ "token": "guess" })).send().await.unwrap();
+        if answer.status() == 429 {
+            assert!(header(&answer, "retry-after").parse::<u64>().is_ok_and(|seconds| (1..=60).contains(&seconds)));
+            assert!(attempt >= 10, "after {attempt} wrong tokens");
+            problem(answer, 429, "too_many_attempts").await;
+            return;
+        }
+        problem(answer, 401, "wrong_token").await;
     }
-    let slowed = login(TOKEN).await;
-    assert!(header(&slowed, "retry-after").parse::<u64>().is_ok_and(|seconds| (1..=60).contains(&seconds)));
-    problem(slowed, 429, "too_many_attempts").await;
-    let bearer = stage.client.get(stage.url("/api/conversations")).header("authorization", "Bearer guess");
-    problem(bearer.send().await.unwrap(), 429, "too_many_attempts").await;
+    panic!("nobody is told to wait");
 }
 
 #[tokio::test]
-async fn guessing_through_a_proxy_slows_down_nobody_else() {
-    let guess = async |stage: &Stage, forwarded: &str, token: &str| {
-        let login = stage.post("/api/login").header("x-forwarded-for", forwarded).json(&json!({ "token": token }));
-        login.send().await.unwrap().status().as_u16()
+async fn right_secret_is_taken_while_wrong_ones_are_throttled() {
+    let figures = || "satchel_turns 3\n".to_owned();
+    let stage = Stage::with(|settings| settings.metrics = Some(Arc::new(figures))).await;
+    let login = async |body| stage.visitor.post(stage.url("/api/login")).json(&body).send().await.unwrap();
+    exhaust_guesses(&stage).await;
+    for path in ["/api/conversations", "/metrics", "/api/session"] {
+        let wrong = stage.visitor.get(stage.url(path)).header("authorization", "Bearer guess");
+        problem(wrong.send().await.unwrap(), 429, "too_many_attempts").await;
+        let forged = format!("satchel-{}=e30.e30", stage.address.port());
+        let forged = stage.visitor.get(stage.url(path)).header("cookie", forged);
+        problem(forged.send().await.unwrap(), 429, "too_many_attempts").await;
+        assert_eq!(stage.get(path).await.status(), 200, "{path} with the token");
+    }
+    problem(login(json!({ "link": "guess" })).await, 429, "too_many_attempts").await;
+    problem(stage.visit("/api/conversations").await, 401, "unauthorized").await;
+    for right in [json!({ "token": TOKEN }), json!({ "link": login_secret(&stage) })] {
+        let answer = login(right).await;
+        assert_eq!(answer.status(), 204);
+        let cookie = header(&answer, "set-cookie").split(';').next().unwrap().to_owned();
+        for path in ["/api/conversations", "/metrics"] {
+            let request = stage.visitor.get(stage.url(path)).header("cookie", &cookie);
+            assert_eq!(request.send().await.unwrap().status(), 200, "{path} with a cookie");
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrong_tokens_count_for_whom_a_trusted_proxy_names() {
+    let guess = async |stage: &Stage, forwarded: &str| {
+        let login = stage.visitor.post(stage.url("/api/login")).header("x-forwarded-for", forwarded);
+        login.json(&json!({ "token": "guess" })).send().await.unwrap().status().as_u16()
     };
-    let behind = Stage::with(|settings| settings.public_url = Some("https://satchel.example.org".into())).await;
-    // What the guesser writes into the header stands before what the proxy adds.
+    let trusting = |settings: &mut WebSettings| {
+        settings.trusted_proxies = vec!["127.0.0.1".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+    };
+    let behind = Stage::with(trusting).await;
+    // What the guesser writes into the header stands before what the proxies add.
     for number in 0..10 {
-        assert_eq!(guess(&behind, &format!("198.51.100.{number}, 203.0.113.7"), "guess").await, 401);
+        assert_eq!(guess(&behind, &format!("198.51.100.{number}, 203.0.113.7, 10.1.2.3")).await, 401);
     }
-    assert_eq!(guess(&behind, "203.0.113.7", "correct horse battery").await, 429);
-    assert_eq!(guess(&behind, "203.0.113.7, 203.0.113.8", "correct horse battery").await, 204);
-    // Where no proxy is meant to be, the header is anybody's.
-    let alone = Stage::new().await;
+    assert_eq!(guess(&behind, "203.0.113.7").await, 429);
+    assert_eq!(guess(&behind, "203.0.113.7, 203.0.113.8").await, 401);
     for number in 0..10 {
-        assert_eq!(guess(&alone, &format!("203.0.113.{number}"), "guess").await, 401);
+        assert_eq!(guess(&behind, &format!("2001:db8:1:2::{number}")).await, 401);
     }
-    assert_eq!(guess(&alone, "203.0.113.77", "correct horse battery").await, 429);
+    assert_eq!(guess(&behind, "2001:db8:1:2:ffff::1").await, 429, "a network is one peer");
+    assert_eq!(guess(&behind, "2001:db8:1:3::1").await, 401);
+    // Who trusts no proxy takes the header for anybody's, also where others come through one.
+    for public_url in [None, Some("https://satchel.example.org".into())] {
+        let alone = Stage::with(|settings| settings.public_url = public_url).await;
+        for number in 0..10 {
+            assert_eq!(guess(&alone, &format!("203.0.113.{number}")).await, 401);
+        }
+        assert_eq!(guess(&alone, "203.0.113.77").await, 429);
+    }
+}
+
+#[tokio::test]
+async fn wrong_tokens_of_many_peers_are_throttled_together() {
+    let stage = Stage::with(|settings| settings.trusted_proxies = vec!["127.0.0.1".parse().unwrap()]).await;
+    let login = async |number: u32, token: &str| {
+        let forwarded = std::net::Ipv4Addr::from_bits(0xCB00_7100 + number).to_string();
+        let login = stage.visitor.post(stage.url("/api/login")).header("x-forwarded-for", forwarded);
+        login.json(&json!({ "token": token })).send().await.unwrap().status().as_u16()
+    };
+    let mut statuses = Vec::new();
+    for number in 0..250 {
+        statuses.push(login(number, "guess").await);
+    }
+    assert_eq!((statuses[0], statuses[249]), (401, 429), "{statuses:?}");
+    assert_eq!(login(251, TOKEN).await, 204);
 }
 
 #[tokio::test]
 async fn what_a_proxy_passes_on_needs_a_token() {
-    let open = Stage::with(|settings| settings.token = None).await;
+    let open = Stage::with(|settings| {
+        settings.token = None;
+        settings.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    });
+    let open = open.await;
     let guarded = Stage::new().await;
     for (name, value) in [
         ("x-forwarded-for", "203.0.113.7"),

@@ -113,6 +113,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         listen: "127.0.0.1:0".parse().unwrap(),
         public_url: None,
         token: Some(TOKEN.into()),
+        trusted_proxies: Vec::new(),
         capabilities: ChannelCapabilities {
             text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
             caption: CaptionRule::Hidden,

@@ -225,6 +225,7 @@ fn web_settings(
         listen,
         public_url: config.web.public_url.clone(),
         token,
+        trusted_proxies: config.web.trusted_proxies.clone(),
         capabilities: tables::web(),
         file_bytes: config.attachments.max_inbound_file_bytes,
         files_per_message: usize::try_from(files).unwrap_or(usize::MAX),

@@ -1,7 +1,7 @@
 //! What each key and section means, in the words that an editor shows beside it.
 
 /// Every section and key with its meaning; `NAME` stands for a name that the owner chooses.
-pub(super) const DESCRIPTIONS: [(&str, &str); 137] = [
+pub(super) const DESCRIPTIONS: [(&str, &str); 138] = [
     ("log", "What is logged to standard error: a filter such as `info` or `satchel=debug`."),
     (
         "model",
@@ -197,6 +197,10 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 137] = [
         "The address under which others reach the page, such as https://satchel.example.com; needed for links to files that a platform doesn't take.",
     ),
     ("web.token", "What a visitor of the page must know; one is made at the first start. `off` only on 127.0.0.1."),
+    (
+        "web.trusted_proxies",
+        "The proxies whose X-Forwarded-For says who sent a request: addresses or networks such as 10.0.0.0/8. Wrong tokens count for that sender; no other header is believed.",
+    ),
     ("metrics", "Figures for operators."),
     (
         "metrics.listen",

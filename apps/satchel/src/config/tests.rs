@@ -103,6 +103,8 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("bad address", "web:\n  listen: localhost\n"),
         ("open to everybody", "web:\n  listen: 0.0.0.0:80\n  token: off\n"),
         ("open to everybody, token unreadable", "web:\n  listen: 0.0.0.0:80\n  token: [a]\n"),
+        ("no proxies", "web:\n  trusted_proxies:\n    - 10.0.0.0/8\n    - proxy.lan\n    - 0.0.0.0/0\n"),
+        ("one proxy, no list", "web:\n  trusted_proxies: 10.0.0.0/8\n"),
         ("bad MIME type", "attachments:\n  allowed_mime_types:\n    image: [png]\n"),
         ("no host", "attachments:\n  allow_hosts: [files.lan, 'http://files.lan', '*.lan']\n"),
         ("unknown provider", "models:\n  a:\n    provider: openia\n"),

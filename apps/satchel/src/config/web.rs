@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use satchel_web::ProxyRange;
 use secrecy::SecretString;
 
 use super::reader::Reader;
@@ -18,6 +19,8 @@ pub struct Web {
     pub public_url: Option<SecretString>,
     /// What a visitor must know.
     pub token: WebToken,
+    /// The proxies that are believed when they say for whom they pass a request on.
+    pub trusted_proxies: Vec<ProxyRange>,
 }
 
 /// What a visitor must know.
@@ -57,7 +60,15 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Web {
         );
         reader.wrong("web.token", message);
     }
-    Web { listen, public_url, token }
+    let trusted_proxies = trusted_proxies(reader);
+    Web { listen, public_url, token, trusted_proxies }
+}
+
+fn trusted_proxies(reader: &mut Reader<'_>) -> Vec<ProxyRange> {
+    let key = "web.trusted_proxies";
+    let parse = |given: &str| given.parse().map_err(|error| format!("`{key}`: {error}"));
+    let given = reader.checked_texts(key, |given| parse(given).map(|_: ProxyRange| ()));
+    given.iter().filter_map(|given| parse(given).ok()).collect()
 }
 
 pub(super) fn read_metrics(reader: &mut Reader<'_>) -> Metrics {

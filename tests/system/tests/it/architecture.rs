@@ -77,7 +77,7 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("imagesize", &["satchel-files"]),
     ("indicatif", &["satchel-console"]),
     ("infer", &["satchel-files"]),
-    ("ipnet", &["satchel-http"]),
+    ("ipnet", &["satchel-http", "satchel-web"]),
     ("jiff", &["satchel", "satchel-agent"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
