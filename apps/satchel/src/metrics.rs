@@ -21,7 +21,10 @@ use prometheus_client::{
 };
 use satchel_ports::{
     Ledger,
-    ledger::{OutboxQuery, Unreadable},
+    ledger::{
+        OutboxQuery, Unreadable,
+        usage::{UsageQuery, UsageScope},
+    },
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
@@ -122,6 +125,8 @@ pub struct Figures {
     model_first_piece_seconds: Durations<OfModel>,
     model_answer_seconds: Durations<OfModel>,
     model_tokens: Family<OfTokens, Counter>,
+    kept_files: Family<OfChannel, Gauge>,
+    kept_bytes: Family<OfChannel, Gauge>,
     directories: Vec<FileDirectory>,
     disk_free: Family<OfDisk, Gauge>,
     disk_reserve: Family<OfDisk, Gauge>,
@@ -150,6 +155,8 @@ impl Figures {
             model_first_piece_seconds: durations(),
             model_answer_seconds: durations(),
             model_tokens: Family::default(),
+            kept_files: Family::default(),
+            kept_bytes: Family::default(),
             directories,
             disk_free: Family::default(),
             disk_reserve: Family::default(),
@@ -186,14 +193,18 @@ impl Figures {
         let help = "How long a model took for a whole answer";
         of.register_with_unit("model_answer", help, seconds(), self.model_answer_seconds.clone());
         of.register("model_tokens", "Tokens that a model read and wrote", self.model_tokens.clone());
+        let help = "Files that are kept in conversations, as the ledger counts them";
+        of.register("kept_files", help, self.kept_files.clone());
+        let help = "Bytes of these files and of the conversations' workspaces";
+        of.register_with_unit("kept", help, Unit::Bytes, self.kept_bytes.clone());
         let help = "Bytes that are free on the disk of a directory that holds files, the reserve included";
         of.register_with_unit("disk_free", help, Unit::Bytes, self.disk_free.clone());
         let help = "Bytes of them that no file takes, because they are kept for the database";
         of.register_with_unit("disk_reserve", help, Unit::Bytes, self.disk_reserve.clone());
     }
 
-    /// All figures as text, with the oldest part and what could not be read asked of the ledger now, and the disks of
-    /// the system.
+    /// All figures as text, with the oldest part, what could not be read and what files take up asked of the ledger now,
+    /// and the disks of the system.
     pub async fn text(&self, ledger: &dyn Ledger) -> String {
         self.measure_disks().await;
         let oldest = OutboxQuery { under_way: true, limit: Some(1), ..OutboxQuery::default() };
@@ -209,9 +220,23 @@ impl Figures {
                 self.unreadable.get_or_create(&OfChannel { channel }).inc_by(updates.cast_signed());
             }
         }
+        self.sum_kept_files(ledger).await;
         let mut written = String::new();
         text::encode(&mut written, &self.registry).expect("text can be written to a string");
         written
+    }
+
+    /// What each channel's conversations keep; unknown where the ledger doesn't say.
+    async fn sum_kept_files(&self, ledger: &dyn Ledger) {
+        self.kept_files.clear();
+        self.kept_bytes.clear();
+        let Ok(Ok(usages)) = timeout(LEDGER_PATIENCE, ledger.usages(&UsageQuery::All)).await else { return };
+        for usage in usages {
+            let UsageScope::Conversation(conversation) = &usage.scope else { continue };
+            let of = OfChannel { channel: self.channel(conversation.channel().as_str()) };
+            self.kept_files.get_or_create(&of).inc_by(usage.files.cast_signed());
+            self.kept_bytes.get_or_create(&of).inc_by(usage.total_bytes().cast_signed());
+        }
     }
 
     /// A disk that doesn't say how much is free has no figures.

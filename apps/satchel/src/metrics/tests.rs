@@ -12,6 +12,7 @@ use satchel_domain::{
     part::{FileForm, FileItem},
 };
 use satchel_local::{LocalBus, Script, ScriptedModel};
+use satchel_ports::ledger::usage::Usage;
 use satchel_ports::{
     Channel, Event, EventBus, FetchError, Inbound, IncomingFile, LanguageModel, LedgerError, MockChannel, MockInbound,
     MockLedger, ModelRequest, PartToSend, StoredBlob,
@@ -35,6 +36,12 @@ fn turn() -> TurnId {
 
 /// A ledger whose oldest part under way was planned so many seconds ago.
 fn ledger(age: Option<u64>) -> MockLedger {
+    let mut ledger = ledger_without_usages(age);
+    ledger.expect_usages().returning(|_| Ok(Vec::new()));
+    ledger
+}
+
+fn ledger_without_usages(age: Option<u64>) -> MockLedger {
     let mut ledger = MockLedger::new();
     ledger.expect_now().returning(|| Timestamp(1_000_000));
     ledger.expect_unreadable().returning(|| Ok(Vec::new()));
@@ -257,6 +264,7 @@ async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say
     let mut broken = MockLedger::new();
     broken.expect_outbox().returning(|_| Err(LedgerError::Full));
     broken.expect_unreadable().returning(|| Err(LedgerError::Full));
+    broken.expect_usages().returning(|_| Err(LedgerError::Full));
     assert_eq!(age(broken).await, "NaN");
 }
 
@@ -280,12 +288,44 @@ async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
         ledger.expect_outbox().returning(|_| Ok(Vec::new()));
         let unreadable = |name, updates| Unreadable { channel: ChannelName::new(name).unwrap(), updates };
         ledger.expect_unreadable().returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
+        ledger.expect_usages().returning(|_| Ok(Vec::new()));
         let text = figures.text(&ledger).await;
         assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");
         assert!(text.contains("satchel_unreadable_updates{channel=\"other\"} 1\n"), "{text}");
     }
     let guide = include_str!("../../../../docs/guide/operating.md");
     assert!(guide.contains("`satchel_unreadable_updates`"));
+}
+
+#[tokio::test]
+async fn kept_files_are_summed_by_channel() {
+    let figures = Figures::new(&["telegram"], Vec::new());
+    let conversation = |name: &str, bytes| Usage {
+        scope: UsageScope::Conversation(name.parse().unwrap()),
+        files: 2,
+        bytes,
+        workspace_bytes: 5,
+    };
+    let of_person =
+        Usage { scope: UsageScope::Person("telegram:7".parse().unwrap()), ..conversation("telegram:1", 40) };
+    let usages =
+        vec![conversation("telegram:1", 10), conversation("telegram:2", 30), of_person, conversation("web:a", 1)];
+    for _ in 0..2 {
+        let mut ledger = ledger_without_usages(None);
+        let usages = usages.clone();
+        ledger.expect_usages().withf(|query| *query == UsageQuery::All).returning(move |_| Ok(usages.clone()));
+        let text = figures.text(&ledger).await;
+        for line in [
+            r#"satchel_kept_files{channel="telegram"} 4"#,
+            r#"satchel_kept_bytes{channel="telegram"} 50"#,
+            r#"satchel_kept_files{channel="other"} 2"#,
+            r#"satchel_kept_bytes{channel="other"} 6"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+    let guide = include_str!("../../../../docs/guide/operating.md");
+    assert!(guide.contains("`satchel_kept_files`") && guide.contains("`satchel_kept_bytes`"));
 }
 
 fn kept(path: &Path) -> FileDirectory {

@@ -126,3 +126,60 @@ async fn only_what_nothing_refers_to_is_marked() {
     gc(&ledger, &blobs, &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), "1 unreferenced of 2 old, 1.2 KB freed\n");
 }
+
+#[tokio::test]
+async fn usage_is_a_table_of_conversations_and_people() {
+    let usage = |scope, workspace_bytes| Usage { scope, files: 2, bytes: 1_250_000, workspace_bytes };
+    let mut ledger = MockLedger::new();
+    ledger.expect_usages().withf(|query| *query == UsageQuery::All).returning(move |_| {
+        Ok(vec![
+            usage(UsageScope::Conversation("telegram:-100/42".parse().unwrap()), 4096),
+            usage(UsageScope::Person("telegram:7".parse().unwrap()), 0),
+        ])
+    });
+    let mut out = Vec::new();
+    super::usage(&ledger, false, &mut out).await.unwrap();
+    let table = String::from_utf8(out).unwrap();
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], ["FILES", "SIZE", "WORKSPACE"], "{table}");
+    assert_eq!(words[1], ["conversation", "telegram:-100/42", "2", "1.2", "MB", "4", "KB"], "{table}");
+    assert_eq!(words[2], ["person", "telegram:7", "2", "1.2", "MB", "0", "B"], "{table}");
+    let mut out = Vec::new();
+    super::usage(&ledger, true, &mut out).await.unwrap();
+    let read: Vec<Usage> = serde_json::from_slice(&out).unwrap();
+    assert_eq!(read[1].scope, UsageScope::Person("telegram:7".parse().unwrap()));
+}
+
+#[tokio::test]
+async fn removed_files_are_named_and_needed_ones_are_errors() {
+    let remove = async |outcome: Forgotten, files: &[FileKey]| {
+        let mut ledger = ledger();
+        ledger
+            .expect_forget_file()
+            .withf(|forget| forget.only_of.is_none() && forget.conversation.to_string() == "console:main")
+            .returning(move |_| Ok(outcome.clone()));
+        ledger.expect_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
+        let mut blobs = MockBlobs::new();
+        blobs.expect_mark().returning(|_, _| Ok(()));
+        blobs.expect_sweep().returning(|| Ok(6));
+        let mut out = Vec::new();
+        let here = "console:main".parse().unwrap();
+        let removed = super::remove(&ledger, &blobs, files, Some(&here), &mut out).await;
+        (removed.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
+    };
+    let done = || Forgotten::Done(file(2, 2, "console:main"));
+    let (removed, out) = remove(done(), &[FileKey::Number(2), FileKey::Number(1)]).await;
+    assert_eq!(removed, Ok(()));
+    assert_eq!(out, "removed #2 скан.pdf of console:main (6 B)\nremoved #1 скан.pdf of console:main (6 B)\n");
+    let (removed, out) = remove(Forgotten::Before(Timestamp(1_700_000_000_000)), &[FileKey::Number(2)]).await;
+    assert!(removed.is_ok() && out.starts_with("#2 of console:main was removed on 2023-11-14"), "{out}");
+    let (removed, _) = remove(Forgotten::Unsettled, &[FileKey::Number(2)]).await;
+    assert_eq!(
+        removed.unwrap_err(),
+        "#2 of console:main is still being sent: `satchel outbox list` shows how that goes"
+    );
+    let (removed, _) = remove(Forgotten::InUse, &[FileKey::Number(2)]).await;
+    assert!(removed.unwrap_err().contains("isn't answered yet"));
+    let (removed, out) = remove(done(), &[FileKey::Number(9)]).await;
+    assert!(removed.unwrap_err().contains("no file #9") && out.is_empty());
+}

@@ -184,6 +184,8 @@ fn looking_where_no_data_is_creates_none() {
         &["outbox", "show", part],
         &["attachments", "list", "--json"],
         &["attachments", "show", "17"],
+        &["attachments", "usage"],
+        &["attachments", "remove", "17"],
         &["attachments", "gc"],
     ] {
         let household = Household::new();
