@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, FileReference, InboundMessage, InboxId, Message,
-    MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Timestamp, ToolCall,
-    ToolOutcome, TurnId,
+    MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Sha256, Timestamp,
+    ToolCall, ToolOutcome, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart, RoutingError},
 };
@@ -351,6 +351,8 @@ pub struct OutboxQuery {
     pub conversation: Option<ConversationId>,
     /// Only this one.
     pub part: Option<PartId>,
+    /// Only those with these bytes.
+    pub sha256: Option<Sha256>,
     /// Sent and replaced ones too, not only unsettled and failed ones.
     pub with_delivered: bool,
     /// Only unsettled ones, the oldest first.
