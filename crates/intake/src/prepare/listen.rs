@@ -11,7 +11,7 @@ use satchel_ports::{
 use super::Fetching;
 
 /// The largest recording that is listened to: more than an hour of speech.
-const LARGEST: u64 = 25 << 20;
+const LARGEST: u64 = 25_000_000;
 
 /// The longest words of one recording, in characters: several hours of speech.
 const LONGEST: usize = 200_000;

@@ -163,7 +163,7 @@ async fn a_recording_that_is_too_large_or_unreadable_is_not_handed_over() {
     let mut blobs = MockBlobs::new();
     blobs.expect_open().times(3).returning(|sha256, _| Err(BlobError::Missing(*sha256)));
     let (heard, _) = prepare(turn([2 * LARGEST, 9]), Some(&engine(Vec::new())), blobs).await;
-    let too_large = unheard("it is 52 MB, I listen to at most 26 MB");
+    let too_large = unheard("it is 50 MB, I listen to at most 25 MB");
     assert_eq!(heard, BTreeMap::from([(1, too_large), (2, unheard("the recording can't be read"))]));
 }
 
