@@ -99,6 +99,9 @@ impl Default for AgentSettings {
 /// Whether somebody owns this Satchel, on the channel where they write.
 pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 
+/// Decides what the messages behind a turn ask of it.
+pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> Steering + Send + Sync>;
+
 /// What every turn needs.
 #[derive(Clone)]
 pub struct Services {
@@ -111,7 +114,7 @@ pub struct Services {
     /// What the model may ask for.
     pub tools: Toolbox,
     /// What the messages behind a turn ask of it.
-    pub steer: fn(&[QueuedMessage]) -> Steering,
+    pub steer: Steer,
     /// Who gives files away that can't be sent; `None` where nobody does.
     pub links: Option<Arc<dyn FileLinks>>,
     /// Who may allow a call besides the one who asked for the turn.
@@ -131,6 +134,8 @@ pub struct Lane {
     pub wake: Arc<Notify>,
     /// Set when a turn was woken by such a message, which it may have left for the next.
     pub stirred: Arc<AtomicBool>,
+    /// Notified when a turn behind the running one was completed, and has parts to deliver.
+    pub planned: Arc<Notify>,
     /// Cancelled when work is to be laid down in good order: what is in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
 }

@@ -12,7 +12,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Event, LedgerError, ModelError, ModelRequest,
-    ledger::{Decision, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, Steering},
+    ledger::{Decision, Explained, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, Steering},
 };
 use satchel_routing::insist::insist;
 use tokio::sync::watch;
@@ -298,7 +298,8 @@ pub async fn stopped(
         }
         match steering(services, lane, turn).await {
             Ok(Steering { stop: Some(stop), .. }) => return Ok(stop),
-            Ok(Steering { decisions, .. }) => {
+            Ok(Steering { decisions, explained, .. }) => {
+                explain(services, lane, explained).await?;
                 heard.send_if_modified(|known| {
                     let news = *known != decisions;
                     *known = decisions;
@@ -310,6 +311,32 @@ pub async fn stopped(
             Err(error) => tracing::warn!(turn.id = %turn.id, error = %error, "the ledger can't be asked for a stop"),
         }
     }
+}
+
+/// Answers what only wants an explanation, in turns of their own: whoever asks how a question is answered must not wait
+/// until it is.
+async fn explain(services: &Services, lane: &Lane, explained: Vec<Explained>) -> Result<(), LedgerError> {
+    for Explained { turn, reply_to, text } in explained {
+        let completion = Completion {
+            turn,
+            ending: Ending::Done,
+            response: OutgoingResponse::of_text(text),
+            refused: Vec::new(),
+            history: HistoryChange::Append(Vec::new()),
+            steered: Vec::new(),
+            told: Vec::new(),
+            reply_to,
+            streamed: false,
+            buttons: Vec::new(),
+        };
+        match complete(services, lane, completion).await {
+            Ok(_) => lane.planned.notify_one(),
+            Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
+            // It stays queued, and is answered in its turn.
+            Err(error) => tracing::warn!(turn.id = %turn, error = %error, "an explanation was not recorded"),
+        }
+    }
+    Ok(())
 }
 
 async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<Steering, LedgerError> {

@@ -15,9 +15,10 @@ use uuid::Uuid;
 
 use self::people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict};
 pub use self::records::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Heard, HistoryChange,
-    InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, RecordedMessage,
-    RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord, TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Explained, Heard,
+    HistoryChange, InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received,
+    RecordedMessage, RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord,
+    TurnsQuery, Unreadable,
 };
 
 /// Why the ledger did not do it. Whatever the error, nothing of the verb was committed.

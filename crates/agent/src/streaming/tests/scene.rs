@@ -237,7 +237,7 @@ impl Stage {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: |_| Steering::default(),
+            steer: Arc::new(|_| Steering::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
             settings: AgentSettings::default(),
@@ -254,6 +254,7 @@ impl Stage {
             channel: Arc::new(platform),
             wake: Arc::new(Notify::new()),
             stirred: Arc::default(),
+            planned: Arc::default(),
             stop: CancellationToken::new(),
         };
         let turn = QueuedTurn {
