@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use satchel_agent::{
-    AgentSettings, IsOwner, Services, Steer, SteeringMode, Toolbox,
+    AgentSettings, IsOwner, IsOwnersChat, Services, Steer, SteeringMode, Toolbox,
     prompt::{INSTRUCTIONS, add_instructions},
 };
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
@@ -185,6 +185,10 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         let access = Arc::clone(&access);
         Arc::new(move |channel, sender| access.is_owner(channel, sender))
     };
+    let is_owners_chat: IsOwnersChat = {
+        let access = Arc::clone(&access);
+        Arc::new(move |conversation| access.is_owners_chat(conversation))
+    };
     let steer: Steer = {
         let (access, with_links) = (Arc::clone(&access), links.is_some());
         Arc::new(move |waiting| steering(waiting, &access, with_links))
@@ -197,6 +201,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         steer,
         links: links.clone(),
         is_owner,
+        is_owners_chat,
         settings: behaviour.agent,
     };
     let channels = by_name(channels)?;

@@ -184,6 +184,7 @@ mod tests {
             steer: Arc::new(|_| Steering::default()),
             links: Some(Arc::new(links)),
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let lane = Lane {

@@ -25,7 +25,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use satchel_domain::{ChannelName, Sender, delivery::OnDoubt};
+use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
     Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, Steering},
@@ -99,6 +99,9 @@ impl Default for AgentSettings {
 /// Whether somebody owns this Satchel, on the channel where they write.
 pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 
+/// Whether an owner alone reads a conversation, as far as its id tells.
+pub type IsOwnersChat = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
+
 /// Decides what the messages behind a turn ask of it.
 pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> Steering + Send + Sync>;
 
@@ -119,6 +122,8 @@ pub struct Services {
     pub links: Option<Arc<dyn FileLinks>>,
     /// Who may allow a call besides the one who asked for the turn.
     pub is_owner: IsOwner,
+    /// Which conversations an owner alone reads.
+    pub is_owners_chat: IsOwnersChat,
     /// How the agent behaves.
     pub settings: AgentSettings,
 }

@@ -144,7 +144,7 @@ async fn fetch(
             Ok(Err(Attempt::Refused(reason))) => return Err(reason),
             Ok(Err(Attempt::NotSetUp { reason, remedy })) => {
                 let channel = fetching.lease.conversation.channel();
-                return Err(fetching.access.reason_for(channel, sender, &reason, &remedy));
+                return Err(fetching.access.reason_for(channel, sender, &reason, Some(&remedy)));
             }
             Ok(Err(Attempt::Failed(reason))) => reason,
             Err(_) => format!("it took longer than {} s", fetching.limits.fetch_time.as_secs()),

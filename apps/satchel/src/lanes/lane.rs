@@ -66,6 +66,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             speech: hosting.speech.clone(),
             bus: Arc::clone(&hosting.services.bus),
             links: hosting.services.links.clone(),
+            owner_reads: hosting.access.is_owners_chat(&lease.conversation),
             rules: hosting.rules,
             stop: laid_down.clone(),
         };

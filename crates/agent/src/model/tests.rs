@@ -59,6 +59,7 @@ fn services(script: Result<Script, ModelError>) -> Services {
         steer: Arc::new(|_| Steering::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),
+        is_owners_chat: Arc::new(|_| false),
         settings: AgentSettings { model_silence: Duration::from_secs(30), ..AgentSettings::default() },
     }
 }

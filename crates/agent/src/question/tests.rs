@@ -163,6 +163,7 @@ impl Scene {
             steer: Arc::new(|_| Steering::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let lane = Lane {

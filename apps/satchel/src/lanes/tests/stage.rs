@@ -167,6 +167,7 @@ impl Stage {
             steer: Arc::new(|waiting| steering(waiting, &Access::default(), false)),
             links: None,
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;

@@ -326,6 +326,7 @@ impl Stage {
             steer: Arc::new(steer),
             links: None,
             is_owner: Arc::new(|_, sender| sender.id == "boss"),
+            is_owners_chat: Arc::new(|conversation| conversation.key() == "boss"),
             settings: self.settings,
         };
         let lane = Lane {
