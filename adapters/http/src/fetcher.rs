@@ -63,7 +63,10 @@ impl HttpFetcher {
         };
         let resolver = || GuardedResolver { lookup: Arc::clone(&self.lookup), guard };
         let built = client.get_or_try_init(|| async { self.build(resolver()) }).await;
-        built.map_err(|_| try_again("the system has no certificates to trust; install the package ca-certificates"))
+        built.map_err(|error| {
+            tracing::warn!(%error, "the system has no certificates to trust; install the package ca-certificates");
+            try_again("the system has no certificates to trust")
+        })
     }
 
     fn build(&self, resolver: GuardedResolver) -> reqwest::Result<Client> {

@@ -62,6 +62,9 @@ pub(crate) async fn attachments(session: &mut Session<'_>, query: &AttachmentQue
     if let Some(turn) = query.turn {
         statement.push(" AND turn = ").push_bind(turn.0);
     }
+    if let Some(Sha256(digest)) = query.sha256 {
+        statement.push(" AND sha256 = ").push_bind(digest.to_vec());
+    }
     if let Some(number) = query.before {
         statement.push(" AND number < ").push_bind(i64::try_from(number).unwrap_or(i64::MAX));
     }

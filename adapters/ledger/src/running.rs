@@ -1,14 +1,20 @@
 //! Which data directories have a database, and which of them a process on this machine has open.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 /// Whether a data directory holds a database. Nothing is created.
-#[must_use]
-pub fn has_database(data_dir: &Path) -> bool {
-    data_dir.join("satchel.db").is_file()
+///
+/// # Errors
+/// When it can't be looked at, such as for want of permission: there may be one.
+pub fn has_database(data_dir: &Path) -> io::Result<bool> {
+    match fs::metadata(data_dir.join("satchel.db")) {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether an entry of a data directory is the ledger's own.
@@ -26,7 +32,7 @@ pub fn open_data_dirs() -> Vec<PathBuf> {
     let files = processes.flat_map(|process| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten());
     let mut directories: Vec<PathBuf> = files
         .filter_map(|file| data_dir_of(&fs::read_link(file.path()).ok()?))
-        .filter(|dir| has_database(dir))
+        .filter(|dir| has_database(dir).is_ok_and(|has_one| has_one))
         .collect();
     directories.sort_unstable();
     directories.dedup();
@@ -49,12 +55,25 @@ mod tests {
     async fn open_ledger_shows_its_data_directory() {
         let directory = tempfile::tempdir().unwrap();
         let data_dir = directory.path().canonicalize().unwrap();
-        assert!(!has_database(&data_dir));
+        assert!(!has_database(&data_dir).unwrap());
         assert!(!open_data_dirs().contains(&data_dir));
         let ledger = SqliteLedger::open(&data_dir, Settings::default()).await.unwrap();
-        assert!(has_database(&data_dir));
+        assert!(has_database(&data_dir).unwrap());
         assert!(open_data_dirs().contains(&data_dir));
         drop(ledger);
         assert!(!open_data_dirs().contains(&data_dir));
+    }
+
+    /// Whoever may read everything meets no want of permission, so what can't be looked at is a loop here.
+    #[test]
+    fn database_that_cannot_be_looked_at_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let around = directory.path().join("loop");
+        std::os::unix::fs::symlink(&around, &around).unwrap();
+        assert!(has_database(&around).is_err());
+        fs::write(directory.path().join("file"), "").unwrap();
+        for nothing in ["none", "file"] {
+            assert!(!has_database(&directory.path().join(nothing)).unwrap(), "{nothing}");
+        }
     }
 }

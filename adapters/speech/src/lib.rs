@@ -143,17 +143,23 @@ impl Voice {
         made?;
         let who = speaker.name();
         mixed
-            .map_err(|_| SpeechError { reason: format!("what {who} makes can't be encoded"), retryable: false })?
+            .map_err(|_| SpeechError {
+                reason: format!("what {who} makes can't be encoded"),
+                remedy: None,
+                retryable: false,
+            })?
             .map_err(|error| match error {
                 MixError::Unusable(unusable) => {
-                    SpeechError { reason: format!("{who} makes {}", unusable.0), retryable: false }
+                    SpeechError { reason: format!("{who} makes {}", unusable.0), remedy: None, retryable: false }
                 }
                 MixError::BrokenOff => {
-                    SpeechError { reason: format!("{who} broke off in the middle"), retryable: true }
+                    SpeechError { reason: format!("{who} broke off in the middle"), remedy: None, retryable: true }
                 }
-                MixError::Encoder(error) => {
-                    SpeechError { reason: format!("what {who} makes can't be encoded: {error}"), retryable: false }
-                }
+                MixError::Encoder(error) => SpeechError {
+                    reason: format!("what {who} makes can't be encoded: {error}"),
+                    remedy: None,
+                    retryable: false,
+                },
             })
     }
 
@@ -183,9 +189,17 @@ impl Voice {
         ran?;
         match words {
             Some(words) => Ok(String::from_utf8_lossy(&words).trim().to_owned()),
-            None => Err(SpeechError { reason: format!("{} wrote without end", listener.name()), retryable: false }),
+            None => Err(SpeechError {
+                reason: format!("{} wrote without end", listener.name()),
+                remedy: None,
+                retryable: false,
+            }),
         }
     }
+}
+
+fn not_set_up(reason: &str, task: Task) -> SpeechError {
+    SpeechError { reason: reason.to_owned(), remedy: Some(format!("set {}", task.section())), retryable: false }
 }
 
 /// What a program writes; `None` when that is too much.
@@ -202,7 +216,7 @@ async fn gather(mut written: mpsc::Receiver<Sound>) -> Option<Vec<u8>> {
 
 fn too_slow(engine: &Voicing) -> SpeechError {
     let reason = format!("{} took longer than {} s", engine.name(), engine.timeout().as_secs());
-    SpeechError { reason, retryable: true }
+    SpeechError { reason, remedy: None, retryable: true }
 }
 
 #[async_trait]
@@ -217,8 +231,8 @@ impl Speech for Voice {
 
     async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
         let words = words.trim();
-        let never = |reason: &str| SpeechError { reason: reason.to_owned(), retryable: false };
-        let Some(speaker) = &self.speaker else { return Err(never("no voice is configured: set speech.speak")) };
+        let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
+        let Some(speaker) = &self.speaker else { return Err(not_set_up("no voice is configured", Task::Speak)) };
         if words.is_empty() {
             return Err(never("there are no words to speak"));
         }
@@ -234,9 +248,9 @@ impl Speech for Voice {
     }
 
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
-        let never = |reason: &str| SpeechError { reason: reason.to_owned(), retryable: false };
+        let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
         let Some(listener) = &self.listener else {
-            return Err(never("nothing that listens is configured: set speech.transcribe"));
+            return Err(not_set_up("nothing that listens is configured", Task::Transcribe));
         };
         if recording.bytes > LARGEST_RECORDING {
             return Err(never("the recording is too large"));

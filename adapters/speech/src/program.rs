@@ -66,15 +66,18 @@ pub(crate) async fn run(
             std::io::ErrorKind::PermissionDenied => "it may not be run".to_owned(),
             _ => error.to_string(),
         };
-        SpeechError { reason: format!("`{name}` can't be started: {why}"), retryable: false }
+        SpeechError { reason: format!("`{name}` can't be started: {why}"), remedy: None, retryable: false }
     })?;
     let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let stdin = child.stdin.take().expect("standard input is a pipe");
     let stdout = child.stdout.take().expect("standard output is a pipe");
     let stderr = child.stderr.take().expect("standard error is a pipe");
     let mut running = Running { child, group };
-    let broken =
-        |error: std::io::Error| SpeechError { reason: format!("`{name}` can't be read: {error}"), retryable: true };
+    let broken = |error: std::io::Error| SpeechError {
+        reason: format!("`{name}` can't be read: {error}"),
+        remedy: None,
+        retryable: true,
+    };
     let ((), taken, complaint) = tokio::join!(tell(stdin, words), pour(stdout, out), first_line(stderr));
     if !taken.map_err(broken)? {
         return Ok(());
@@ -89,7 +92,7 @@ pub(crate) async fn run(
     let reason =
         if complaint.is_empty() { format!("`{name}` {ended}") } else { format!("`{name}` {ended}: {complaint}") };
     // One that was killed may have been in the way of something bigger.
-    Err(SpeechError { reason, retryable: status.code().is_none() })
+    Err(SpeechError { reason, remedy: None, retryable: status.code().is_none() })
 }
 
 /// The program's name as people know it.

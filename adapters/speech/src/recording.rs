@@ -47,6 +47,7 @@ pub(crate) async fn write(
 ) -> Result<RecordingFile, SpeechError> {
     let failed = |error: io::Error| SpeechError {
         reason: format!("the recording can't be written to a file: {error}"),
+        remedy: None,
         retryable: true,
     };
     let path = directory.join(format!("{}.{extension}", Uuid::now_v7()));
@@ -63,11 +64,16 @@ pub(crate) async fn write(
     while let Some(piece) = content.next().await {
         let piece = piece.map_err(|error| SpeechError {
             reason: format!("the recording can't be read: {error}"),
+            remedy: None,
             retryable: true,
         })?;
         bytes += piece.len() as u64;
         if bytes > largest {
-            return Err(SpeechError { reason: "the recording is longer than it says".to_owned(), retryable: false });
+            return Err(SpeechError {
+                reason: "the recording is longer than it says".to_owned(),
+                remedy: None,
+                retryable: false,
+            });
         }
         file.write_all(&piece).await.map_err(failed)?;
     }
@@ -105,7 +111,7 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
                 ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false)
             }
         };
-        SpeechError { reason: format!("the recording can't be made into WAV: {why}"), retryable }
+        SpeechError { reason: format!("the recording can't be made into WAV: {why}"), remedy: None, retryable }
     })
 }
 

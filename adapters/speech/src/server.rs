@@ -40,7 +40,7 @@ pub(crate) enum Task {
 
 impl Task {
     /// Where it is configured.
-    fn section(self) -> &'static str {
+    pub(crate) fn section(self) -> &'static str {
         match self {
             Self::Speak => "speech.speak",
             Self::Transcribe => "speech.transcribe",
@@ -146,6 +146,7 @@ impl RemoteVoice {
         let answer: Option<Value> = serde_json::from_slice(&answer).ok();
         let words = answer.as_ref().and_then(|answer| answer["text"].as_str()).ok_or_else(|| SpeechError {
             reason: format!("{} answered in a way that can't be read", self.who),
+            remedy: None,
             retryable: true,
         })?;
         Ok(words.trim().to_owned())
@@ -169,7 +170,11 @@ impl RemoteVoice {
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(|error| self.broken(&error))? {
             if body.len() + piece.len() > largest {
-                return Err(SpeechError { reason: format!("{}'s answer is endless", self.who), retryable: false });
+                return Err(SpeechError {
+                    reason: format!("{}'s answer is endless", self.who),
+                    remedy: None,
+                    retryable: false,
+                });
             }
             body.extend_from_slice(&piece);
         }
@@ -183,13 +188,20 @@ impl RemoteVoice {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &body["error"];
         let said = error["message"].as_str().or_else(|| error.as_str()).unwrap_or_default();
+        let remedy = match status.as_u16() {
+            300..=399 => Some(format!("name that one in {section}.base_url")),
+            401 if self.server.api_key.is_none() => Some(format!("set {section}.api_key")),
+            401 => Some(format!("check {section}.api_key")),
+            404 => Some(format!("check {section}.model and base_url")),
+            _ => None,
+        };
         let (reason, retryable) = match status.as_u16() {
-            300..=399 => (format!("{who} points to another address: name that one in {section}.base_url"), false),
-            401 if self.server.api_key.is_none() => (format!("{who} asks for a key: set {section}.api_key"), false),
-            401 => (format!("{who} does not accept the key: check {section}.api_key"), false),
+            300..=399 => (format!("{who} points to another address"), false),
+            401 if self.server.api_key.is_none() => (format!("{who} asks for a key"), false),
+            401 => (format!("{who} does not accept the key"), false),
             402 => (format!("the account at {who} has no credit left"), false),
             403 => (format!("{who} does not let this key do it"), false),
-            404 => (format!("{who} knows no such model or address: check {section}.model and base_url"), false),
+            404 => (format!("{who} knows no such model or address"), false),
             413 => (format!("it is too large for {who}"), false),
             429 if error["code"] == "insufficient_quota" => (format!("the account at {who} has no credit left"), false),
             429 => (format!("{who} is asked too often"), true),
@@ -200,7 +212,7 @@ impl RemoteVoice {
                 (format!("{who} refused it ({code}){said}"), false)
             }
         };
-        SpeechError { reason, retryable }
+        SpeechError { reason, remedy, retryable }
     }
 
     /// Why there is no connection, or no more of one; in our words, for the vendor's hold the address.
@@ -211,7 +223,7 @@ impl RemoteVoice {
             error if error.is_timeout() => format!("{who} did not answer in time"),
             _ => format!("the connection to {who} broke off"),
         };
-        SpeechError { reason, retryable: true }
+        SpeechError { reason, remedy: None, retryable: true }
     }
 
     /// A server's own words without secrets, addresses and what can't be shown.

@@ -26,6 +26,9 @@ pub const MAX_HOST_LINE_BYTES: usize = 2 * MAX_CALL_RESULT_BYTES + (1 << 10);
 /// The most bytes of a file that one [`Chunk`] carries.
 pub const CHUNK: usize = 48 << 10;
 
+/// The memory of a worker's process in bytes.
+pub const WORKER_MEMORY_BYTES: u64 = 512 << 20;
+
 /// The most bytes that a script may print, lines' ends included.
 pub const MOST_PRINTED: usize = 1 << 20;
 

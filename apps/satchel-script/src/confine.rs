@@ -13,7 +13,7 @@ mod filter;
 
 /// How much of its address space the process may use, in bytes: the heap of a script, its stack, and the rest.
 #[cfg(target_os = "linux")]
-const MEMORY: u64 = 512 << 20;
+const MEMORY: u64 = satchel_starlark::protocol::WORKER_MEMORY_BYTES;
 
 /// Why the process is not shut in. It must then evaluate nothing.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use satchel_agent::{
-    AgentSettings, IsOwner, Services, SteeringMode, Toolbox,
+    AgentSettings, IsOwner, IsOwnersChat, Services, Steer, SteeringMode, Toolbox,
     prompt::{INSTRUCTIONS, add_instructions},
 };
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
@@ -189,14 +189,23 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         let access = Arc::clone(&access);
         Arc::new(move |channel, sender| access.is_owner(channel, sender))
     };
+    let is_owners_chat: IsOwnersChat = {
+        let access = Arc::clone(&access);
+        Arc::new(move |conversation| access.is_owners_chat(conversation))
+    };
+    let steer: Steer = {
+        let (access, with_links) = (Arc::clone(&access), links.is_some());
+        Arc::new(move |waiting| steering(waiting, &access, with_links))
+    };
     let services = Services {
         ledger: Arc::clone(&ledger),
         bus: Arc::clone(&bus),
         model,
         tools: Toolbox::new(tools),
-        steer: steering,
+        steer,
         links: links.clone(),
         is_owner,
+        is_owners_chat,
         settings: behaviour.agent,
     };
     let channels = by_name(channels)?;

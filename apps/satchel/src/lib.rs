@@ -42,6 +42,7 @@ use crate::{
     commands::{not_built::not_built, terminal::Surroundings},
     config::{Config, Loaded, Sources, origin::Problem},
     logging::Logging,
+    stores::Stores,
 };
 
 /// Does what the command line says and answers with the process's exit code.
@@ -78,8 +79,8 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
     let sources = sources(&cli.global, environment, cwd);
     let mut ready_with_data = |command: &Command| {
         let config = ready(command)?;
-        commands::existing_data::check(&config, &sources)?;
-        anyhow::Ok(config)
+        let elsewhere = commands::existing_data::check(&config, &sources)?;
+        anyhow::Ok(ExistingData { config, elsewhere })
     };
     match &command {
         Command::Run { open } => {
@@ -156,8 +157,24 @@ fn warn(problem: &Problem) {
     commands::complain(&format!("warning: {problem}"));
 }
 
-async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) -> anyhow::Result<()> {
-    let stores = stores::open(config, None).await?;
+/// A configuration whose data exists.
+struct ExistingData {
+    config: Config,
+    /// Where Satchel runs if it doesn't run with this data.
+    elsewhere: Vec<PathBuf>,
+}
+
+impl ExistingData {
+    /// Opens it, and points elsewhere if it is empty.
+    async fn open(&self) -> anyhow::Result<Stores> {
+        let stores = stores::open(&self.config, None).await?;
+        commands::existing_data::tell_elsewhere(&self.config, &*stores.ledger, &self.elsewhere).await?;
+        Ok(stores)
+    }
+}
+
+async fn about_files(asked: &AttachmentsCommand, data: &ExistingData, cwd: &Path) -> anyhow::Result<()> {
+    let stores = data.open().await?;
     let (ledger, blobs) = (&*stores.ledger, &*stores.blobs);
     let out = &mut std::io::stdout().lock();
     match asked {
@@ -177,8 +194,8 @@ async fn about_files(asked: &AttachmentsCommand, config: &Config, cwd: &Path) ->
     }
 }
 
-async fn about_parts(asked: &OutboxCommand, config: &Config) -> anyhow::Result<()> {
-    let stores = stores::open(config, None).await?;
+async fn about_parts(asked: &OutboxCommand, data: &ExistingData) -> anyhow::Result<()> {
+    let stores = data.open().await?;
     let ledger = &*stores.ledger;
     let out = &mut std::io::stdout().lock();
     match asked {
@@ -191,8 +208,8 @@ async fn about_parts(asked: &OutboxCommand, config: &Config) -> anyhow::Result<(
     }
 }
 
-async fn about_people(asked: &PairCommand, config: &Config) -> anyhow::Result<()> {
-    let stores = stores::open(config, None).await?;
+async fn about_people(asked: &PairCommand, data: &ExistingData) -> anyhow::Result<()> {
+    let stores = data.open().await?;
     let ledger = &*stores.ledger;
     let out = &mut std::io::stdout().lock();
     match asked {

@@ -181,9 +181,10 @@ mod tests {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: |_| Steering::default(),
+            steer: Arc::new(|_| Steering::default()),
             links: Some(Arc::new(links)),
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let lane = Lane {
@@ -191,6 +192,7 @@ mod tests {
             channel: Arc::new(channel),
             wake: Arc::default(),
             stirred: Arc::default(),
+            planned: Arc::default(),
             stop: CancellationToken::new(),
         };
         let completion = Completion {

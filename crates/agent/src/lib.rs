@@ -25,7 +25,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use satchel_domain::{ChannelName, Sender, delivery::OnDoubt};
+use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
     Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, Steering},
@@ -99,6 +99,12 @@ impl Default for AgentSettings {
 /// Whether somebody owns this Satchel, on the channel where they write.
 pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 
+/// Whether an owner alone reads a conversation, as far as its id tells.
+pub type IsOwnersChat = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
+
+/// Decides what the messages behind a turn ask of it.
+pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> Steering + Send + Sync>;
+
 /// What every turn needs.
 #[derive(Clone)]
 pub struct Services {
@@ -111,11 +117,13 @@ pub struct Services {
     /// What the model may ask for.
     pub tools: Toolbox,
     /// What the messages behind a turn ask of it.
-    pub steer: fn(&[QueuedMessage]) -> Steering,
+    pub steer: Steer,
     /// Who gives files away that can't be sent; `None` where nobody does.
     pub links: Option<Arc<dyn FileLinks>>,
     /// Who may allow a call besides the one who asked for the turn.
     pub is_owner: IsOwner,
+    /// Which conversations an owner alone reads.
+    pub is_owners_chat: IsOwnersChat,
     /// How the agent behaves.
     pub settings: AgentSettings,
 }
@@ -131,6 +139,8 @@ pub struct Lane {
     pub wake: Arc<Notify>,
     /// Set when a turn was woken by such a message, which it may have left for the next.
     pub stirred: Arc<AtomicBool>,
+    /// Notified when a turn behind the running one was completed, and has parts to deliver.
+    pub planned: Arc<Notify>,
     /// Cancelled when work is to be laid down in good order: what is in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
 }

@@ -11,8 +11,8 @@ use satchel_domain::{
     fold::{NOTHING_TO_SAY, fold, spoken_too},
 };
 use satchel_ports::{
-    Activity, Event, LedgerError, ModelError, ModelRequest,
-    ledger::{Decision, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, Steering},
+    Activity, Event, LedgerError, ModelRequest,
+    ledger::{Decision, Explained, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, Steering},
 };
 use satchel_routing::insist::insist;
 use tokio::sync::watch;
@@ -188,7 +188,7 @@ async fn work(
         if scope.cancel.is_cancelled() {
             return Ok(Ended::with(Ending::Cancelled));
         }
-        let written = written_script::next(turn, rounds, &services.tools);
+        let written = written_script::next(turn, rounds, &services.tools, is_for_owners(services, turn));
         // Before anything is injected: what the model won't see must not be consumed.
         if written.is_none() && rounds.model_calls().saturating_sub(free) >= settings.model_calls {
             let limit = format!("{} model calls", settings.model_calls);
@@ -229,7 +229,8 @@ async fn work(
                     Err(error) => {
                         let model = services.model.name();
                         tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed");
-                        let reason = reason_for(services, turn, &error);
+                        let for_owners = is_for_owners(services, turn);
+                        let reason = if for_owners { error.for_owner() } else { error.for_others() };
                         return Ok(Ended::with(Ending::ModelFailed { reason }));
                     }
                 }
@@ -298,7 +299,8 @@ pub async fn stopped(
         }
         match steering(services, lane, turn).await {
             Ok(Steering { stop: Some(stop), .. }) => return Ok(stop),
-            Ok(Steering { decisions, .. }) => {
+            Ok(Steering { decisions, explained, .. }) => {
+                explain(services, lane, explained).await?;
                 heard.send_if_modified(|known| {
                     let news = *known != decisions;
                     *known = decisions;
@@ -310,6 +312,32 @@ pub async fn stopped(
             Err(error) => tracing::warn!(turn.id = %turn.id, error = %error, "the ledger can't be asked for a stop"),
         }
     }
+}
+
+/// Answers what only wants an explanation, in turns of their own: whoever asks how a question is answered must not wait
+/// until it is.
+async fn explain(services: &Services, lane: &Lane, explained: Vec<Explained>) -> Result<(), LedgerError> {
+    for Explained { turn, reply_to, text } in explained {
+        let completion = Completion {
+            turn,
+            ending: Ending::Done,
+            response: OutgoingResponse::of_text(text),
+            refused: Vec::new(),
+            history: HistoryChange::Append(Vec::new()),
+            steered: Vec::new(),
+            told: Vec::new(),
+            reply_to,
+            streamed: false,
+            buttons: Vec::new(),
+        };
+        match complete(services, lane, completion).await {
+            Ok(_) => lane.planned.notify_one(),
+            Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
+            // It stays queued, and is answered in its turn.
+            Err(error) => tracing::warn!(turn.id = %turn, error = %error, "an explanation was not recorded"),
+        }
+    }
+    Ok(())
 }
 
 async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<Steering, LedgerError> {
@@ -329,15 +357,13 @@ pub(crate) async fn publish(services: &Services, event: Event) {
     }
 }
 
-/// Why the model failed, for whoever wrote the turn's messages: what can be done about it is for owners.
-fn reason_for(services: &Services, turn: &QueuedTurn, error: &ModelError) -> String {
-    let by_owner = |QueuedMessage { message, .. }: &QueuedMessage| {
-        (services.is_owner)(message.conversation.channel(), &message.sender)
-    };
-    match turn.messages.iter().all(by_owner) {
-        true => error.for_owner(),
-        false => error.for_others(),
-    }
+/// Whether what a turn says is for owners, who can do something about a failure: they wrote its messages or, where nobody
+/// did, they alone read the conversation.
+fn is_for_owners(services: &Services, turn: &QueuedTurn) -> bool {
+    turn.messages.iter().all(|QueuedMessage { message, .. }| match &message.errand {
+        Some(_) => (services.is_owners_chat)(&message.conversation),
+        None => (services.is_owner)(message.conversation.channel(), &message.sender),
+    })
 }
 
 #[cfg(test)]

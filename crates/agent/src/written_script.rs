@@ -7,6 +7,7 @@ use std::fmt::Write;
 use satchel_domain::{
     Attachment, CallId, Errand, ToolCall, ToolOutcome,
     filename::as_code,
+    remedy,
     script::{NO_VALUE, RESULT, TOOL, block, script_of},
 };
 use satchel_ports::ledger::QueuedTurn;
@@ -18,18 +19,19 @@ use crate::{
     rounds::{self, Rounds},
 };
 
-/// What is said where a schedule's script can't be run.
-const NOT_RUN: &str = "The script of this schedule was not run: scripts need their worker, `satchel-script`, and it \
-                       isn't installed.";
+/// What is said where a schedule's script can't be run, and what the owner can do about it.
+const NOT_RUN: &str = "The script of this schedule was not run, because I can't run scripts here";
+const REMEDY: &str = "install their worker, `satchel-script`, next to `satchel`";
 
 /// What a turn does next without its model: begins its script, or ends with what the script yielded. `None` where the
 /// model is to be asked: there is no script, nothing runs it, or it wants the model to look.
-pub(crate) fn next(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Option<Answer> {
+pub(crate) fn next(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox, for_owners: bool) -> Option<Answer> {
     let words = rounds::words(turn);
     let script = script_of(&words)?;
     if tools.find(TOOL).is_none() {
         // A person's script the model may explain; a schedule's is nobody's question.
-        return schedule(turn).map(|_| Answer { text: NOT_RUN.to_owned(), calls: Vec::new() });
+        let text = || format!("{}.", remedy::written(NOT_RUN, Some(REMEDY), for_owners));
+        return schedule(turn).map(|_| Answer { text: text(), calls: Vec::new() });
     }
     let id = call(turn, rounds, tools)?;
     match rounds.rounds.as_slice() {

@@ -14,6 +14,16 @@ pub fn for_others(reason: &str) -> String {
     format!("{reason}; ask whoever runs me")
 }
 
+/// Writes a reason for whoever reads it; without a remedy there is nothing that anybody could be asked to do.
+#[must_use]
+pub fn written(reason: &str, remedy: Option<&str>, by_owner: bool) -> String {
+    match (remedy, by_owner) {
+        (None, _) => reason.to_owned(),
+        (Some(remedy), true) => for_owner(reason, remedy),
+        (Some(_), false) => for_others(reason),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +32,8 @@ mod tests {
     fn only_owners_read_the_remedy() {
         assert_eq!(for_owner("no key", "set `models.main.api_key`"), "no key: set `models.main.api_key`");
         assert_eq!(for_others("no key"), "no key; ask whoever runs me");
+        assert_eq!(written("no key", Some("set one"), true), "no key: set one");
+        assert_eq!(written("no key", Some("set one"), false), "no key; ask whoever runs me");
+        assert_eq!((written("busy", None, true), written("busy", None, false)), ("busy".into(), "busy".into()));
     }
 }

@@ -63,13 +63,19 @@ impl Access {
         }
     }
 
-    /// Writes a reason for somebody: with the remedy for an owner, without it for anybody else.
+    /// Whether an owner alone reads a conversation, as far as its id tells.
     #[must_use]
-    pub fn reason_for(&self, channel: &ChannelName, sender: &Sender, reason: &str, remedy: &str) -> String {
-        match self.is_owner(channel, sender) {
-            true => remedy::for_owner(reason, remedy),
-            false => remedy::for_others(reason),
+    pub fn is_owners_chat(&self, conversation: &ConversationId) -> bool {
+        match self.rules(conversation.channel()) {
+            Some(rules) => rules.owner_chats.contains(conversation),
+            None => self.owner_channels.contains(conversation.channel()),
         }
+    }
+
+    /// Writes a reason for somebody: with the remedy, if there is one, for an owner, without it for anybody else.
+    #[must_use]
+    pub fn reason_for(&self, channel: &ChannelName, sender: &Sender, reason: &str, remedy: Option<&str>) -> String {
+        remedy::written(reason, remedy, self.is_owner(channel, sender))
     }
 
     /// Whether the owner on a channel decides about people of every channel, and not of this one alone.
@@ -154,6 +160,17 @@ mod tests {
         let discord = ChannelName::new("discord").unwrap();
         assert!(!access.is_owner(&discord, &sender("7", "Ada", None)));
         assert!(access.rules(&discord).is_none());
+    }
+
+    #[test]
+    fn owners_chats_are_their_private_ones() {
+        let rules = ChannelAccess { owner_chats: vec!["telegram:1".parse().unwrap()], ..ChannelAccess::default() };
+        let access = Access::of([(channel(), rules)]).with_owner_on([ChannelName::new("web").unwrap()]);
+        for (chat, is_owners) in
+            [("telegram:1", true), ("telegram:-100", false), ("web:a", true), ("console:main", false)]
+        {
+            assert_eq!(access.is_owners_chat(&chat.parse().unwrap()), is_owners, "{chat}");
+        }
     }
 
     #[test]

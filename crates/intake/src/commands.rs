@@ -46,15 +46,22 @@ pub enum Command {
     Allow(String),
     /// Refuses the tool call with this code.
     Refuse(String),
-    /// Explains how a tool call is allowed or refused: the code is missing.
-    DecisionHelp,
     /// Sets whether every reply is spoken too; `None` asks whether it is.
     Voice(Option<bool>),
     /// Says who may talk; for owners.
     Pair(PairCommand),
-    /// Explains the commands.
-    Help,
-    /// Points out the command that was probably meant.
+    /// Explains itself.
+    Explain(Explanation),
+}
+
+/// What is explained. It depends on no turn, so it is said while one runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Explanation {
+    /// The commands.
+    Commands,
+    /// How a tool call is allowed or refused: the code is missing.
+    Decisions,
+    /// The command that was probably meant.
     Hint {
         /// The name that was typed, without its slash.
         typed: String,
@@ -88,7 +95,7 @@ impl Command {
             ("outbox", true) => Some(Self::Outbox),
             ("stop", true) => Some(Self::Stop),
             ("new", true) => Some(Self::New),
-            ("help", true) | ("start", _) => Some(Self::Help),
+            ("help", true) | ("start", _) => Some(Self::Explain(Explanation::Commands)),
             ("voice", true) => Some(Self::Voice(None)),
             ("voice", false) => match arguments.join(" ").to_lowercase().as_str() {
                 "on" => Some(Self::Voice(Some(true))),
@@ -96,12 +103,12 @@ impl Command {
                 _ => None,
             },
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
-            ("allow" | "refuse", true) => Some(Self::DecisionHelp),
+            ("allow" | "refuse", true) => Some(Self::Explain(Explanation::Decisions)),
             ("allow" | "refuse", false) => {
                 let [code] = arguments.as_slice() else { return None };
                 Some(if name == "allow" { Self::Allow(code.clone()) } else { Self::Refuse(code.clone()) })
             }
-            _ => near::nearest(&name).map(|nearest| Self::Hint { typed: name, nearest }),
+            _ => near::nearest(&name).map(|nearest| Self::Explain(Explanation::Hint { typed: name, nearest })),
         }
     }
 }
@@ -146,16 +153,9 @@ pub async fn answer(
         Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::of_text(
             "Nothing waits for this word: it was answered already, it ran out, or it isn't yours to give.",
         ),
-        Command::DecisionHelp => OutgoingResponse::of_text(DECISION_HELP),
-        Command::Hint { typed, nearest } => OutgoingResponse::of_text(hint(typed, nearest, asked.by_owner())),
         Command::Voice(wish) => voice(ledger, asked, *wish, speaking).await?,
         Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
-        Command::Help => {
-            let with_links = links.map(|_| HELP_WITH_LINKS);
-            let for_owners = asked.by_owner().then_some(HELP_FOR_OWNERS);
-            let lines: Vec<&str> = [Some(HELP), with_links, for_owners].into_iter().flatten().collect();
-            OutgoingResponse::of_text(lines.join("\n"))
-        }
+        Command::Explain(wanted) => OutgoingResponse::of_text(explanation(wanted, asked.by_owner(), links.is_some())),
     };
     let history = if *command == Command::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
     Ok(CommandAnswer { response, history, buttons: Vec::new() })
@@ -201,6 +201,21 @@ const HELP_FOR_OWNERS: &str = "- `/pair list` shows who asks to talk to me and w
 
 const DECISION_HELP: &str = "\
 The code is missing. When I ask to use a tool, my question shows one: answer with `/allow CODE` or `/refuse CODE`.";
+
+/// Explains what is asked for, with what owners alone may know and where links are given, if they are.
+#[must_use]
+pub fn explanation(wanted: &Explanation, by_owner: bool, with_links: bool) -> String {
+    match wanted {
+        Explanation::Commands => {
+            let with_links = with_links.then_some(HELP_WITH_LINKS);
+            let for_owners = by_owner.then_some(HELP_FOR_OWNERS);
+            let lines: Vec<&str> = [Some(HELP), with_links, for_owners].into_iter().flatten().collect();
+            lines.join("\n")
+        }
+        Explanation::Decisions => DECISION_HELP.to_owned(),
+        Explanation::Hint { typed, nearest } => hint(typed, nearest, by_owner),
+    }
+}
 
 /// Names the command that was probably meant. Pairing is the owners' alone, so nobody else reads of it.
 fn hint(typed: &str, nearest: &str, by_owner: bool) -> String {
@@ -284,7 +299,7 @@ mod tests {
 
     #[rstest]
     #[case("/files", Some(Command::Files))]
-    #[case("  /HELP \n", Some(Command::Help))]
+    #[case("  /HELP \n", Some(Command::Explain(Explanation::Commands)))]
     #[case("/resend 17 #18", Some(Command::Resend(vec!["17".into(), "#18".into()])))]
     #[case("/resend", Some(Command::Resend(vec![])))]
     #[case("/unlink #17", Some(Command::Unlink(vec!["#17".into()])))]
@@ -296,10 +311,10 @@ mod tests {
     #[case("/voice of the people", None)]
     #[case("/pair", Some(Command::Pair(PairCommand::Help)))]
     #[case("/PAIR List", Some(Command::Pair(PairCommand::List)))]
-    #[case("/start", Some(Command::Help))]
-    #[case("/start from-a-link", Some(Command::Help))]
-    #[case("/allow", Some(Command::DecisionHelp))]
-    #[case("/refuse ", Some(Command::DecisionHelp))]
+    #[case("/start", Some(Command::Explain(Explanation::Commands)))]
+    #[case("/start from-a-link", Some(Command::Explain(Explanation::Commands)))]
+    #[case("/allow", Some(Command::Explain(Explanation::Decisions)))]
+    #[case("/refuse ", Some(Command::Explain(Explanation::Decisions)))]
     #[case("/allow ABCD2345", Some(Command::Allow("ABCD2345".into())))]
     #[case("/allow me to explain", None)]
     #[case("/tool file_list {}", None)]
@@ -323,7 +338,7 @@ mod tests {
     #[case::other_letters("/файл", None)]
     fn command_one_letter_off_gets_hint(#[case] text: &str, #[case] nearest: Option<&str>) {
         let hint = match Command::parse(text) {
-            Some(Command::Hint { nearest, .. }) => Some(nearest),
+            Some(Command::Explain(Explanation::Hint { nearest, .. })) => Some(nearest),
             None => None,
             Some(command) => panic!("{command:?}"),
         };
@@ -421,8 +436,16 @@ mod tests {
     async fn only_an_owner_hears_of_pairing() {
         let ledger = MockLedger::new();
         let help = async |access: &Access| {
-            let answer =
-                answer(&Command::Help, &ledger, &asked(access), Speaking::default(), None, &storage()).await.unwrap();
+            let answer = answer(
+                &Command::Explain(Explanation::Commands),
+                &ledger,
+                &asked(access),
+                Speaking::default(),
+                None,
+                &storage(),
+            )
+            .await
+            .unwrap();
             answer.response.text.unwrap()
         };
         assert!(help(&access()).await.contains("`/pair list`"));
@@ -435,9 +458,16 @@ mod tests {
         let ledger = MockLedger::new();
         let links = MockFileLinks::new();
         for links in [None, Some(&links as &dyn FileLinks)] {
-            let help = answer(&Command::Help, &ledger, &asked(&access()), Speaking::default(), links, &storage())
-                .await
-                .unwrap();
+            let help = answer(
+                &Command::Explain(Explanation::Commands),
+                &ledger,
+                &asked(&access()),
+                Speaking::default(),
+                links,
+                &storage(),
+            )
+            .await
+            .unwrap();
             assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
             assert_eq!(menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
         }

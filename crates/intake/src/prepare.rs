@@ -140,7 +140,7 @@ async fn fetch(
     loop {
         let attempt = tokio::time::timeout(fetching.limits.fetch_time, fetch_once(fetching, reference)).await;
         let for_sender = |reason: &str, remedy: &str| {
-            fetching.access.reason_for(fetching.lease.conversation.channel(), sender, reason, remedy)
+            fetching.access.reason_for(fetching.lease.conversation.channel(), sender, reason, Some(remedy))
         };
         let reason = match attempt {
             Ok(Ok(attachment)) => return Ok(attachment),

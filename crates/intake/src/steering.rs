@@ -1,24 +1,28 @@
 //! What the messages behind a running turn ask of it. Pure.
 
 use satchel_domain::{reference_block, script::script_of};
-use satchel_ports::ledger::{Decision, QueuedMessage, Steered, Steering};
+use satchel_ports::ledger::{Decision, Explained, QueuedMessage, Steered, Steering};
 
-use crate::commands::Command;
+use crate::{
+    access::Access,
+    commands::{Command, explanation},
+};
 
 /// Decides about the messages that wait behind a running turn.
 ///
 /// Text-only neighbours are put before the model; the first message with files, typed or referred to in a block, or with
 /// a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes after it must not overtake
-/// it. A `/stop` and a word about a tool call count wherever they stand.
+/// it. A `/stop`, a word about a tool call and what only wants an explanation count wherever they stand, and hold nothing
+/// up.
 #[must_use]
-pub fn steering(waiting: &[QueuedMessage]) -> Steering {
+pub fn steering(waiting: &[QueuedMessage], access: &Access, with_links: bool) -> Steering {
     let command = |message: &QueuedMessage| Command::parse(&message.message.text);
     // A message with files is never a command: what it brings must not be consumed unseen.
     let stop = waiting.iter().find(|message| message.files.is_empty() && command(message) == Some(Command::Stop));
     let stop = stop.map(|message| message.id);
     let inject = waiting
         .iter()
-        .filter(|message| decision(message).is_none())
+        .filter(|message| decision(message).is_none() && explained(message, access, with_links).is_none())
         .take_while(|message| {
             let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
             let is_talk = command(message).is_none() && script_of(&message.message.text).is_none();
@@ -31,7 +35,21 @@ pub fn steering(waiting: &[QueuedMessage]) -> Steering {
             origin: Some(message.origin()),
         })
         .collect();
-    Steering { stop, inject, decisions: waiting.iter().filter_map(decision).collect() }
+    Steering {
+        stop,
+        inject,
+        decisions: waiting.iter().filter_map(decision).collect(),
+        explained: waiting.iter().filter_map(|message| explained(message, access, with_links)).collect(),
+    }
+}
+
+/// The explanation that a message asks for; one with files asks for none.
+fn explained(queued: &QueuedMessage, access: &Access, with_links: bool) -> Option<Explained> {
+    let QueuedMessage { turn, message, files, .. } = queued;
+    let Command::Explain(wanted) = Command::parse(&message.text).filter(|_| files.is_empty())? else { return None };
+    let by_owner = access.is_owner(message.conversation.channel(), &message.sender);
+    let text = explanation(&wanted, by_owner, with_links);
+    Some(Explained { turn: *turn, reply_to: message.message.clone(), text })
 }
 
 /// A message as a word about a tool call; one with files is none.
@@ -69,8 +87,12 @@ mod tests {
         }
     }
 
+    fn of(messages: &[QueuedMessage]) -> Steering {
+        steering(messages, &Access::default(), false)
+    }
+
     fn injected(messages: &[QueuedMessage]) -> Vec<String> {
-        steering(messages).inject.into_iter().map(|steered| steered.text).collect()
+        of(messages).inject.into_iter().map(|steered| steered.text).collect()
     }
 
     #[test]
@@ -101,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_stop_counts_wherever_it_stands() {
-        let steering = steering(&[waiting(1, "a", 1), waiting(2, "/stop", 0)]);
+        let steering = of(&[waiting(1, "a", 1), waiting(2, "/stop", 0)]);
         assert_eq!(steering.stop, Some(InboxId(Uuid::from_u128(2))));
         assert!(steering.inject.is_empty());
-        let captioned = super::steering(&[waiting(1, "/stop", 1)]);
+        let captioned = of(&[waiting(1, "/stop", 1)]);
         assert_eq!(captioned.stop, None, "a photo under which somebody wrote it is a message");
     }
 
@@ -117,11 +139,34 @@ mod tests {
 
     #[test]
     fn a_word_about_a_call_is_heard_wherever_it_stands_and_holds_nothing_up() {
-        let steering =
-            steering(&[waiting(1, "/allow ABCD2345", 0), waiting(2, "and more", 0), waiting(3, "/refuse x", 0)]);
+        let steering = of(&[waiting(1, "/allow ABCD2345", 0), waiting(2, "and more", 0), waiting(3, "/refuse x", 0)]);
         let decisions: Vec<_> = steering.decisions.iter().map(|said| (said.code.as_str(), said.allow)).collect();
         assert_eq!(decisions, [("ABCD2345", true), ("x", false)]);
         assert_eq!(steering.inject.iter().map(|steered| steered.text.as_str()).collect::<Vec<_>>(), ["and more"]);
-        assert!(super::steering(&[waiting(1, "/allow ABCD2345", 1)]).decisions.is_empty(), "files make it a message");
+        assert!(of(&[waiting(1, "/allow ABCD2345", 1)]).decisions.is_empty(), "files make it a message");
+    }
+
+    #[test]
+    fn explanation_waits_for_no_turn_and_holds_nothing_up() {
+        let access = Access::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
+        let messages =
+            [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
+        let steering = steering(&messages, &access, true);
+        let explained: Vec<_> = steering.explained.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
+        let turn = |id| TurnId(Uuid::from_u128(id));
+        assert_eq!(
+            explained,
+            [(turn(1), Some("/flies")), (turn(3), Some("/allow CODE"))],
+            "a caption asks for nothing"
+        );
+        assert_eq!(steering.inject.iter().map(|steered| steered.text.as_str()).collect::<Vec<_>>(), ["and more"]);
+
+        let message = [waiting(1, "/help", 0)];
+        let help = |access: &Access, with_links| {
+            let text = super::steering(&message, access, with_links).explained.remove(0).text;
+            (text.contains("/pair list"), text.contains("/unlink"))
+        };
+        assert_eq!(help(&access, true), (true, true));
+        assert_eq!(help(&Access::default(), false), (false, false));
     }
 }

@@ -104,15 +104,13 @@ impl ModelError {
     /// Returns the reason for an owner and for the log, with the remedy where there is one.
     #[must_use]
     pub fn for_owner(&self) -> String {
-        let Self { reason, remedy, .. } = self;
-        remedy.as_ref().map_or_else(|| reason.clone(), |remedy| remedy::for_owner(reason, remedy))
+        remedy::written(&self.reason, self.remedy.as_deref(), true)
     }
 
     /// Returns the reason for anybody else.
     #[must_use]
     pub fn for_others(&self) -> String {
-        let Self { reason, remedy, .. } = self;
-        remedy.as_ref().map_or_else(|| reason.clone(), |_| remedy::for_others(reason))
+        remedy::written(&self.reason, self.remedy.as_deref(), false)
     }
 }
 

@@ -15,8 +15,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub use self::records::{
-    AttachmentKey, AttachmentOrder, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Heard,
-    HistoryChange, InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received,
+    AttachmentKey, AttachmentOrder, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Explained,
+    Heard, HistoryChange, InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received,
     RecordedMessage, RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord,
     TurnsQuery, Unreadable,
 };

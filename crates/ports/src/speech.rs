@@ -1,6 +1,7 @@
 //! Spoken words, out and in.
 
 use async_trait::async_trait;
+use satchel_domain::remedy;
 
 use crate::ByteStream;
 
@@ -26,12 +27,28 @@ pub struct Recording {
 
 /// Why words could not be spoken or understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
+#[error("{}", self.for_owner())]
 pub struct SpeechError {
     /// Why, in words for the person.
     pub reason: String,
+    /// What the owner can do about it; no part of the reason, since others can't.
+    pub remedy: Option<String>,
     /// Whether trying again may help.
     pub retryable: bool,
+}
+
+impl SpeechError {
+    /// Returns the reason for an owner and for the log, with the remedy where there is one.
+    #[must_use]
+    pub fn for_owner(&self) -> String {
+        remedy::written(&self.reason, self.remedy.as_deref(), true)
+    }
+
+    /// Returns the reason for anybody else.
+    #[must_use]
+    pub fn for_others(&self) -> String {
+        remedy::written(&self.reason, self.remedy.as_deref(), false)
+    }
 }
 
 /// Speaks and listens.

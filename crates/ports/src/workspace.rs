@@ -87,7 +87,10 @@ pub enum WorkspaceError {
     #[error("{0}")]
     StorageFull(QuotaExceeded),
     /// The conversation has used up its room.
-    #[error("the workspace is full: {} is its quota", satchel_domain::size::human(*quota))]
+    #[error(
+        "the workspace is full: {} is its quota; `/forget workspace:PATH` removes a file of it",
+        satchel_domain::size::human(*quota)
+    )]
     QuotaExceeded {
         /// The room in bytes.
         quota: u64,

@@ -51,6 +51,8 @@ pub struct Delivery {
     pub bus: Arc<dyn EventBus>,
     /// Who gives files away that can't be sent; `None` where nobody does.
     pub links: Option<Arc<dyn FileLinks>>,
+    /// Whether an owner alone reads the lane's conversation, and so reads what can be done about a failure.
+    pub owner_reads: bool,
     /// When a part is tried again and when it is given up.
     pub rules: DeliveryRules,
     /// Cancelled when the process stops: the part in flight is finished, the rest stays in the ledger.

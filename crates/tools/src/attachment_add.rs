@@ -4,7 +4,9 @@ mod claims;
 
 use async_trait::async_trait;
 use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, WorkspacePath, size::human};
-use satchel_ports::{BlobError, BlobHint, SafetyTier, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery};
+use satchel_ports::{
+    BlobError, BlobHint, SafetyTier, StoredBlob, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -227,6 +229,9 @@ async fn add(
         BlobError::TooLarge { .. } => too_large(&path, file.bytes.max(limit.saturating_add(1)), limit),
         error => failure::because(&format!("nothing was attached: `{path}` could not be stored"), &error),
     })?;
+    if let Some(known) = known(services, context, &filename, &stored).await? {
+        return Ok(Attachment { mime: mime.unwrap_or(known.mime), description, visibility, ..known });
+    }
     Ok(Attachment {
         id: AttachmentId(services.ledger.new_id()),
         number: 0,
@@ -241,6 +246,25 @@ async fn add(
         created_at: services.ledger.now(),
         visibility,
     })
+}
+
+/// Finds the conversation's file of which this one is a copy: a file that was saved and comes back keeps its number. The
+/// name counts, too: under another one it is another file to the person. Of several copies the first is the original.
+async fn known(
+    services: &ToolServices,
+    context: &ToolContext,
+    filename: &Filename,
+    stored: &StoredBlob,
+) -> Result<Option<Attachment>, ToolError> {
+    let query = AttachmentQuery {
+        conversation: Some(context.conversation.clone()),
+        sha256: Some(stored.sha256),
+        ..AttachmentQuery::default()
+    };
+    let copies = services.ledger.attachments(&query).await;
+    let copies = copies
+        .map_err(|error| failure::because("nothing was attached: the conversation's files are unknown", &error))?;
+    Ok(copies.into_iter().rev().find(|copy| copy.filename == *filename))
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ mod tests {
         let huge = Attachment { bytes: (8 << 20) + 1, ..attachment(7, "huge.log", "text/plain", b"") };
         world.know(huge.clone());
         let refused = world.call_for_program("attachment.read", json!({"id": huge.id})).await.unwrap_err().0;
-        assert!(refused.contains("huge.log has 8388609 bytes (8.3 MB); a script is given at most 8 MiB"), "{refused}");
+        assert!(refused.contains("huge.log has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB"), "{refused}");
     }
 
     #[tokio::test]

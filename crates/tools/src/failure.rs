@@ -27,8 +27,8 @@ pub(crate) fn because(doing: &str, cause: &(dyn Error + 'static)) -> ToolError {
 
 /// Words that an answer is larger than what a program is given.
 pub(crate) fn too_large_for_program(what: &str, bytes: u64) -> ToolError {
-    let most = OutcomeReader::MAX_PROGRAM_BYTES >> 20;
-    error(format!("{what} has {bytes} bytes ({}); a script is given at most {most} MiB at once", human(bytes)))
+    let most = human(OutcomeReader::MAX_PROGRAM_BYTES);
+    error(format!("{what} has {bytes} bytes ({}); a script is given at most {most} at once", human(bytes)))
 }
 
 /// Words a write that failed, `doing` being true of every such failure but one: that of a file which is there.

@@ -302,6 +302,7 @@ impl World {
                 query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
                     && query.before.is_none_or(|number| file.number < number)
                     && query.turn.is_none_or(|turn| *of == Some(turn))
+                    && query.sha256.is_none_or(|digest| file.sha256 == digest)
             };
             let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
             Ok(known.iter().rev().filter(asked).map(|(file, _)| file.clone()).take(limit).collect())

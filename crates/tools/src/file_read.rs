@@ -95,7 +95,7 @@ mod tests {
         );
         assert_eq!(read(json!({"path": "/shared/empty.txt"})).await.as_deref(), Ok(""));
         let refused = read(json!({"path": "/shared/huge.txt"})).await.unwrap_err().0;
-        let says = "`/shared/huge.txt` has 8388609 bytes (8.3 MB); a script is given at most 8 MiB at once";
+        let says = "`/shared/huge.txt` has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB at once";
         assert!(refused.contains(says), "{refused}");
         let part = read(json!({"path": "/shared/huge.txt", "offset": 1})).await.unwrap();
         assert_eq!(part.len(), 8 << 20);

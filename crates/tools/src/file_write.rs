@@ -106,7 +106,11 @@ mod tests {
         workspace.expect_write().returning(|_, _, _, _, _| Err(WorkspaceError::QuotaExceeded { quota: 2_000_000_000 }));
         let tool = FileWrite(ToolServices { workspace: Arc::new(workspace), ..world.services() });
         let error = tool.call(json!({"path": "/tmp/a", "content": "a"}), &world.context()).await.unwrap_err().0;
-        assert_eq!(error, "the write failed and nothing was written: the workspace is full: 2 GB is its quota");
+        assert_eq!(
+            error,
+            "the write failed and nothing was written: the workspace is full: 2 GB is its quota; `/forget \
+             workspace:PATH` removes a file of it"
+        );
 
         let mut workspace = MockWorkspace::new();
         workspace.expect_write().returning(|_, path, _, _, _| {

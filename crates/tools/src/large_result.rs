@@ -315,7 +315,7 @@ mod tests {
         let larger = [ToolOutcome::of_text("x".repeat(most + 1)), ToolOutcome::of_data(json!("x".repeat(most)))];
         for outcome in larger {
             let refused = shorten(outcome, &world.services(), &program).await.unwrap_err().0;
-            assert!(refused.contains("a script is given at most 8 MiB at once"), "{refused}");
+            assert!(refused.contains("a script is given at most 8.3 MB at once"), "{refused}");
         }
     }
 }

@@ -149,9 +149,9 @@ async fn what_is_not_set_up_says_what_to_set_and_what_is_too_long_is_not_tried()
     let directory = tempfile::tempdir().unwrap();
     let nothing = voice(None, None, directory.path());
     assert!(!nothing.speaks() && !nothing.hears());
-    assert!(speak(&nothing, "x").await.unwrap_err().reason.contains("speech.speak"));
+    assert!(speak(&nothing, "x").await.unwrap_err().for_owner().contains("speech.speak"));
     let error = nothing.transcribe(recording(b"x", "audio/ogg")).await.unwrap_err();
-    assert!(error.reason.contains("speech.transcribe") && !error.retryable);
+    assert!(error.for_owner().contains("speech.transcribe") && !error.retryable);
 
     let never = voice(Some(program(&["false"])), Some(program(&["false"])), directory.path());
     assert!(never.speaks() && never.hears());

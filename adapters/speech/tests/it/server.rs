@@ -138,7 +138,8 @@ async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: 
     let voice = both(&fake, patience);
     fake.fail_next(fault.clone());
     let error = speak(&voice, "Good night.").await.unwrap_err();
-    assert!(error.reason.contains(reason), "`{reason}` is not in `{error}`");
+    assert!(error.for_owner().contains(reason), "`{reason}` is not in `{error}`");
+    assert!(!error.for_others().contains("speech."), "{error:?}");
     assert_eq!(error.retryable, retryable, "{error}");
     assert!(error.reason.contains("127.0.0.1:") && !error.reason.contains("canary"), "{error}");
 
@@ -147,7 +148,8 @@ async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: 
         fake.fail_next(fault);
         let error = voice.transcribe(recording(&tone(8_000, 100), "audio/wav")).await.unwrap_err();
         let reason = reason.replace("speech.speak", "speech.transcribe");
-        assert!(error.reason.contains(&reason) && error.retryable == retryable, "{error:?}");
+        assert!(error.for_owner().contains(&reason) && error.retryable == retryable, "{error:?}");
+        assert!(!error.for_others().contains("speech."), "{error:?}");
     }
     assert!(speak(&voice, "Good night.").await.is_ok(), "the next one is answered as ever");
 }
@@ -182,7 +184,8 @@ async fn a_server_that_is_not_there_or_wants_another_key_is_told_as_such() {
     {
         let engine = Engine::Server(server(&fake.base_url(), key));
         let error = speak(&voice(Some(engine), None, std::path::Path::new("unused")), "x").await.unwrap_err();
-        assert!(error.reason.contains(says) && !error.reason.contains("canary") && !error.retryable, "{error}");
+        let told = error.for_owner();
+        assert!(told.contains(says) && !told.contains("canary") && !error.retryable, "{error}");
     }
 }
 
@@ -218,7 +221,7 @@ async fn what_a_server_refuses_by_its_own_rules_is_told_and_for_good() {
         (heard(wrong(None, None, Some("German")), sound).await, "ISO-639-1"),
         (heard(wrong(None, None, None), Vec::new()).await, "Unrecognized file format"),
     ] {
-        assert!(error.reason.contains(says) && !error.retryable, "`{says}` is not in `{error}`");
+        assert!(error.for_owner().contains(says) && !error.retryable, "`{says}` is not in `{error}`");
     }
     assert_eq!((fake.refused().len(), fake.asked().len()), (5, 0));
 }

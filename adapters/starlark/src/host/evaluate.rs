@@ -1,6 +1,6 @@
 //! One evaluation: what a worker says is measured, noted, or asked of the world.
 
-use satchel_domain::Wake;
+use satchel_domain::{Wake, size::human};
 use satchel_ports::{
     Evaluation, Script, ScriptFailure, ScriptWorld,
     script_host::{FunctionCall, NewFile},
@@ -18,8 +18,8 @@ use super::{
 use crate::{
     names,
     protocol::{
-        self, Call, DEEPEST_VALUE, FromWorker, LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, MOST_PRINTED, Run,
-        ToWorker,
+        self, Call, DEEPEST_VALUE, FromWorker, LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, LONGEST_LINE,
+        MAX_CALL_RESULT_BYTES, MOST_PRINTED, Run, ToWorker,
     },
 };
 
@@ -79,8 +79,9 @@ impl<'a> Task<'a> {
             functions: functions.clone(),
             processor_seconds,
         });
-        let line = measure::line_of(&run)
-            .ok_or_else(|| refused("the script and its variables are larger than 8 MiB".to_owned()))?;
+        let line = measure::line_of(&run).ok_or_else(|| {
+            refused(format!("the script and its variables are larger than {}", human(LONGEST_LINE as u64)))
+        })?;
         Ok(Self { script, world, functions, line })
     }
 
@@ -227,7 +228,10 @@ impl Noted {
         self.wake_values += measure::values_of(&context);
         if self.wake_bytes > LARGEST_VALUE + 64 * FRAME || self.wake_values > MOST_VALUES {
             return Err(Stop::Failed(ScriptFailure::Failed {
-                message: "what it wants a model to look at is larger than 1 MiB, or of too many parts".to_owned(),
+                message: format!(
+                    "what it wants a model to look at is larger than {}, or of too many parts",
+                    human(LARGEST_VALUE as u64)
+                ),
             }));
         }
         self.wakes.push(Wake { context, include_event });
@@ -291,7 +295,8 @@ fn answer_of(answer: Result<Value, String>, function: &str) -> Vec<u8> {
             refusal(&format!("what `{function}` returned is nested deeper than {DEEPEST_VALUE} levels"))
         }
         Ok(value) => measure::value_line(value).unwrap_or_else(|| {
-            refusal(&format!("what `{function}` returned is larger than 8 MiB; ask it for a part of that"))
+            let most = human(MAX_CALL_RESULT_BYTES as u64);
+            refusal(&format!("what `{function}` returned is larger than {most}; ask it for a part of that"))
         }),
     }
 }

@@ -3,9 +3,10 @@
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use rustix::process::Signal;
+use satchel_domain::size::human;
 use satchel_ports::ScriptFailure;
 
-use crate::protocol::{Failure, FailureKind};
+use crate::protocol::{Failure, FailureKind, WORKER_MEMORY_BYTES};
 
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 8_000;
@@ -32,7 +33,7 @@ pub(crate) fn told(failure: Failure) -> ScriptFailure {
 /// What the death of its worker means to a script. `complaint` is what the worker wrote on standard error.
 pub(crate) fn of_death(status: ExitStatus, complaint: &str) -> ScriptFailure {
     let message = if complaint.contains("memory allocation of") {
-        "it needs more memory than the 512 MiB that a script may have".to_owned()
+        format!("it needs more memory than the {} that a script may have", human(WORKER_MEMORY_BYTES))
     } else if complaint.contains("has overflowed its stack") {
         "it is nested too deeply".to_owned()
     } else {
@@ -82,7 +83,7 @@ mod tests {
     fn a_death_is_told_by_what_it_means() {
         let (aborted, killed, overran, left) = (6, 9, 24, 2 << 8);
         for (status, complaint, words) in [
-            (aborted, "memory allocation of 1099511627776 bytes failed\n", "needs more memory than the 512 MiB"),
+            (aborted, "memory allocation of 1099511627776 bytes failed\n", "needs more memory than the 536 MB"),
             (aborted, "thread 'script' (7) has overflowed its stack\nfatal", "nested too deeply"),
             (overran, "", "it used up its processor time"),
             (killed, "", "its worker ended unexpectedly (signal 9)"),

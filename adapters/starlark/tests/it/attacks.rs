@@ -157,7 +157,7 @@ done".to_owned()
 async fn what_a_model_shall_look_at_is_bounded(#[case] body: String) {
     let evaluation = by(&format!("begin; {body}; hang"), &script(""), &World::default()).await;
     assert!(
-        failure(&evaluation).contains("what it wants a model to look at is larger than 1 MiB"),
+        failure(&evaluation).contains("what it wants a model to look at is larger than 1 MB"),
         "{}",
         failure(&evaluation)
     );

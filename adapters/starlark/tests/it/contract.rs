@@ -86,7 +86,7 @@ async fn the_world_is_asked_for_one_thing_at_a_time() {
 #[case::it_has_no_such_function("launch", "{\"error\":\"there is no function `launch`\"}")]
 #[case::its_answer_is_too_large(
     "large",
-    "{\"error\":\"what `large` returned is larger than 8 MiB; ask it for a part of that\"}"
+    "{\"error\":\"what `large` returned is larger than 8.3 MB; ask it for a part of that\"}"
 )]
 #[case::its_answer_is_too_deep("deep", "{\"error\":\"what `deep` returned is nested deeper than 64 levels\"}")]
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn what_is_too_large_or_too_deep_for_a_worker_is_not_begun() {
     let mut deep = script("");
     deep.globals.insert("deep".to_owned(), nested(65));
     for (script, words) in [
-        (script(&"x".repeat(9 << 20)), "Script execution failed: the script and its variables are larger than 8 MiB"),
+        (script(&"x".repeat(9 << 20)), "Script execution failed: the script and its variables are larger than 8.3 MB"),
         (deep, "Script execution failed: its variables are nested deeper than 64 levels"),
     ] {
         let evaluation = pool.run(&script, &World::default(), &CancellationToken::new()).await;

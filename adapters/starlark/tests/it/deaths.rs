@@ -30,7 +30,7 @@ async fn a_death_ends_the_script_with_its_reason(
         ("kill -SEGV $$", "its worker ended unexpectedly (signal 11)"),
         ("kill -9 $$", "its worker ended unexpectedly (signal 9)"),
         ("kill -XCPU $$", "it used up its processor time"),
-        ("echo 'memory allocation of 99 bytes failed' >&2; kill -ABRT $$", "it needs more memory than the 512 MiB that a script may have"),
+        ("echo 'memory allocation of 99 bytes failed' >&2; kill -ABRT $$", "it needs more memory than the 536 MB that a script may have"),
         ("echo \"thread 'main' (7) has overflowed its stack\" >&2; kill -ABRT $$", "it is nested too deeply"),
     )]
     death: (&str, &str),

@@ -84,7 +84,7 @@ return attachment_create("0123456789abcde\n" * (2 << 20), "numbers.txt", descrip
 )]
 #[case::a_large_answer(
     "large()",
-    "what `large` returned is larger than 8 MiB; ask it for a part of that (line 1, column "
+    "what `large` returned is larger than 8.3 MB; ask it for a part of that (line 1, column "
 )]
 #[case::a_deep_answer("deep()", "what `deep` returned is nested deeper than 64 levels (line 1, column ")]
 #[case::a_long_refusal("chatter()", "… (line 1, column ")]

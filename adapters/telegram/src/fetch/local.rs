@@ -44,13 +44,17 @@ pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<IncomingFil
             let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE).boxed();
             Ok(IncomingFile::Bytes { bytes: Some(bytes), content })
         }
-        Err(NotOpened::Root(error)) => Err(try_again(&format!("`telegram.local_files` can't be opened ({error})"))),
+        Err(NotOpened::Root(error)) => {
+            tracing::warn!(%error, "the directory `telegram.local_files` can't be opened");
+            Err(try_again("the directory where the Bot API server keeps it can't be opened"))
+        }
         Err(NotOpened::File(error)) => Err(match error.kind() {
             io::ErrorKind::NotFound => try_again("the Bot API server keeps it no longer"),
-            io::ErrorKind::PermissionDenied => {
-                refused("satchel has no permission to read what the Bot API server keeps in `telegram.local_files`")
-            }
-            _ => refused("what lies in its place in `telegram.local_files` is no plain file"),
+            io::ErrorKind::PermissionDenied => not_set_up(
+                "I have no permission to read what the Bot API server keeps",
+                "let the account that runs me read what lies in `telegram.local_files`",
+            ),
+            _ => refused("what the Bot API server keeps in its place is no plain file"),
         }),
     }
 }

@@ -120,6 +120,9 @@ pub async fn export(
         Ok(new) => new,
         Err(error) => {
             unfinished.keep();
+            if error.kind() == std::io::ErrorKind::AlreadyExists {
+                anyhow::bail!("`{}` exists, and nothing is overwritten: name another place", target.display());
+            }
             return Err(error).with_context(|| format!("failed to create `{}`", target.display()));
         }
     };

@@ -6,35 +6,67 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::Context;
+use satchel_domain::Timestamp;
 use satchel_ledger::{has_database, open_data_dirs};
+use satchel_ports::Ledger;
 
 use crate::{
+    commands::complain,
     config::{Config, Sources, locate},
     stores,
 };
 
-/// Checks that the configured database exists.
+/// Checks that the configured database exists, and returns where Satchel runs if it doesn't run with this one.
 ///
 /// # Errors
-/// When it doesn't, with the configuration and the directory that were used and how to name others.
-pub fn check(config: &Config, sources: &Sources<'_>) -> anyhow::Result<()> {
+/// When it doesn't exist or can't be looked at, with the configuration and the directory that were used and how to name
+/// others.
+pub fn check(config: &Config, sources: &Sources<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let directory = stores::database_dir(config)?;
-    if has_database(directory) {
-        return Ok(());
-    }
     let file = locate::config_file(sources.file, sources.environment, sources.cwd);
+    let has_one = has_database(directory).with_context(|| {
+        let configuration = described(file.as_deref());
+        format!("the data in {} can't be looked at (configuration: {configuration})", directory.display())
+    })?;
     let running = open_data_dirs();
+    if has_one {
+        let is_here = directory.canonicalize().is_ok_and(|directory| running.contains(&directory));
+        return Ok(if is_here { Vec::new() } else { running });
+    }
     let usual = locate::usual_data_dirs(sources.environment, sources.cwd);
-    let idle = usual.into_iter().filter(|directory| has_database(directory)).map(|directory| {
-        // As the system writes the directories that processes have open.
-        directory.canonicalize().unwrap_or(directory)
-    });
+    let idle =
+        usual.into_iter().filter(|directory| has_database(directory).is_ok_and(|has_one| has_one)).map(|directory| {
+            // As the system writes the directories that processes have open.
+            directory.canonicalize().unwrap_or(directory)
+        });
     let idle: Vec<PathBuf> = idle.filter(|directory| !running.contains(directory)).collect();
     anyhow::bail!(message(directory, file.as_deref(), &running, &idle))
 }
 
+/// Tells on standard error where Satchel runs when there is nothing here to see: somebody may have begun a second database
+/// in this directory, and look for what is in the first.
+///
+/// # Errors
+/// When the ledger can't be read.
+pub async fn tell_elsewhere(config: &Config, ledger: &dyn Ledger, elsewhere: &[PathBuf]) -> anyhow::Result<()> {
+    if elsewhere.is_empty() || !ledger.active_conversations(Timestamp(0)).await?.is_empty() {
+        return Ok(());
+    }
+    let mut text = format!("note: the data in {} is empty", stores::database_dir(config)?.display());
+    for directory in elsewhere {
+        let _ = write!(text, "\na Satchel runs with the data in {}", directory.display());
+    }
+    complain(&text);
+    Ok(())
+}
+
+fn described(file: Option<&Path>) -> String {
+    file.map_or_else(|| "none found".to_owned(), |file| file.display().to_string())
+}
+
 fn message(directory: &Path, file: Option<&Path>, running: &[PathBuf], idle: &[PathBuf]) -> String {
-    let configuration = file.map_or_else(|| "none found".to_owned(), |file| file.display().to_string());
+    let configuration = described(file);
     let mut text = format!(
         "there is no data in {}, so there is nothing to look at; nothing was created (configuration: {configuration})",
         directory.display()

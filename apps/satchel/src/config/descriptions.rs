@@ -90,7 +90,7 @@ pub(super) const DESCRIPTIONS: [(&str, &str); 138] = [
     ("attachments.max_download_size_bytes", "The largest file that a declared URL may lead to. No effect yet."),
     (
         "attachments.download_timeout",
-        "How long a fetch from the web may take, besides a second for every 64 KiB that come.",
+        "How long a fetch from the web may take, besides a second for every 65 KB that come.",
     ),
     ("attachments.max_redirects", "How many redirects such a fetch follows."),
     (

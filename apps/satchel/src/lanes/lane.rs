@@ -66,6 +66,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             speech: hosting.speech.clone(),
             bus: Arc::clone(&hosting.services.bus),
             links: hosting.services.links.clone(),
+            owner_reads: hosting.access.is_owners_chat(&lease.conversation),
             rules: hosting.rules,
             stop: laid_down.clone(),
         };
@@ -74,6 +75,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             channel: Arc::clone(&channel),
             wake: Arc::clone(&wake),
             stirred: Arc::default(),
+            planned: Arc::default(),
             stop: laid_down,
         };
         let ended = tokio::select! {
@@ -218,6 +220,11 @@ async fn turns_and_deliveries(
                     }
                     Err(error) => Err(error),
                 }
+            }
+            // In its place in the queue; the begun part of a later turn is never taken for another process's.
+            () = lane.planned.notified() => {
+                planned = true;
+                Ok(())
             }
             () = lane.wake.notified(), if turning.is_none() => {
                 look_for_turn = true;

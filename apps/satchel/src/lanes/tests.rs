@@ -222,6 +222,29 @@ async fn a_stop_awaits_the_first_message_of_a_streamed_reply() {
     assert!(log[1..].iter().all(|line| line.starts_with("edit: ")), "a second message: {log:?}");
 }
 
+/// Whoever is asked a question and doesn't know how to answer it would wait for it to run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn explanations_are_given_while_a_turn_runs() {
+    for stream in [StreamRule::None, StreamRule::Edits { interval_ms: 50 }] {
+        let (stage, here) = (Stage::streaming(stream), place("main"));
+        let process = stage.start().await;
+        process.hears(&message(&here, "1", "hang")).await;
+        until("the tool runs", || *stage.hanging.borrow() == 1).await;
+        let said = |words: &str| stage.chat.log(&here).iter().filter(|said| said.contains(words)).count();
+        process.hears(&message(&here, "2", "/allow")).await;
+        until("the explanation", || said("The code is missing.") == 1).await;
+        process.hears(&message(&here, "3", "/flies")).await;
+        until("the hint", || said("I don't know the command `/flies`.") == 1).await;
+        process.hears(&message(&here, "4", "/files")).await;
+        process.hears(&message(&here, "5", "/stop")).await;
+        until("what waited", || said("No files here yet") == 1).await;
+        process.settles().await;
+        let counts = ["The code is missing.", "I don't know", "No files", "Stopped"].map(said);
+        assert_eq!(counts, [1; 4], "each is said once: {:?}", stage.chat.log(&here));
+        assert!(!stage.chat.log(&here).iter().any(|said| said.contains("duplicate")), "{:?}", stage.chat.log(&here));
+    }
+}
+
 /// From the claim of the lane to its release there are a dozen moments in which a stop may come.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_at_any_moment_loses_nothing_and_leaves_no_doubt() {

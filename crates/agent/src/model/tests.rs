@@ -56,9 +56,10 @@ fn services(script: Result<Script, ModelError>) -> Services {
         bus: Arc::new(bus),
         model: Arc::new(model),
         tools: Toolbox::default(),
-        steer: |_| Steering::default(),
+        steer: Arc::new(|_| Steering::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),
+        is_owners_chat: Arc::new(|_| false),
         settings: AgentSettings { model_silence: Duration::from_secs(30), ..AgentSettings::default() },
     }
 }
@@ -70,6 +71,7 @@ fn streaming(services: &Services) -> Streaming {
         channel: Arc::new(MockChannel::new()),
         wake: Arc::new(Notify::new()),
         stirred: Arc::default(),
+        planned: Arc::default(),
         stop: CancellationToken::new(),
     };
     let turn = QueuedTurn {

@@ -160,9 +160,10 @@ impl Scene {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: |_| Steering::default(),
+            steer: Arc::new(|_| Steering::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let lane = Lane {
@@ -170,6 +171,7 @@ impl Scene {
             channel: Arc::new(channel),
             wake: Arc::default(),
             stirred: Arc::default(),
+            planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
         Self { log, keys, away, lookups, recorded, services, lane, completed: watch::Sender::new(false) }

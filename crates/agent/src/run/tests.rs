@@ -127,6 +127,23 @@ async fn only_owners_read_what_helps_a_failed_model() {
     }
 }
 
+/// A schedule's turn is nobody's message: whether its place is an owner's decides.
+#[tokio::test(start_paused = true)]
+async fn owner_of_a_schedules_chat_reads_what_helps() {
+    let model = ["no key: set `models.main.api_key`", "no key; ask whoever runs me"];
+    let script = ["here: install their worker, `satchel-script`, next to `satchel`.", "here; ask whoever runs me."];
+    for (nth, chat) in ["console:boss", "console:family"].into_iter().enumerate() {
+        for (text, says) in [("tidy up", model[nth]), ("```starlark\nreturn 4\n```", script[nth])] {
+            let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
+            let message = &mut stage.turn.messages[0].message;
+            (message.conversation, message.text) = (chat.parse().unwrap(), text.to_owned());
+            message.errand = Some(satchel_domain::Errand::Scheduled { name: "daily".into(), due: "08:00".into() });
+            let told = stage.play().await.completed.response.text.unwrap();
+            assert!(told.contains(says), "{chat}: {told}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn half_an_answer_is_delivered_with_how_it_ended() {
     for (events, reason) in [

@@ -2,16 +2,16 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use satchel_domain::{Attachment, InboxId, TurnId, filename::is_hidden, size};
+use satchel_domain::{Attachment, TurnId, filename::is_hidden, size};
 use satchel_ports::{
-    Activity, LedgerError, Recording, Speech,
-    ledger::{Heard, InboundFile, QueuedTurn},
+    Activity, LedgerError, Recording, Speech, SpeechError,
+    ledger::{Heard, InboundFile, QueuedMessage, QueuedTurn},
 };
 
 use super::Fetching;
 
 /// The largest recording that is listened to: more than an hour of speech.
-const LARGEST: u64 = 25 << 20;
+const LARGEST: u64 = 25_000_000;
 
 /// The longest words of one recording, in characters: several hours of speech.
 const LONGEST: usize = 200_000;
@@ -50,12 +50,12 @@ pub(super) async fn listen(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Resu
             let heard = match fetching.speech.filter(|speech| speech.hears()) {
                 Some(speech) => tokio::select! {
                     biased;
-                    heard = hear(fetching, speech, recording, id, queued.id, index) => heard?,
+                    heard = hear(fetching, speech, recording, id, queued, index) => heard?,
                     never = show_work(fetching) => match never {},
                 },
                 None => {
                     let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
-                    Heard::Unheard(fetching.access.reason_for(channel, sender, NOT_SET_UP, REMEDY))
+                    Heard::Unheard(fetching.access.reason_for(channel, sender, NOT_SET_UP, Some(REMEDY)))
                 }
             };
             queued.heard.insert(index, heard);
@@ -79,7 +79,7 @@ async fn hear(
     speech: &dyn Speech,
     recording: &Attachment,
     turn: TurnId,
-    message: InboxId,
+    queued: &QueuedMessage,
     index: u32,
 ) -> Result<Heard, LedgerError> {
     let mut wait = PAUSE;
@@ -87,45 +87,45 @@ async fn hear(
     let heard = loop {
         tried += 1;
         let attempt = tokio::time::timeout(TIME, hear_once(fetching, speech, recording)).await;
-        let (reason, again) = match attempt {
+        let error = match attempt {
             Ok(Ok(words)) => break Heard::Words(words),
-            Ok(Err(Attempt { reason, again })) => (reason, again),
-            Err(_) => (format!("it took longer than {} minutes", TIME.as_secs() / 60), true),
+            Ok(Err(error)) => error,
+            Err(_) => failed(format!("it took longer than {} minutes", TIME.as_secs() / 60), true),
         };
-        if !again || tried == TRIES {
+        if !error.retryable || tried == TRIES {
             tracing::warn!(
-                chat.id = %fetching.lease.conversation, turn.id = %turn, attachment.id = %recording.id, tried, reason,
-                "a voice note was not understood"
+                chat.id = %fetching.lease.conversation, turn.id = %turn, attachment.id = %recording.id, tried,
+                error = %error, "a voice note was not understood"
             );
+            let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
+            let reason = fetching.access.reason_for(channel, sender, &error.reason, error.remedy.as_deref());
             break Heard::Unheard(reason);
         }
-        tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a voice note will be listened to again");
+        tracing::info!(
+            chat.id = %fetching.lease.conversation, tried, error = %error, "a voice note will be listened to again"
+        );
         tokio::time::sleep(wait).await;
         wait *= 2;
     };
-    fetching.ledger.record_heard(fetching.lease, message, index, &heard).await?;
+    fetching.ledger.record_heard(fetching.lease, queued.id, index, &heard).await?;
     Ok(heard)
 }
 
-struct Attempt {
-    reason: String,
-    again: bool,
+fn failed(reason: String, retryable: bool) -> SpeechError {
+    SpeechError { reason, remedy: None, retryable }
 }
 
-async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Attachment) -> Result<String, Attempt> {
+async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Attachment) -> Result<String, SpeechError> {
     if recording.bytes > LARGEST {
         let (bytes, largest) = (size::human(recording.bytes), size::human(LARGEST));
-        return Err(Attempt { reason: format!("it is {bytes}, I listen to at most {largest}"), again: false });
+        return Err(failed(format!("it is {bytes}, I listen to at most {largest}"), false));
     }
     let content = fetching.blobs.open(&recording.sha256, None).await.map_err(|error| {
         tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");
-        Attempt { reason: "the recording can't be read".to_owned(), again: true }
+        failed("the recording can't be read".to_owned(), true)
     })?;
     let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone() };
-    match speech.transcribe(recording).await {
-        Ok(words) => Ok(tidy(&words)),
-        Err(error) => Err(Attempt { reason: error.reason, again: error.retryable }),
-    }
+    speech.transcribe(recording).await.map(|words| tidy(&words))
 }
 
 /// Words without what can't be seen, cut where they are endless.

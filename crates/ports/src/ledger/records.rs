@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use satchel_domain::{
     Attachment, AttachmentId, ChannelName, ConversationId, Ending, FileReference, InboundMessage, InboxId, Message,
-    MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Timestamp, ToolCall,
-    ToolOutcome, TurnId,
+    MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Sha256, Timestamp,
+    ToolCall, ToolOutcome, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart, RoutingError},
 };
@@ -128,6 +128,17 @@ pub struct Decision {
     pub allow: bool,
 }
 
+/// The answer to a message behind a running turn that Satchel gives itself, without waiting for the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// The message's own turn, which the answer completes.
+    pub turn: TurnId,
+    /// The message on its platform.
+    pub reply_to: Option<MessageRef>,
+    /// The words.
+    pub text: String,
+}
+
 /// What the messages behind a running turn ask of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Steering {
@@ -137,6 +148,8 @@ pub struct Steering {
     pub inject: Vec<Steered>,
     /// What people said about calls that wait for their word, oldest first.
     pub decisions: Vec<Decision>,
+    /// What is explained at once, oldest first.
+    pub explained: Vec<Explained>,
 }
 
 /// What a turn has recorded, in order.
@@ -338,6 +351,8 @@ pub struct AttachmentQuery {
     pub conversation: Option<ConversationId>,
     /// Only those of this turn.
     pub turn: Option<TurnId>,
+    /// Only those with these bytes.
+    pub sha256: Option<Sha256>,
     /// Only those whose number is smaller, which are the older ones of a conversation.
     pub before: Option<u64>,
     /// At most this many, the first of the order.

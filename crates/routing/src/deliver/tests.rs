@@ -112,6 +112,7 @@ struct Stage {
     rules: DeliveryRules,
     speech: Option<MockSpeech>,
     links: Option<MockFileLinks>,
+    owner_reads: bool,
     /// Whether the first voice ends in the middle.
     breaks_off: bool,
     discarded: Option<PartId>,
@@ -142,6 +143,7 @@ impl Stage {
             rules: DeliveryRules::default(),
             speech: None,
             links: None,
+            owner_reads: false,
             breaks_off: false,
             discarded: None,
             stop: CancellationToken::new(),
@@ -276,6 +278,7 @@ impl Stage {
             speech: self.speech.map(|speech| Arc::new(speech) as Arc<dyn satchel_ports::Speech>),
             bus: Arc::new(bus),
             links: self.links.map(|links| Arc::new(links) as Arc<dyn satchel_ports::FileLinks>),
+            owner_reads: self.owner_reads,
             rules: self.rules,
             stop: self.stop,
         };
@@ -564,6 +567,7 @@ async fn a_lost_lane_ends_the_work_at_once() {
         speech: None,
         bus: Arc::new(MockEventBus::new()),
         links: None,
+        owner_reads: false,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
     };

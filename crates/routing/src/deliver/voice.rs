@@ -27,7 +27,7 @@ const VOICE_TRIES: u32 = 3;
 pub(super) async fn prepared_in_sight(delivery: &Delivery, part: &Part) -> Result<PartContent, String> {
     tokio::select! {
         biased;
-        prepared = prepare(delivery, &part.content) => prepared,
+        prepared = prepare(delivery, part) => prepared,
         never = show_speaking(delivery, part) => match never {},
     }
 }
@@ -41,9 +41,9 @@ async fn show_speaking(delivery: &Delivery, part: &Part) -> Infallible {
 }
 
 /// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
-async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartContent, String> {
-    let PartContent::Voice { words, in_text, as_file, caption, .. } = content else {
-        return Ok(content.clone());
+async fn prepare(delivery: &Delivery, part: &Part) -> Result<PartContent, String> {
+    let PartContent::Voice { words, in_text, as_file, caption, .. } = &part.content else {
+        return Ok(part.content.clone());
     };
     let Some(speech) = &delivery.speech else {
         return Err("no voice is configured".to_owned());
@@ -53,7 +53,11 @@ async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartConte
     loop {
         tried += 1;
         let spoken = tokio::time::timeout(VOICE_TIME, speech.speak(&speakable)).await.unwrap_or_else(|_| {
-            Err(SpeechError { reason: format!("it took longer than {} s", VOICE_TIME.as_secs()), retryable: true })
+            Err(SpeechError {
+                reason: format!("it took longer than {} s", VOICE_TIME.as_secs()),
+                remedy: None,
+                retryable: true,
+            })
         });
         let reason = match spoken {
             Ok(spoken) => {
@@ -78,8 +82,14 @@ async fn prepare(delivery: &Delivery, content: &PartContent) -> Result<PartConte
                     Err(error) => return Err(error.to_string()),
                 }
             }
-            Err(SpeechError { reason, retryable: false }) => return Err(reason),
-            Err(SpeechError { reason, .. }) => reason,
+            Err(error) => {
+                let reason = if delivery.owner_reads { error.for_owner() } else { error.for_others() };
+                if !error.retryable || tried == VOICE_TRIES {
+                    tracing::warn!(part.id = %part.id, error = %error, tried, "a reply is not spoken");
+                    return Err(reason);
+                }
+                reason
+            }
         };
         if tried == VOICE_TRIES {
             return Err(reason);

@@ -79,6 +79,32 @@ async fn overrides_go_pairwise_and_paths_win_over_path() {
     assert_eq!((one.attachments[0].filename.as_str(), one.attachments[0].mime.as_str()), ("n.csv", "text/csv"));
 }
 
+/// The person knows it by its number, and would take another one for another file.
+#[tokio::test]
+async fn saved_file_sent_back_keeps_its_number() {
+    let world = world();
+    world.receive_bytes(3, "photo.png", "image/png", b"\x89PNG photo");
+    world.know(attachment(4, "photo.png", "image/png", b"\x89PNG photo"));
+    world.know(Attachment {
+        conversation: "console:other".parse().unwrap(),
+        ..attachment(1, "photo.png", "image/png", b"\x89PNG photo")
+    });
+    world.call("attachment_save", json!({"index": 0, "path": "/shared/trip/photo.png"})).await.unwrap();
+    let added = async |arguments| world.call("attachment.add", arguments).await.unwrap();
+    let outcome =
+        added(json!({"path": "/shared/trip/photo.png", "descriptions": ["us"], "visibility": "internal"})).await;
+    let sent = AttachmentId(uuid::Uuid::from_u128(3));
+    let [file] = outcome.attachments.as_slice() else { panic!("{outcome:?}") };
+    assert_eq!((file.id, file.number, file.source), (sent, 3, Source::User));
+    assert_eq!((file.description.as_str(), file.visibility), ("us", Visibility::Internal));
+    assert_eq!(outcome.data.unwrap()["attachments"][0]["number"], 3);
+
+    let renamed = added(json!({"path": "/shared/trip/photo.png", "filename": "us.png"})).await;
+    assert_eq!(renamed.attachments[0].number, 0, "under another name it is another file");
+    world.put_file("/shared/trip/photo.png", b"\x89PNG edited");
+    assert_eq!(added(json!({"path": "/shared/trip/photo.png"})).await.attachments[0].number, 0, "so it is when edited");
+}
+
 #[tokio::test]
 async fn every_wrong_call_says_what_is_wrong_and_attaches_nothing() {
     let mut world = world();

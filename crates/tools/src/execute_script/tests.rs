@@ -397,7 +397,7 @@ async fn wrong_files_are_refused_in_words() {
         ),
         (
             Step::Call("attachment_read", json!({"id": huge.id})),
-            "attachment_read: huge.txt has 8388609 bytes (8.3 MB); a script is given at most 8 MiB at once",
+            "attachment_read: huge.txt has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB at once",
         ),
     ] {
         let run = stage.run(vec![step], |_| panic!("it is wrong")).await;

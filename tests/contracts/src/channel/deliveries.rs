@@ -77,6 +77,7 @@ async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &PartToSend) {
         speech: None,
         bus: Arc::new(bus),
         links: None,
+        owner_reads: false,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
     };

@@ -44,7 +44,9 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     assert_eq!(listed(here.clone()).await, [3, 2, 1], "newest first");
     assert_eq!(listed(AttachmentQuery { limit: Some(2), ..here.clone() }).await, [3, 2]);
     assert_eq!(listed(AttachmentQuery { before: Some(3), limit: Some(1), ..here.clone() }).await, [2]);
-    assert_eq!(listed(AttachmentQuery { before: Some(1), ..here }).await, [0; 0]);
+    assert_eq!(listed(AttachmentQuery { before: Some(1), ..here.clone() }).await, [0; 0]);
+    let sha256 = Some(first.attachments[1].sha256);
+    assert_eq!(listed(AttachmentQuery { sha256, ..here }).await, [2]);
     assert_eq!(listed(AttachmentQuery { turn: Some(other_turn), ..AttachmentQuery::default() }).await, [1]);
     assert_eq!(listed(AttachmentQuery::default()).await, [1, 3, 2, 1]);
 }

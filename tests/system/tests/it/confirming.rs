@@ -83,6 +83,25 @@ async fn a_pending_call_waits_for_decision_after_kill() {
     assert!(done.is_ok() && home.has_file("notes.txt"), "{}", home.telegram.transcript());
 }
 
+/// The question stands until it is answered, so what tells how must not wait behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_code_is_explained_while_the_question_stands() {
+    let home = Home::furnish(ANN, SETTINGS).await;
+    home.telegram.person_says(ANN, ANN, "write notes.txt: buy milk");
+    let (asked, question) = home.reads(ANN, 0).await;
+    assert!(asked.starts_with("May I use file_write?"), "{asked}");
+    home.telegram.person_says(ANN, ANN, "/allow");
+    let (explained, _) = home.reads(ANN, 1).await;
+    assert!(explained.starts_with("The code is missing.") && explained.contains("/allow CODE"), "{explained}");
+    home.telegram.person_says(ANN, ANN, "/alow");
+    let (hint, _) = home.reads(ANN, 2).await;
+    assert!(hint.contains("Did you mean /allow?"), "{hint}");
+    assert!(!home.has_file("notes.txt"), "nobody has allowed it");
+    home.telegram.person_presses(ANN, question, "Allow");
+    let done = home.telegram.wait_until(|transcript| transcript.files(ANN).len() == 1).await;
+    assert!(done.is_ok() && home.has_file("notes.txt"), "{}", home.telegram.transcript());
+}
+
 /// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with; and
 /// whoever might decide about a call is revoked before they do.
 #[tokio::test(flavor = "multi_thread")]

@@ -92,6 +92,24 @@ fn complaints(page: &str) -> Vec<String> {
     complaints
 }
 
+/// The same file has one size wherever it is read of: as Satchel writes it. Settings and Discord have their own words.
+#[test]
+fn guide_writes_sizes_as_satchel_does() {
+    let directory = workspace_root().join("docs/guide");
+    let pages = std::fs::read_dir(directory).expect("there is a guide").map(|entry| entry.expect("an entry").path());
+    for path in pages.filter(|path| !path.ends_with("discord.md")) {
+        let page = std::fs::read_to_string(&path).expect("a page can be read");
+        for line in
+            page.lines().filter(|line| !line.contains("iscord") && !line.starts_with("| file | 50 MB | 10 MiB;"))
+        {
+            // What stands as code is a setting.
+            let prose: String = line.split('`').step_by(2).collect();
+            let is_binary = ["KiB", "MiB", "GiB"].iter().any(|unit| prose.contains(unit));
+            assert!(!is_binary, "{}: {line}", path.display());
+        }
+    }
+}
+
 #[test]
 fn every_example_answers_what_stands_beneath_it() {
     let wrong = complaints(&page("scripts.md"));

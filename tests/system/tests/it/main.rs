@@ -17,6 +17,7 @@ mod guide;
 mod kill_matrix;
 mod model_requests;
 mod model_wires;
+mod numbers;
 mod owner_commands;
 mod pairing;
 mod place;

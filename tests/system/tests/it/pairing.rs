@@ -26,6 +26,11 @@ pub(crate) struct Home {
 impl Home {
     /// Satchel runs, Ann owns it, and the rest is configured so.
     pub(crate) async fn furnish(ann: i64, settings: &str) -> Self {
+        Self::furnish_with_limits(ann, "{}", settings).await
+    }
+
+    /// The same, where Telegram takes so much.
+    pub(crate) async fn furnish_with_limits(ann: i64, limits: &str, settings: &str) -> Self {
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         for (id, name) in [(ann, "Ann"), (42, "Bob"), (43, "Eve")] {
             telegram.person(id, name);
@@ -34,7 +39,7 @@ impl Home {
         let household = Household::new();
         let (token, url) = (telegram.token(), telegram.api_url());
         let settings = format!(
-            "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ann}], groups: ['*'] }}\n\
+            "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ann}], groups: ['*'], limits: {limits} }}\n\
              web: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n{settings}"
         );
         household.file("satchel.yaml", settings);

@@ -331,7 +331,7 @@ async fn script_gets_error_above_8_mib() {
     let script = "attachment_save(index=0, path=\"/shared/too-large.txt\")\n\
                   return file_read(path=\"/shared/too-large.txt\")\n";
     let answer = desk.run_with(script, vec![FakeFile::of("too-large.txt", "text/plain", too_large)]).await;
-    let says = "has 8388609 bytes (8.3 MB); a script is given at most 8 MiB at once";
+    let says = "has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB at once";
     assert!(answer.text.starts_with("Error: ") && answer.text.contains(says), "{}", answer.text);
     let id = desk.known().await[0].id;
     for read in [format!("attachment_read(\"{id}\")"), format!("tools_execute(\"attachment.read\", id=\"{id}\")")] {

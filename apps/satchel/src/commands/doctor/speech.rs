@@ -45,7 +45,7 @@ async fn speaks(speech: &dyn Speech) -> Result<(String, Vec<u8>), SpeechError> {
     let began = Instant::now();
     let Spoken { content, duration_ms, .. } = speech.speak(WORDS).await?;
     let voice = content.map_ok(|piece| piece.to_vec()).try_concat().await;
-    let voice = voice.map_err(|error| SpeechError { reason: error.to_string(), retryable: true })?;
+    let voice = voice.map_err(|error| SpeechError { reason: error.to_string(), remedy: None, retryable: true })?;
     let found = format!("it speaks: {duration_ms} ms of voice after {} ms", began.elapsed().as_millis());
     Ok((found, voice))
 }

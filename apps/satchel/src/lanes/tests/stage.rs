@@ -164,9 +164,10 @@ impl Stage {
             bus: Arc::clone(&self.bus),
             model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
             tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
-            steer: steering,
+            steer: Arc::new(|waiting| steering(waiting, &Access::default(), false)),
             links: None,
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;

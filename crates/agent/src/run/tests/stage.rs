@@ -139,7 +139,7 @@ fn steer(waiting: &[QueuedMessage]) -> Steering {
         let allow = ["/refuse", "/allow"].iter().position(|known| *known == verb)? == 1;
         Some(Decision { id: queued.id, sender: queued.message.sender.clone(), code: code.to_owned(), allow })
     });
-    Steering { stop, inject: inject.collect(), decisions: decisions.collect() }
+    Steering { stop, inject: inject.collect(), decisions: decisions.collect(), explained: Vec::new() }
 }
 
 #[derive(Clone, Default)]
@@ -323,9 +323,10 @@ impl Stage {
             bus: Arc::new(bus),
             model: Arc::new(model),
             tools: Toolbox::new(self.tools),
-            steer,
+            steer: Arc::new(steer),
             links: None,
             is_owner: Arc::new(|_, sender| sender.id == "boss"),
+            is_owners_chat: Arc::new(|conversation| conversation.key() == "boss"),
             settings: self.settings,
         };
         let lane = Lane {
@@ -333,6 +334,7 @@ impl Stage {
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
             stirred: Arc::default(),
+            planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
         crate::run(&services, &lane, self.turn).await.unwrap();

@@ -237,9 +237,10 @@ impl Stage {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: |_| Steering::default(),
+            steer: Arc::new(|_| Steering::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
+            is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let platform = Platform {
@@ -254,6 +255,7 @@ impl Stage {
             channel: Arc::new(platform),
             wake: Arc::new(Notify::new()),
             stirred: Arc::default(),
+            planned: Arc::default(),
             stop: CancellationToken::new(),
         };
         let turn = QueuedTurn {

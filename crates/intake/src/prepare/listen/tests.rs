@@ -8,7 +8,8 @@ use std::{
 use futures::stream;
 use rstest::rstest;
 use satchel_domain::{
-    AttachmentId, FileReference, Filename, InboundMessage, Media, Sender, Sha256, Source, Timestamp, Visibility, remedy,
+    AttachmentId, FileReference, Filename, InboundMessage, InboxId, Media, Sender, Sha256, Source, Timestamp,
+    Visibility, remedy,
 };
 use satchel_ports::{
     BlobError, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, OwnerId, SpeechError, ledger::QueuedMessage,
@@ -79,7 +80,11 @@ fn engine(answers: Vec<Result<&'static str, (&'static str, bool)>>) -> MockSpeec
     speech.expect_transcribe().returning(move |recording| {
         assert_eq!(recording.mime, "audio/ogg");
         let answer = answers.lock().unwrap().pop_front().expect("an answer is left");
-        answer.map(str::to_owned).map_err(|(reason, retryable)| SpeechError { reason: reason.into(), retryable })
+        answer.map(str::to_owned).map_err(|(reason, retryable)| SpeechError {
+            reason: reason.into(),
+            remedy: None,
+            retryable,
+        })
     });
     speech
 }
@@ -98,6 +103,7 @@ async fn prepare(
         Ok(())
     });
     let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+    let access = Access::default().with_owner_on([lease.conversation.channel().clone()]);
     let mut channel = MockChannel::new();
     channel.expect_show_activity().returning(|_, _| ());
     let fetching = Fetching {
@@ -107,7 +113,7 @@ async fn prepare(
         lease: &lease,
         speech,
         limits: InboundLimits::default(),
-        access: &Access::default(),
+        access: &access,
     };
     let mut turn = fetch_files(fetching, turn).await.unwrap();
     (turn.messages.remove(0).heard, std::mem::take(&mut recorded.lock().unwrap()))
@@ -163,7 +169,7 @@ async fn a_recording_that_is_too_large_or_unreadable_is_not_handed_over() {
     let mut blobs = MockBlobs::new();
     blobs.expect_open().times(3).returning(|sha256, _| Err(BlobError::Missing(*sha256)));
     let (heard, _) = prepare(turn([2 * LARGEST, 9]), Some(&engine(Vec::new())), blobs).await;
-    let too_large = unheard("it is 52 MB, I listen to at most 26 MB");
+    let too_large = unheard("it is 50 MB, I listen to at most 25 MB");
     assert_eq!(heard, BTreeMap::from([(1, too_large), (2, unheard("the recording can't be read"))]));
 }
 
@@ -176,11 +182,28 @@ async fn without_anything_to_listen_with_that_is_what_is_told_and_nothing_is_rec
         assert_eq!(
             heard,
             BTreeMap::from([
-                (1, unheard(&remedy::for_others(NOT_SET_UP))),
-                (2, unheard(&remedy::for_others(NOT_SET_UP)))
+                (1, unheard(&remedy::for_owner(NOT_SET_UP, REMEDY))),
+                (2, unheard(&remedy::for_owner(NOT_SET_UP, REMEDY)))
             ])
         );
         assert_eq!(recorded, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_owners_read_what_makes_me_listen() {
+    let says = [("owner", "no key: set `speech.transcribe.api_key`"), ("7", "no key; ask whoever runs me")];
+    for (sender, expected) in says {
+        let mut speech = MockSpeech::new();
+        speech.expect_hears().return_const(true);
+        let remedy = || Some("set `speech.transcribe.api_key`".to_owned());
+        let failed = move || SpeechError { reason: "no key".into(), remedy: remedy(), retryable: false };
+        speech.expect_transcribe().returning(move |_| Err(failed()));
+        let mut turn = turn([9, 9]);
+        turn.messages[0].message.sender.id = sender.to_owned();
+        let (heard, recorded) = prepare(turn, Some(&speech), blobs()).await;
+        assert_eq!(heard, BTreeMap::from([(1, unheard(expected)), (2, unheard(expected))]));
+        assert_eq!(recorded[0], (1, unheard(expected)));
     }
 }
 

@@ -19,6 +19,7 @@ async fn stored_at_stop(begun: Part) -> Part {
         speech: None,
         bus: Arc::new(MockEventBus::new()),
         links: None,
+        owner_reads: false,
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
     };

@@ -43,7 +43,7 @@ fn engine(answers: Vec<Result<(), SpeechError>>) -> MockSpeech {
 }
 
 fn speech_error(retryable: bool) -> SpeechError {
-    SpeechError { reason: "the engine is hoarse".into(), retryable }
+    SpeechError { reason: "the engine is hoarse".into(), remedy: None, retryable }
 }
 
 #[rstest]
@@ -64,6 +64,22 @@ async fn an_engine_that_fails_is_asked_again_while_that_may_help(
         false => {
             assert_eq!(log, ["settle failed with notice"], "the words stand in the text, so they are not repeated")
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_owners_read_what_makes_me_speak() {
+    for (owner_reads, expected) in
+        [(true, "no key: set `speech.speak.api_key`"), (false, "no key; ask whoever runs me")]
+    {
+        let remedy = Some("set `speech.speak.api_key`".to_owned());
+        let failed = SpeechError { reason: "no key".into(), remedy, retryable: false };
+        let speech = Some(engine(vec![Err(failed)]));
+        let stage = Stage { speech, owner_reads, ..Stage::of(vec![voice(true)], vec![]) };
+        let ends = Arc::clone(&stage.ends);
+        stage.log().await;
+        let PartState::Failed { reason } = &ends.lock().unwrap()[0] else { panic!("it is not spoken") };
+        assert_eq!(reason.to_string(), format!("could not be spoken: {expected}"));
     }
 }
 
