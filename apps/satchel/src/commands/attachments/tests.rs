@@ -164,7 +164,7 @@ async fn removed_files_are_named_and_needed_ones_are_errors() {
         blobs.expect_sweep().returning(|| Ok(6));
         let mut out = Vec::new();
         let here = "console:main".parse().unwrap();
-        let removed = super::remove(&ledger, &blobs, files, Some(&here), &mut out).await;
+        let removed = remove(&ledger, &blobs, files, Some(&here), &mut out).await;
         (removed.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
     };
     let done = || Forgotten::Done(file(2, 2, "console:main"));
