@@ -10,6 +10,7 @@ mod keyboard;
 mod layout;
 mod models;
 mod narrow;
+mod newcomer;
 mod questions;
 mod refusals;
 mod survival;
