@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use satchel_web::ProxyRange;
+use satchel_http_server::ProxyRange;
 use secrecy::SecretString;
 
 use super::reader::Reader;
