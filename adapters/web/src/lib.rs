@@ -29,6 +29,7 @@ mod wire;
 pub use channel::WebChannel;
 pub use links::WebLinks;
 pub use login_links::{LOGIN_LINK_TTL, LoginLinks};
+pub use public_url::is_local_url;
 pub use server::WebServer;
 pub use settings::{WebError, WebSettings};
-pub use token::load_or_create_token;
+pub use token::{MIN_TOKEN_CHARS, load_or_create_token};

@@ -56,11 +56,9 @@ impl WebServer {
             return Err(WebError::Settings(detail.to_owned()));
         }
         let is_short = |token: &SecretString| token.expose_secret().chars().count() < MIN_TOKEN_CHARS;
-        if open && settings.token.as_ref().is_some_and(is_short) {
-            let detail = format!(
-                "`web.token` can be guessed, and the web page is open to others: take at least {MIN_TOKEN_CHARS} \
-                 characters, such as four words"
-            );
+        if settings.token.as_ref().is_some_and(is_short) {
+            let detail =
+                format!("`web.token` can be guessed: take at least {MIN_TOKEN_CHARS} characters, such as four words");
             return Err(WebError::Settings(detail));
         }
         let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);
@@ -70,10 +68,11 @@ impl WebServer {
         let stopping = CancellationToken::new();
         let hub = Hub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
-        if settings.token.is_some() {
+        if let Some(token) = &settings.token {
+            let token = channel.key().mark(token.expose_secret());
             let public_origin = public.as_ref().map(PublicUrl::origin);
             // A full disk costs links; programs have the token, and browsers their cookies.
-            if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address))) {
+            if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address)), &token) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "no login links can be made");
             }
         }
