@@ -194,6 +194,10 @@ async function letIn() {
 }
 
 let linkSecret = takeLinkSecret();
+let linkRefusals = 0;
+
+// How often a server that can't check a link is asked again.
+const MAX_LINK_REFUSALS = 3;
 
 // Exchanges the secret of a login link for a cookie; the answer is why that could not be done. Throws what may pass.
 async function useLink() {
@@ -203,7 +207,10 @@ async function useLink() {
     linkSecret = null;
     return null;
   } catch (problem) {
-    if (problem.passes) throw problem;
+    // A right link is always taken, so who is told to wait had a wrong one.
+    const mayPass = problem.passes && problem.status !== 429;
+    if (problem.status !== 0 && mayPass) linkRefusals += 1;
+    if (mayPass && linkRefusals < MAX_LINK_REFUSALS) throw problem;
     linkSecret = null;
     return problem.message;
   }

@@ -9,7 +9,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{peer, problem::Problem, site::Site};
+use satchel_http_server::is_forwarded;
+
+use crate::{problem::Problem, site::Site};
 
 /// What the page may do: run our scripts and styles, show our files, talk to us, and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -54,7 +56,7 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail));
     };
     // Behind a proxy everybody comes from this machine.
-    if !site.access.needs_token() && peer::was_passed_on(headers) {
+    if !site.access.needs_token() && is_forwarded(headers) {
         let detail = "Requests through a proxy need a login. Remove `web.token: off`.";
         return Err(Problem::new(StatusCode::FORBIDDEN, "token_needed", detail));
     }

@@ -11,7 +11,7 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     WebError,
-    signing::{beside, for_the_owner, make_private_directory, random_bytes},
+    signing::{beside, for_the_owner, make_private_directory, random_bytes, temporary_beside},
 };
 
 /// How long a link works.
@@ -38,37 +38,43 @@ const SECRET_BYTES: usize = RANDOM_BYTES + size_of::<i64>();
 /// Holds the address of the page, for links that other processes make.
 const ADDRESS_FILE: &str = "address";
 
+/// Holds what stands for the token that links are made under.
+const TOKEN_FILE: &str = "token";
+
 /// Leads a browser to a link, which then stands in no process's arguments.
 const PAGE_FILE: &str = "open.html";
 
 /// The login links of one data directory.
+///
+/// Whoever makes a link and whoever uses it up go by the same clock, the system's: the ledger's can be ahead of it.
 #[derive(Debug, Clone)]
 pub struct LoginLinks {
     directory: PathBuf,
+    clock: fn() -> Timestamp,
 }
 
 impl LoginLinks {
     /// Links that the server with this key accepts.
     #[must_use]
     pub fn new(key_file: &Path) -> Self {
-        Self { directory: beside(key_file, "logins") }
+        Self { directory: beside(key_file, "logins"), clock: system_time }
     }
 
     /// Makes a link; `None` when the page was never served from here.
     ///
     /// # Errors
     /// When it can't be stored.
-    pub fn create(&self, now: Timestamp) -> Result<Option<String>, WebError> {
-        self.try_create(now).map_err(|error| self.failed("store a login link", error))
+    pub fn create(&self) -> Result<Option<String>, WebError> {
+        self.try_create().map_err(|error| self.failed("store a login link", error))
     }
 
     /// Makes a link and a file, for its owner only, that leads a browser to it; `None` as for [`LoginLinks::create`].
     ///
     /// # Errors
     /// When one of them can't be stored.
-    pub fn create_page(&self, now: Timestamp) -> Result<Option<PathBuf>, WebError> {
+    pub fn create_page(&self) -> Result<Option<PathBuf>, WebError> {
         let failed = |error| self.failed("store a page that opens a login link", error);
-        let Some(link) = self.create(now)? else { return Ok(None) };
+        let Some(link) = self.create()? else { return Ok(None) };
         let page = format!(
             "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
              <meta http-equiv=\"refresh\" content=\"0; url={link}\">\n<title>Satchel</title>\n\
@@ -78,14 +84,18 @@ impl LoginLinks {
         fs::canonicalize(self.directory.join(PAGE_FILE)).map(Some).map_err(failed)
     }
 
-    /// Makes the directory and notes where the page is served.
-    pub(crate) fn open(&self, origin: &str) -> Result<(), WebError> {
-        let opened = make_private_directory(&self.directory).and_then(|()| self.write(ADDRESS_FILE, origin.as_bytes()));
+    /// Makes the directory and notes where the page is served. `token` stands for the token: links that were made under
+    /// another one work no more.
+    pub(crate) fn open(&self, origin: &str, token: &str) -> Result<(), WebError> {
+        let opened = make_private_directory(&self.directory)
+            .and_then(|()| self.end_those_under_another(token))
+            .and_then(|()| self.write(ADDRESS_FILE, origin.as_bytes()));
         opened.map_err(|error| self.failed("note the address of the page", error))
     }
 
     /// Uses a link up. `false` when it is none, or was used, or has expired. Returns once that is durable.
-    pub(crate) fn redeem(&self, secret: &str, now: Timestamp) -> io::Result<bool> {
+    pub(crate) fn redeem(&self, secret: &str) -> io::Result<bool> {
+        let now = (self.clock)();
         let Some(created_at) = created_at(secret) else { return Ok(false) };
         match fs::remove_file(self.file(secret)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -96,14 +106,27 @@ impl LoginLinks {
         Ok(created_at <= now.plus(MAX_CLOCK_SKEW) && now < created_at.plus(LOGIN_LINK_TTL))
     }
 
-    fn try_create(&self, now: Timestamp) -> io::Result<Option<String>> {
+    fn end_those_under_another(&self, token: &str) -> io::Result<()> {
+        match fs::read_to_string(self.directory.join(TOKEN_FILE)) {
+            Ok(known) if known == token => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        for entry in fs::read_dir(&self.directory)? {
+            fs::remove_file(entry?.path())?;
+        }
+        // Last: who is killed before it starts over.
+        self.write(TOKEN_FILE, token.as_bytes())
+    }
+
+    fn try_create(&self) -> io::Result<Option<String>> {
         let origin = match fs::read_to_string(self.directory.join(ADDRESS_FILE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read?,
         };
         self.remove_expired()?;
         let mut secret = random_bytes::<RANDOM_BYTES>()?.to_vec();
-        secret.extend(now.0.to_be_bytes());
+        secret.extend((self.clock)().0.to_be_bytes());
         let secret = URL_SAFE_NO_PAD.encode(secret);
         for_the_owner(&self.file(&secret))?.sync_all()?;
         self.sync()?;
@@ -116,7 +139,7 @@ impl LoginLinks {
             let entry = entry?;
             let modified = entry.metadata().and_then(|metadata| metadata.modified());
             let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > 2 * LOGIN_LINK_TTL));
-            if is_old && entry.file_name() != ADDRESS_FILE {
+            if is_old && entry.file_name() != ADDRESS_FILE && entry.file_name() != TOKEN_FILE {
                 // Another process may have been faster.
                 let _ = fs::remove_file(entry.path());
             }
@@ -127,8 +150,7 @@ impl LoginLinks {
     /// Replaces a file as a whole.
     fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let path = self.directory.join(name);
-        let temporary = beside(&path, &format!("{}.new", std::process::id()));
-        let _ = fs::remove_file(&temporary);
+        let temporary = temporary_beside(&path)?;
         let mut file = for_the_owner(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
@@ -158,6 +180,11 @@ fn created_at(secret: &str) -> Option<Timestamp> {
     Some(Timestamp(i64::from_be_bytes(millis)))
 }
 
+fn system_time() -> Timestamp {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -167,13 +194,13 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
     fn links(dir: &tempfile::TempDir) -> LoginLinks {
-        let links = LoginLinks::new(&dir.path().join("web-key"));
-        links.open("http://127.0.0.1:8787").unwrap();
+        let links = LoginLinks { clock: || NOW, ..LoginLinks::new(&dir.path().join("web-key")) };
+        links.open("http://127.0.0.1:8787", "the token").unwrap();
         links
     }
 
     fn secret(links: &LoginLinks) -> String {
-        let link = links.create(NOW).unwrap().unwrap();
+        let link = links.create().unwrap().unwrap();
         link.strip_prefix("http://127.0.0.1:8787/#login=").unwrap().to_owned()
     }
 
@@ -182,11 +209,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let links = links(&dir);
         let [first, second] = [secret(&links), secret(&links)];
-        assert!(links.redeem(&first, NOW).unwrap());
-        assert!(!links.redeem(&first, NOW).unwrap(), "a replay");
-        let restarted = LoginLinks::new(&dir.path().join("web-key"));
-        assert!(!restarted.redeem(&first, NOW).unwrap(), "a replay after a restart");
-        assert!(restarted.redeem(&second, NOW).unwrap(), "a link of another process");
+        assert!(links.redeem(&first).unwrap());
+        assert!(!links.redeem(&first).unwrap(), "a replay");
+        let restarted = self::links(&dir);
+        assert!(!restarted.redeem(&first).unwrap(), "a replay after a restart");
+        assert!(restarted.redeem(&second).unwrap(), "a link of another process");
+    }
+
+    #[test]
+    fn link_is_void_once_the_token_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let links = links(&dir);
+        let [kept, void] = [secret(&links), secret(&links)];
+        links.open("http://127.0.0.1:8787", "the token").unwrap();
+        assert!(links.redeem(&kept).unwrap(), "a restart with the same token");
+        links.open("http://127.0.0.1:8787", "another token").unwrap();
+        assert!(!links.redeem(&void).unwrap());
+        assert!(links.redeem(&secret(&links)).unwrap(), "a link made under the new token");
     }
 
     #[test]
@@ -195,7 +234,7 @@ mod tests {
         let links = links(&dir);
         let secret = secret(&links);
         let attempts: Vec<bool> = std::thread::scope(|scope| {
-            let tries: Vec<_> = (0..16).map(|_| scope.spawn(|| links.redeem(&secret, NOW).unwrap())).collect();
+            let tries: Vec<_> = (0..16).map(|_| scope.spawn(|| links.redeem(&secret).unwrap())).collect();
             tries.into_iter().map(|attempt| attempt.join().unwrap()).collect()
         });
         assert_eq!(attempts.into_iter().filter(|redeemed| *redeemed).count(), 1);
@@ -205,10 +244,18 @@ mod tests {
     fn a_login_link_expires_whatever_the_clock_does() {
         let dir = tempfile::tempdir().unwrap();
         let links = links(&dir);
-        for (later_ms, works) in [(0, true), (599_999, true), (600_000, false), (-59_000, true), (-3_600_000, false)] {
+        let cases: [(fn() -> Timestamp, bool); 5] = [
+            (|| NOW, true),
+            (|| Timestamp(NOW.0 + 599_999), true),
+            (|| Timestamp(NOW.0 + 600_000), false),
+            (|| Timestamp(NOW.0 - 59_000), true),
+            (|| Timestamp(NOW.0 - 3_600_000), false),
+        ];
+        for (clock, works) in cases {
             let secret = secret(&links);
-            assert_eq!(links.redeem(&secret, Timestamp(NOW.0 + later_ms)).unwrap(), works, "{later_ms}");
-            assert!(!links.redeem(&secret, NOW).unwrap(), "it is used up all the same");
+            let later = LoginLinks { clock, ..links.clone() };
+            assert_eq!(later.redeem(&secret).unwrap(), works, "{}", clock().0 - NOW.0);
+            assert!(!links.redeem(&secret).unwrap(), "it is used up all the same");
         }
     }
 
@@ -219,9 +266,9 @@ mod tests {
         let secret = secret(&links);
         let newer = URL_SAFE_NO_PAD.encode([[0; RANDOM_BYTES].as_slice(), &NOW.0.to_be_bytes()].concat());
         for forged in ["", "..", "address", "../web-key", &secret[1..], &format!("{secret}A"), &newer, "é"] {
-            assert!(!links.redeem(forged, NOW).unwrap(), "{forged}");
+            assert!(!links.redeem(forged).unwrap(), "{forged}");
         }
-        assert!(links.redeem(&secret, NOW).unwrap());
+        assert!(links.redeem(&secret).unwrap());
     }
 
     #[test]
@@ -237,18 +284,18 @@ mod tests {
             assert!(!path.display().to_string().contains(&secret));
             assert!(!fs::read_to_string(&path).unwrap().contains(&secret));
         }
-        let page = links.create_page(NOW).unwrap().unwrap();
+        let page = links.create_page().unwrap().unwrap();
         assert!(page.is_absolute() && mode(&page) == 0o600);
         let page = fs::read_to_string(page).unwrap();
         let other = page.split_once("#login=").unwrap().1.split('"').next().unwrap();
-        assert!(links.redeem(other, NOW).unwrap(), "{page}");
+        assert!(links.redeem(other).unwrap(), "{page}");
     }
 
     #[test]
     fn no_link_is_made_before_the_page_is_served() {
         let dir = tempfile::tempdir().unwrap();
         let links = LoginLinks::new(&dir.path().join("web-key"));
-        assert_eq!(links.create(NOW).unwrap(), None);
+        assert_eq!(links.create().unwrap(), None);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is made");
     }
 }

@@ -60,7 +60,9 @@ impl Problem {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Log in with the token first.")
+        let detail = "Log in first. `satchel web link` makes a link for a browser; programs send the token, which lies in \
+                      the file `web-token` in the data directory unless `web.token` sets another.";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     }
 
     pub(crate) fn wrong_token() -> Self {

@@ -58,6 +58,12 @@ impl PublicUrl {
     }
 }
 
+/// Whether a `web.public_url` leads to this machine alone. One that can't be read doesn't.
+#[must_use]
+pub fn is_local_url(url: &SecretString) -> bool {
+    PublicUrl::read(url).is_ok_and(|url| url.is_local())
+}
+
 /// Who may be meant by a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Hosts {

@@ -15,13 +15,13 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    body::Body,
     extract::Request,
     http::{StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
+use satchel_http_server::{BodyError, read_body};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use utoipa::OpenApi;
@@ -124,20 +124,13 @@ async fn read_json_within<T: DeserializeOwned>(request: Request, time: Duration)
         let detail = "The body must be application/json.";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_body_type", detail));
     }
-    let body = timeout(time, bounded(request.into_body())).await.map_err(|_| Problem::stalled())??;
-    serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("The body can't be read: {error}.")))
-}
-
-async fn bounded(body: Body) -> Result<bytes::Bytes, Problem> {
-    use std::error::Error;
-    axum::body::to_bytes(body, JSON_BYTES).await.map_err(|error| {
-        // The only way to tell a limit from a connection that broke.
-        let too_long = error.source().is_some_and(|source| source.to_string().contains("length limit exceeded"));
-        if too_long {
+    let body = read_body(request.into_body(), JSON_BYTES, time).await.map_err(|error| match error {
+        BodyError::TooLarge => {
             let detail = "The message is too long; send it as a file.";
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
-        } else {
-            Problem::new(StatusCode::BAD_REQUEST, "broken_off", "The request broke off.")
         }
-    })
+        BodyError::TimedOut => Problem::stalled(),
+        BodyError::Broken => Problem::new(StatusCode::BAD_REQUEST, "broken_off", "The request broke off."),
+    })?;
+    serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("The body can't be read: {error}.")))
 }

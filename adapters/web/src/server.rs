@@ -7,6 +7,7 @@ use std::{
 };
 
 use axum::Router;
+use satchel_http_server::{ConnectionTimeouts, ProxyRange};
 use satchel_ports::{Blobs, Channel, EventBus, Inbound, Ledger, event_bus::EventStream};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     WebChannel, WebError, WebSettings,
     access::Access,
-    connections::{self, Patience},
     live::{Hub, ListenerEnd},
     login_links::LoginLinks,
     public_url::{Hosts, PublicUrl},
@@ -29,6 +29,7 @@ pub struct WebServer {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
+    trusted_proxies: Vec<ProxyRange>,
     hub: Arc<Hub>,
     events: EventStream,
     stopping: CancellationToken,
@@ -55,11 +56,9 @@ impl WebServer {
             return Err(WebError::Settings(detail.to_owned()));
         }
         let is_short = |token: &SecretString| token.expose_secret().chars().count() < MIN_TOKEN_CHARS;
-        if open && settings.token.as_ref().is_some_and(is_short) {
-            let detail = format!(
-                "`web.token` can be guessed, and the web page is open to others: take at least {MIN_TOKEN_CHARS} \
-                 characters, such as four words"
-            );
+        if settings.token.as_ref().is_some_and(is_short) {
+            let detail =
+                format!("`web.token` can be guessed: take at least {MIN_TOKEN_CHARS} characters, such as four words");
             return Err(WebError::Settings(detail));
         }
         let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);
@@ -69,20 +68,22 @@ impl WebServer {
         let stopping = CancellationToken::new();
         let hub = Hub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
-        if settings.token.is_some() {
+        if let Some(token) = &settings.token {
+            let token = channel.key().mark(token.expose_secret());
             let public_origin = public.as_ref().map(PublicUrl::origin);
             // A full disk costs links; programs have the token, and browsers their cookies.
-            if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address))) {
+            if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address)), &token) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "no login links can be made");
             }
         }
         let secure = public.as_ref().is_some_and(|public| public.secure);
         let access = Access::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
         let hosts = Hosts::new(address, public);
+        let trusted_proxies = settings.trusted_proxies.clone();
         let shared_hub = Arc::clone(&hub);
         let site = Site { settings, hosts, access, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
         let site = Arc::new(site);
-        Ok(Self { listener, address, router: routes::router(site), hub, events, stopping })
+        Ok(Self { listener, address, router: routes::router(site), trusted_proxies, hub, events, stopping })
     }
 
     /// Where it listens, with the port that was taken.
@@ -96,14 +97,15 @@ impl WebServer {
     /// # Errors
     /// None so far: what goes wrong with one connection ends that one.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), WebError> {
-        let Self { listener, router, hub, events, stopping, .. } = self;
+        let Self { listener, router, trusted_proxies, hub, events, stopping, .. } = self;
+        let timeouts = ConnectionTimeouts::default();
         // Also when this is dropped in the middle.
         let _stops = stopping.clone().drop_guard();
         let ends = async {
             stop.cancelled().await;
             stopping.cancel();
         };
-        let serving = connections::serve(listener, router, Patience::default(), stop.clone());
+        let serving = satchel_http_server::serve(listener, router, timeouts, trusted_proxies, stop.clone());
         let listening = async {
             if Arc::clone(&hub).listen(events, &stop).await == ListenerEnd::BusClosed {
                 tracing::warn!("the bus has closed; the page is brought up to date every few seconds only");

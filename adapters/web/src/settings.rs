@@ -3,9 +3,8 @@
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use satchel_domain::ChannelCapabilities;
+use satchel_http_server::ProxyRange;
 use secrecy::SecretString;
-
-use crate::ProxyRange;
 
 /// How the page is served.
 #[derive(Clone)]

@@ -138,8 +138,7 @@ pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
 pub(crate) fn create_once(path: &Path, secret: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_private_directory(directory)?;
-    let temporary = beside(path, &format!("{}.new", std::process::id()));
-    let _ = fs::remove_file(&temporary);
+    let temporary = temporary_beside(path)?;
     let written = for_the_owner(&temporary).and_then(|mut file| {
         file.write_all(secret)?;
         file.sync_all()?;
@@ -150,6 +149,11 @@ pub(crate) fn create_once(path: &Path, secret: &[u8]) -> io::Result<()> {
     });
     let _ = fs::remove_file(&temporary);
     written
+}
+
+/// A path beside another that nobody else uses: a process's number comes again, in a container at every start.
+pub(crate) fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
+    Ok(beside(path, &format!("{}.new", URL_SAFE_NO_PAD.encode(random_bytes::<12>()?))))
 }
 
 /// Creates a file that nobody but its owner can read.

@@ -4,11 +4,11 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
+use satchel_http_server::{Peer, client_address, network};
 use satchel_ports::{Blobs, Channel, Inbound, Ledger};
 
 use crate::{
-    WebChannel, WebSettings, access::Access, live::Hub, login_links::LoginLinks, peer, peer::Peer, problem::Problem,
-    public_url::Hosts, trusted_proxies,
+    WebChannel, WebSettings, access::Access, live::Hub, login_links::LoginLinks, problem::Problem, public_url::Hosts,
 };
 
 /// The parts of the server.
@@ -46,7 +46,7 @@ impl Site {
     /// Who sent a request, as far as strangers are told apart and proxies are trusted.
     pub(crate) fn sender(&self, request: &Request) -> IpAddr {
         let Peer(peer) = request.extensions().get().expect("every connection puts its peer into its requests");
-        let client = trusted_proxies::client_address(&self.settings.trusted_proxies, peer.ip(), request.headers());
-        peer::network(client)
+        let client = client_address(&self.settings.trusted_proxies, peer.ip(), request.headers());
+        network(client)
     }
 }

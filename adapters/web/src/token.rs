@@ -10,8 +10,8 @@ use crate::{WebError, signing};
 /// How much chance a token holds, in bytes.
 const TOKEN_BYTES: usize = 32;
 
-/// The fewest characters of a token where others can try to guess it.
-pub(crate) const MIN_TOKEN_CHARS: usize = 12;
+/// The fewest characters of a token. Every account of the machine can guess, also where no one else can.
+pub const MIN_TOKEN_CHARS: usize = 12;
 
 /// The largest file that is read as a token; ours has 44 bytes.
 const MAX_FILE_BYTES: usize = 4096;

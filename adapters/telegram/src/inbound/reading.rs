@@ -27,6 +27,9 @@ const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 /// the one that is offered only where links are given. Whatever the menu holds, they are commands.
 const OFFERED_NOWHERE: [&str; 4] = ["allow", "refuse", "pair", "unlink"];
 
+/// The commands by which a person says whether a tool may run.
+const DECISIONS: [&str; 2] = ["allow", "refuse"];
+
 /// Why most of what is written in groups is passed over.
 const NOT_FOR_US: &str = "it was not written to the bot";
 
@@ -170,6 +173,10 @@ impl Reader {
             Some(_) => Words { text: passed_on(text, entities), ..Words::default() },
             None => words(text, entities, &self.us),
         };
+        // All who write in the name of a chat have one name, so that any of them could answer for another.
+        if head.chat.is_group() && head.is_anonymous() && command_name(&said.text).is_some_and(is_decision) {
+            return Meaning::Nothing("nobody can decide without showing who it is");
+        }
         let written = Written {
             message: &message,
             original: text,
@@ -239,7 +246,11 @@ impl Reader {
     /// anybody's words: nobody has written it, and a button may be older than we are.
     fn pressed(&self, update: &Value, query: CallbackQuery) -> Meaning {
         let CallbackQuery { id, from, message, data } = query;
-        let said = match (message, data.filter(|data| self.is_own_command(data))) {
+        let may_say = |data: &String| {
+            let is_unknown = from.id == ANONYMOUS_ADMINISTRATOR && command_name(data).is_some_and(is_decision);
+            self.is_own_command(data) && !is_unknown
+        };
+        let said = match (message, data.filter(may_say)) {
             (Some(Message { head, .. }), Some(command)) => Some(Box::new(InboundMessage {
                 group: head.chat.is_group(),
                 text: command,
@@ -258,9 +269,17 @@ impl Reader {
 
     /// Whether a text begins with a command that Satchel answers itself.
     fn is_own_command(&self, text: &str) -> bool {
-        let name = text.split_whitespace().next().and_then(|word| word.strip_prefix('/'));
-        name.is_some_and(|name| self.commands.contains(&name.to_lowercase()))
+        command_name(text).is_some_and(|name| self.commands.contains(&name.to_lowercase()))
     }
+}
+
+/// The first word of a text, where it is a command.
+fn command_name(text: &str) -> Option<&str> {
+    text.split_whitespace().next().and_then(|word| word.strip_prefix('/'))
+}
+
+fn is_decision(name: &str) -> bool {
+    DECISIONS.iter().any(|decision| name.eq_ignore_ascii_case(decision))
 }
 
 /// Who wrote a message: whoever it shows. Who writes for a channel, or doesn't show who it is, is that chat.
@@ -289,6 +308,11 @@ impl Head {
     fn place(&self) -> Place {
         let topic = self.message_thread_id.filter(|_| self.is_topic_message);
         Place { chat: ChatId(self.chat.id), topic: topic.map(|topic| ThreadId(MessageId(topic))) }
+    }
+
+    /// Whether it shows a chat in the place of the person who wrote it.
+    fn is_anonymous(&self) -> bool {
+        self.sender_chat.is_some() || self.from.as_ref().is_some_and(|from| from.id == ANONYMOUS_ADMINISTRATOR)
     }
 
     /// Whether the bot wrote it.

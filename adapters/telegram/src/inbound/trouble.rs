@@ -109,8 +109,8 @@ pub(super) async fn webhook(client: &BotClient) -> Option<WebhookInfo> {
 
 /// The host of an address; what stands behind it may be a secret.
 pub(super) fn host(url: &str) -> String {
-    let uri: Option<hyper::Uri> = url.parse().ok();
-    uri.as_ref().and_then(hyper::Uri::host).unwrap_or("an address").to_owned()
+    let uri: Option<axum::http::Uri> = url.parse().ok();
+    uri.as_ref().and_then(axum::http::Uri::host).unwrap_or("an address").to_owned()
 }
 
 /// The wait after so many failures, with jitter, so that not all who lost Telegram at once come back at once.

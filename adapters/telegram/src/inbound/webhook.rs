@@ -5,6 +5,7 @@ mod server;
 
 use std::{sync::Arc, time::Duration};
 
+use satchel_http_server::ConnectionTimeouts;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
@@ -49,7 +50,10 @@ pub(super) async fn listen(
     let standing = watch::Sender::new(Standing::Untold);
     let door = Door::new(path, secret.clone(), desk, standing.clone());
     let over = stop.child_token();
-    let serving = server::serve(listener, Arc::new(door), over.clone());
+    // The page's limits: what can be reached from everywhere is the same door twice.
+    let timeouts = ConnectionTimeouts::default();
+    let router = server::router(Arc::new(door));
+    let serving = satchel_http_server::serve(listener, router, timeouts, Vec::new(), over.clone());
     let keeping = async {
         let kept = keep_set(client, &webhook.url, &secret, &standing, stop).await;
         // A webhook that is refused ends the serving too.
@@ -177,7 +181,7 @@ fn is_same_place(one: &str, other: &str) -> bool {
 
 /// The path of an address, which is where Telegram's calls arrive.
 fn path(url: &str) -> String {
-    let uri: Option<hyper::Uri> = url.parse().ok();
+    let uri: Option<axum::http::Uri> = url.parse().ok();
     uri.map_or_else(|| "/".to_owned(), |uri| uri.path().to_owned())
 }
 

@@ -69,8 +69,8 @@ pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Re
 
 /// Uses a login link up.
 async fn redeem(site: &Site, secret: String, sender: IpAddr) -> Result<(), Problem> {
-    let (login_links, now) = (site.login_links.clone(), site.ledger.now());
-    let redeemed = tokio::task::spawn_blocking(move || login_links.redeem(&secret, now)).await;
+    let login_links = site.login_links.clone();
+    let redeemed = tokio::task::spawn_blocking(move || login_links.redeem(&secret)).await;
     match redeemed.map_err(std::io::Error::other).flatten() {
         Ok(true) => Ok(()),
         Ok(false) => Err(site.access.refuse(sender, Problem::invalid_link())),

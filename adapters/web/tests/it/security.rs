@@ -231,7 +231,7 @@ async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
 /// As `satchel web link` does it, which is another process.
 fn login_secret(stage: &Stage) -> String {
     let links = LoginLinks::new(&stage.dir.path().join("web.key"));
-    let link = links.create(stage.ledger.now()).unwrap().expect("the page is served");
+    let link = links.create().unwrap().expect("the page is served");
     let secret = link.strip_prefix(&stage.url("/#login=")).unwrap_or_else(|| panic!("{link} leads elsewhere"));
     secret.to_owned()
 }
@@ -259,6 +259,15 @@ async fn a_login_link_gives_one_cookie() {
     let bearer = format!("Bearer {}", login_secret(&stage));
     let request = stage.visitor.get(stage.url("/api/conversations")).header("authorization", bearer);
     problem(request.send().await.unwrap(), 401, "wrong_token").await;
+}
+
+/// What neither logs in nor says why would leave people and programs without a way on.
+#[tokio::test]
+async fn refusal_says_where_the_token_lies_and_how_to_get_a_link() {
+    let stage = Stage::new().await;
+    let refused = problem(stage.visit("/api/conversations").await, 401, "unauthorized").await;
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("`web-token`") && detail.contains("`satchel web link`"), "{detail}");
 }
 
 #[tokio::test]
@@ -464,7 +473,8 @@ async fn strangers_are_never_let_in_by_accident() {
             }
         }
     }
-    assert!(bind(|settings| settings.token = Some("short".into())).await.is_ok(), "it is a matter of this machine");
+    let short = bind(|settings| settings.token = Some("short".into())).await;
+    assert!(matches!(short, Err(WebError::Settings(words)) if words.contains("12 characters")), "also on loopback");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let told = bind(|settings| settings.listen = address).await.unwrap_err();

@@ -107,10 +107,10 @@ pub async fn run(
     let address = serve(config, &stores, decision, &figures, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
-    let link = if needs_login { unless_failed(login_links.create(stores.ledger.now())) } else { None };
+    let link = if needs_login { unless_failed(login_links.create()) } else { None };
     greet(config, decision, address, link.as_deref(), out)?;
     if let (Some(browser), Some(address)) = (browser, address) {
-        let page = if needs_login { unless_failed(login_links.create_page(stores.ledger.now())) } else { None };
+        let page = if needs_login { unless_failed(login_links.create_page()) } else { None };
         open_page(browser, page.unwrap_or_else(|| PathBuf::from(format!("http://{}/", reachable(address)))).as_path());
     }
     tokio::select! {

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use satchel_domain::Timestamp;
 use satchel_web::LoginLinks;
 
 use super::{
@@ -23,8 +22,7 @@ pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
     if matches!(config.web.token, WebToken::Off) {
         return Err(WrongUsage(format!("{OPEN_TO_ALL}, so no link is needed; open the page's address")).into());
     }
-    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-    let link = LoginLinks::new(&key_file(config)).create(now)?.ok_or_else(|| {
+    let link = LoginLinks::new(&key_file(config)).create()?.ok_or_else(|| {
         let data_dir = config.storage.data_dir.display();
         anyhow::anyhow!(
             "no page was ever served with the data in {data_dir}: start `satchel run` first, or name the \

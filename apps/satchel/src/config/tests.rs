@@ -103,6 +103,12 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
         ("bad address", "web:\n  listen: localhost\n"),
         ("open to everybody", "web:\n  listen: 0.0.0.0:80\n  token: off\n"),
         ("open to everybody, token unreadable", "web:\n  listen: 0.0.0.0:80\n  token: [a]\n"),
+        ("open by its address", "web:\n  public_url: https://satchel.example.com\n  token: off\n"),
+        ("guessable token", "web:\n  token: sesame\n"),
+        ("token that looks like off", "web:\n  token: Off\n"),
+        ("token that looks like none", "web:\n  token: None\n"),
+        ("token that looks like no", "web:\n  token: \"no\"\n"),
+        ("token that looks like false", "web:\n  token: \"FALSE\"\n"),
         ("no proxies", "web:\n  trusted_proxies:\n    - 10.0.0.0/8\n    - proxy.lan\n    - 0.0.0.0/0\n"),
         ("one proxy, no list", "web:\n  trusted_proxies: 10.0.0.0/8\n"),
         ("bad MIME type", "attachments:\n  allowed_mime_types:\n    image: [png]\n"),
@@ -166,7 +172,8 @@ fn what_is_not_built_yet_is_named_with_its_place() {
         "web:\n  listen: off\n",
         "web:\n  listen: 127.0.0.1:8787\n",
         "web:\n  listen: '[::1]:80'\n",
-        "web:\n  listen: 0.0.0.0:80\n  token: x\n",
+        "web:\n  listen: 0.0.0.0:80\n  token: four words of mine\n",
+        "web:\n  public_url: http://localhost:8787\n  token: off\n",
         "web:\n  listen: 0.0.0.0:80\n",
         "web:\n  listen: 127.0.0.1:80\n  token: off\n",
         "metrics:\n  listen: 0.0.0.0:9\n",
@@ -371,7 +378,7 @@ fn a_key_of_the_environment_goes_to_its_own_provider_only() {
 
 #[test]
 fn every_key_of_the_specification_can_be_given() {
-    let place = Place::with(include_str!("tests/every_key.yaml")).file("secret", "s\n");
+    let place = Place::with(include_str!("tests/every_key.yaml")).file("secret", "four words of mine");
     let loaded = place.load().unwrap_or_else(|problems| panic!("{problems}"));
     let unset: Vec<_> = loaded
         .settings
@@ -402,11 +409,11 @@ fn secrets_are_read_from_their_files() {
         web::WebToken::Configured(token) => token.expose_secret().to_owned(),
         other => panic!("{other:?}"),
     };
-    let place = Place::with("web:\n  token_file: secret\n").file("secret", "s3cret\r\n\n");
-    assert_eq!(token(&place), "s3cret");
+    let place = Place::with("web:\n  token_file: secret\n").file("secret", "s3cret of mine\r\n\n");
+    assert_eq!(token(&place), "s3cret of mine");
     assert!(place.setting("web.token").origin.to_string().ends_with("secret (satchel.yaml:2)"));
-    let place = place.env("SATCHEL_WEB__TOKEN", "stronger");
-    assert_eq!(token(&place), "stronger");
+    let place = place.env("SATCHEL_WEB__TOKEN", "stronger by far");
+    assert_eq!(token(&place), "stronger by far");
 
     let cases = [
         Place::with("web:\n  token_file: missing\n"),
@@ -414,7 +421,7 @@ fn secrets_are_read_from_their_files() {
         Place::with("web:\n  token_file: empty\n").file("empty", "\n"),
         Place::with("web:\n  token_file: long\n").file("long", "x".repeat(70_000)),
         Place::with("web:\n  token_file: bytes\n").file("bytes", [0xff]),
-        Place::with("web:\n  token: a\n  token_file: b\n").file("b", "b"),
+        Place::with("web:\n  token: four words of mine\n  token_file: b\n").file("b", "b"),
         Place::with("web:\n  token: 12345\n"),
         Place::with("web:\n  token: ' '\n"),
         Place::with("log_file: a\n"),

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use satchel_web::ProxyRange;
-use secrecy::SecretString;
+use satchel_http_server::ProxyRange;
+use satchel_web::MIN_TOKEN_CHARS;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::reader::Reader;
 
@@ -50,6 +51,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Web {
         Some(Some(token)) => WebToken::Configured(token),
     };
     reader.show_default("web.token", "generated at the first start");
+    if let WebToken::Configured(token) = &token {
+        check_token(reader, token);
+    }
+    if let (Some(url), WebToken::Off) = (&public_url, &token)
+        && !satchel_web::is_local_url(url)
+    {
+        let message =
+            "`web.token: off` would open the page to everybody who can reach `web.public_url`: remove one of them";
+        reader.wrong("web.token", message.to_owned());
+    }
     if let (Some(address), WebToken::Off) = (listen, &token)
         && !address.ip().is_loopback()
     {
@@ -62,6 +73,23 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Web {
     }
     let trusted_proxies = trusted_proxies(reader);
     Web { listen, public_url, token, trusted_proxies }
+}
+
+/// A token that can be guessed is none, and neither is a word that was meant to turn it off.
+fn check_token(reader: &mut Reader<'_>, token: &SecretString) {
+    let token = token.expose_secret();
+    if ["off", "no", "none", "false"].iter().any(|word| token.trim().eq_ignore_ascii_case(word)) {
+        reader.wrong(
+            "web.token",
+            "`web.token` would be a word that anyone guesses: only `off` removes the token".to_owned(),
+        );
+    } else if token.chars().count() < MIN_TOKEN_CHARS {
+        let message = format!(
+            "`web.token` can be guessed: take at least {MIN_TOKEN_CHARS} characters, such as four words, or remove it, \
+             and a good one is generated"
+        );
+        reader.wrong("web.token", message);
+    }
 }
 
 fn trusted_proxies(reader: &mut Reader<'_>) -> Vec<ProxyRange> {

@@ -20,7 +20,10 @@ const INWARD: [(&str, &[&str]); 7] = [
     ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-routing"]),
 ];
 
-/// What an adapter may know of ours.
+/// Adapters that other adapters may know: what several of them need of a vendor, written once. They know no adapter.
+const SUPPORT: [&str; 1] = ["satchel-http-server"];
+
+/// What an adapter may know of ours, besides [`SUPPORT`].
 const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
 /// What an adapter's tests may know of ours besides; the web's run over the stores that people have, and Telegram's
@@ -62,7 +65,7 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
     ("async-nats", &["satchel-nats"]),
-    ("axum", &["satchel-web"]),
+    ("axum", &["satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
     ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
     ("cap-std", &["satchel-files"]),
@@ -72,12 +75,12 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("getrandom", &["satchel-discord", "satchel-telegram", "satchel-web"]),
     ("globset", &["satchel-attachments"]),
     ("hmac", &["satchel-web"]),
-    ("hyper", &["satchel-telegram", "satchel-web"]),
-    ("hyper-util", &["satchel-telegram", "satchel-web"]),
+    ("hyper", &["satchel-http-server"]),
+    ("hyper-util", &["satchel-http-server"]),
     ("imagesize", &["satchel-files"]),
     ("indicatif", &["satchel-console"]),
     ("infer", &["satchel-files"]),
-    ("ipnet", &["satchel-http", "satchel-web"]),
+    ("ipnet", &["satchel-http", "satchel-http-server"]),
     ("jiff", &["satchel", "satchel-agent"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
@@ -234,10 +237,11 @@ fn dependencies_point_inward() {
                         (false, false) => true,
                     }
                 }
-                Some("adapters") if ours && development => {
-                    ADAPTERS_SEE.contains(&of) || ADAPTERS_TEST_WITH.contains(&of)
+                Some("adapters") if ours => {
+                    ADAPTERS_SEE.contains(&of)
+                        || SUPPORT.contains(&of) && !SUPPORT.contains(&name)
+                        || development && ADAPTERS_TEST_WITH.contains(&of)
                 }
-                Some("adapters") if ours => ADAPTERS_SEE.contains(&of),
                 // An app names what it puts together; nobody names an app but the tests.
                 Some("apps") if ours => folder_of.get(of).is_some_and(|folder| {
                     folder.starts_with("crates/") || folder.starts_with("adapters/") || development

@@ -1,9 +1,6 @@
 //! The webhook's door: who may knock, what may be brought, and when it is answered.
 
 use std::{
-    convert::Infallible,
-    future::poll_fn,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,42 +8,26 @@ use std::{
     time::Duration,
 };
 
-use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Body, Incoming},
-    server::conn::http1,
-    service::service_fn,
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{Method, StatusCode},
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
+use satchel_http_server::{BodyError, read_body};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, watch},
-    task::JoinSet,
-    time::timeout,
-};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 
 use crate::inbound::desk::Desk;
 
 /// The header in which Telegram repeats the secret that the webhook was set with.
 const SECRET: &str = "x-telegram-bot-api-secret-token";
 
-/// How many connections are served at once; Telegram opens forty at most.
-const AT_ONCE: usize = 128;
-
 /// The largest update: a thousand times the usual one.
 const LARGEST: usize = 4 << 20;
 
-/// How long the head of a request, or the next request, may take to come.
-const HEAD: Duration = Duration::from_secs(60);
-
-/// How long its body may take.
+/// How long it may take to come.
 const BODY: Duration = Duration::from_secs(20);
-
-/// How long requests in flight may take once we stop.
-const LAST_REQUESTS: Duration = Duration::from_secs(5);
 
 /// Whether the webhook seems to be ours, as its calls tell since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,58 +64,20 @@ impl Door {
     }
 }
 
-/// Serves until `stop`, then lets requests in flight end.
-pub(super) async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let Some(Ok(place)) = stop.run_until_cancelled(Arc::clone(&places).acquire_owned()).await else { break };
-        let accepted = match stop.run_until_cancelled(listener.accept()).await {
-            None => break,
-            Some(accepted) => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
-            // Such as too many open files: what is open must end before anything else can begin.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let (door, stop) = (Arc::clone(&door), stop.clone());
-        connections.spawn(async move {
-            let answering = service_fn(|request| {
-                let door = Arc::clone(&door);
-                async move { Ok::<_, Infallible>(answer(&door, request).await) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), answering));
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                () = stop.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
-                }
-            }
-            drop(place);
-        });
-    }
-    drop(listener);
-    let _ = timeout(LAST_REQUESTS, async { while connections.join_next().await.is_some() {} }).await;
-    connections.shutdown().await;
+/// Every path, since strangers are turned away by more than that.
+pub(super) fn router(door: Arc<Door>) -> Router {
+    Router::new().fallback(answer).with_state(door)
 }
 
 /// Answers a call: with 200 only once its update is stored. Anything else makes Telegram call again.
-async fn answer(door: &Door, request: Request<Incoming>) -> Response<String> {
-    let status = match taken(door, request).await {
+async fn answer(State(door): State<Arc<Door>>, request: Request) -> StatusCode {
+    match taken(&door, request).await {
         Ok(()) => StatusCode::OK,
         Err(status) => status,
-    };
-    let mut response = Response::new(String::new());
-    *response.status_mut() = status;
-    response
+    }
 }
 
-async fn taken(door: &Door, request: Request<Incoming>) -> Result<(), StatusCode> {
+async fn taken(door: &Door, request: Request) -> Result<(), StatusCode> {
     let shown = request.headers().get(SECRET).map(|value| value.as_bytes()).unwrap_or_default();
     let is_telegram = is_same(shown, door.secret.expose_secret().as_bytes());
     if request.uri().path() != door.path {
@@ -166,23 +109,14 @@ async fn taken(door: &Door, request: Request<Incoming>) -> Result<(), StatusCode
     if request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let body = timeout(BODY, whole(request.into_body())).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
+    let body = read_body(request.into_body(), LARGEST, BODY).await.map_err(|error| match error {
+        BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+    })?;
     let raw: Value = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
     let update = door.desk.read(raw);
     if door.desk.take(&update).await { Ok(()) } else { Err(StatusCode::SERVICE_UNAVAILABLE) }
-}
-
-async fn whole(mut body: Incoming) -> Result<Vec<u8>, StatusCode> {
-    let mut read = Vec::new();
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|_| StatusCode::BAD_REQUEST)?;
-        let piece = frame.into_data().unwrap_or_default();
-        if read.len() + piece.len() > LARGEST {
-            return Err(StatusCode::PAYLOAD_TOO_LARGE);
-        }
-        read.extend_from_slice(&piece);
-    }
-    Ok(read)
 }
 
 /// Compares in a time that tells nothing of how much is right.

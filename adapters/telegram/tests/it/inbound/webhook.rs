@@ -12,8 +12,13 @@ use satchel_fakes::{
     FakeFile, Fault, When,
     telegram::{Composed, FileKind, Refusal, TelegramFault},
 };
+use satchel_requirements::required;
 use satchel_telegram::{TelegramError, Webhook};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use super::bench::{ANN, BOB, Bench, Listening, Log, Taker, until};
 
@@ -167,6 +172,40 @@ async fn strangers_and_nonsense_are_turned_away() {
     assert_eq!(knock(at, path, Some(&secret), update.to_string()).await, StatusCode::OK);
     assert_eq!(taker.texts(), ["forged"], "the secret is all that tells Telegram from others");
     listening.stop().await.unwrap();
+}
+
+/// Comes to this machine by an address of its own that is not the loopback's, as a stranger would.
+#[tokio::test]
+async fn stranger_does_not_take_all_connections_of_the_webhook() {
+    let own = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let own = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback());
+    let Some(own) = required(own.ok_or("an address of this machine besides the loopback's")) else { return };
+    let (mut bench, at) = bench().await;
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], at.port()));
+    bench.settings.webhook =
+        Some(Webhook { url: "https://bot.invalid/path/of-its-own?x=1".into(), listen: everywhere });
+    let taker = Taker::new();
+    let listening = listening(&bench, &taker).await;
+    let stranger = async || {
+        let mut socket = TcpStream::connect((own, at.port())).await.expect("it listens");
+        // What is closed at once may be reset while this is sent.
+        let _refused = socket.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let answer = tokio::time::timeout(Duration::from_secs(20), socket.read_exact(&mut [0; 12])).await;
+        let is_served = answer.expect("it is answered or closed").is_ok();
+        is_served.then_some(socket)
+    };
+    let mut held = Vec::new();
+    while let Some(socket) = stranger().await {
+        held.push(socket);
+        assert!(held.len() <= 64, "the page's share of one peer");
+    }
+    bench.fake.person_says(ANN, ANN, "hello");
+    bench.all_confirmed().await;
+    listening.stop().await.unwrap();
+    assert_eq!((taker.texts(), held.len()), (vec!["hello".to_owned()], 64));
 }
 
 #[tokio::test]

@@ -18,9 +18,6 @@ use crate::{
 
 const CHECK: &str = "web";
 
-/// A token that is shorter can be guessed.
-const SHORT: usize = 12;
-
 /// How long whoever listens on the page's port may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -38,14 +35,8 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
     };
     let mut findings = vec![at(address).await];
     let opened = !address.ip().is_loopback();
-    match &config.web.token {
-        WebToken::Configured(token) if token.expose_secret().chars().count() < SHORT => {
-            let found = format!("`web.token` is shorter than {SHORT} characters");
-            let advice = "remove it, and a good one is generated; or choose four words that nobody guesses";
-            findings.push(Finding::warning(CHECK, found, advice));
-        }
-        WebToken::Off => findings.push(Finding::warning(CHECK, OPEN_TO_ALL, "remove `web.token: off`")),
-        WebToken::Configured(_) | WebToken::Generated => {}
+    if matches!(config.web.token, WebToken::Off) {
+        findings.push(Finding::warning(CHECK, OPEN_TO_ALL, "remove `web.token: off`"));
     }
     let encrypted = config.web.public_url.as_ref().is_some_and(|url| url.expose_secret().starts_with("https://"));
     if opened && !encrypted {

@@ -39,7 +39,7 @@ pub(crate) fn assert_accepted(yaml: &str) {
 
 fn reader_says(yaml: &str) -> Result<(), Problems> {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("secret"), "s").unwrap();
+    std::fs::write(directory.path().join("secret"), "four words of mine").unwrap();
     let path = directory.path().join("satchel.yaml");
     let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
     load_text(&path, yaml, &sources).map(drop)

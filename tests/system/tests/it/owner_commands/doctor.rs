@@ -123,11 +123,11 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
         ("not built", &["bus.url=nats://h"], "configuration", "problem", &["bus.url", "not built yet"]),
         ("no place", &["storage.data_dir=/dev/null/satchel"], "disk", "problem", &["can't be"]),
         (
-            "open, short token",
-            &["web.listen=0.0.0.0:0", "web.token=short"],
+            "open, not encrypted",
+            &["web.listen=0.0.0.0:0", "web.token=four words of mine"],
             "web",
             "warning",
-            &["shorter than 12 characters"],
+            &["not encrypted"],
         ),
     ];
     for (case, settings, check, level, words) in cases {

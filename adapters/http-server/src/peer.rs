@@ -5,20 +5,20 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use axum::http::{HeaderMap, HeaderName, header};
 
 /// The headers by which proxies give themselves away.
-const OF_PROXIES: [HeaderName; 4] =
+const PROXY_HEADERS: [HeaderName; 4] =
     [HeaderName::from_static("x-forwarded-for"), header::FORWARDED, HeaderName::from_static("x-real-ip"), header::VIA];
 
 /// The address at the other end of the connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub struct Peer(pub SocketAddr);
 
 /// Whether a request says that a proxy has passed it on.
-pub(crate) fn was_passed_on(headers: &HeaderMap) -> bool {
-    OF_PROXIES.iter().any(|name| headers.contains_key(name))
+pub fn is_forwarded(headers: &HeaderMap) -> bool {
+    PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
 }
 
 /// What strangers are told apart by: an address, or of version 6 the network, in which anybody has all addresses.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

@@ -55,7 +55,7 @@ pub(crate) fn is_trusted(trusted: &[ProxyRange], address: IpAddr) -> bool {
 ///
 /// Each proxy appends the address that it was called from, so the header is read from its end: it is believed as long as
 /// whoever wrote it is trusted. What stands before is the sender's own words.
-pub(crate) fn client_address(trusted: &[ProxyRange], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+pub fn client_address(trusted: &[ProxyRange], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let lines = headers.get_all(X_FORWARDED_FOR).iter().map(|line| line.to_str().unwrap_or_default());
     let entries: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
     let mut client = peer;

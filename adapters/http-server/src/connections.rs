@@ -30,33 +30,35 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    patient_stream::PatientStream,
+    ProxyRange,
     peer::{self, Peer},
+    timeout_stream::WriteTimeoutStream,
+    trusted_proxies,
 };
 
 /// How many connections are served at once; further ones wait to be accepted.
-const AT_ONCE: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 
-/// How many of them one stranger may have; this machine, on which a proxy may run, may have all.
-const OF_ONE: usize = 64;
+/// How many of them one peer may have; this machine, on which a proxy may run, and trusted proxies may have all.
+const MAX_CONNECTIONS_PER_PEER: usize = 64;
 
 /// The largest head of a request, and the most of a body that is held in memory.
 const BUFFER: usize = 64 * 1024;
 
 /// How long clients are waited for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub struct ConnectionTimeouts {
     /// To bring the head of a request, or the next one.
-    head: Duration,
+    pub head: Duration,
     /// To take something of what is written.
-    reader: Duration,
+    pub reader: Duration,
     /// For requests in flight once we stop.
-    last_requests: Duration,
+    pub last_requests: Duration,
     /// To read an answer while still sending.
-    linger: Duration,
+    pub linger: Duration,
 }
 
-impl Default for Patience {
+impl Default for ConnectionTimeouts {
     fn default() -> Self {
         Self {
             head: Duration::from_secs(30),
@@ -68,9 +70,18 @@ impl Default for Patience {
 }
 
 /// Serves connections until `stop`, then lets requests in flight end.
-pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patience, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let strangers = Arc::new(Strangers::default());
+///
+/// Every request carries its [`Peer`] as an extension. One peer may have a share of all connections; this machine and the
+/// trusted proxies, through which many come, may have all.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    timeouts: ConnectionTimeouts,
+    trusted_proxies: Vec<ProxyRange>,
+    stop: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let peers = Arc::new(PeerConnections { trusted_proxies, ..PeerConnections::default() });
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -83,8 +94,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patie
         match accepted {
             Ok((stream, peer)) => {
                 // One too many is closed at once, so that those who have fewer need not wait for it.
-                let Some(share) = strangers.share(peer.ip()) else { continue };
-                let serving = serve_one(stream, peer, router.clone(), patience, stop.clone());
+                let Some(share) = peers.try_acquire(peer.ip()) else { continue };
+                let serving = serve_one(stream, peer, router.clone(), timeouts, stop.clone());
                 connections.spawn(async move {
                     serving.await;
                     drop((place, share));
@@ -98,42 +109,47 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patie
         }
     }
     drop(listener);
-    let _ = timeout(patience.last_requests, async { while connections.join_next().await.is_some() {} }).await;
+    let _ = timeout(timeouts.last_requests, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
 }
 
-/// How many connections each stranger has.
+/// How many connections each peer has.
 #[derive(Debug, Default)]
-struct Strangers(Mutex<HashMap<IpAddr, usize>>);
-
-/// One connection of a stranger, counted until it is dropped.
-#[derive(Debug)]
-struct Share {
-    of: IpAddr,
-    strangers: Arc<Strangers>,
+struct PeerConnections {
+    trusted_proxies: Vec<ProxyRange>,
+    open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-impl Strangers {
-    /// Counts one more connection, unless its stranger has all that one may have.
-    fn share(self: &Arc<Self>, address: IpAddr) -> Option<Share> {
+/// One connection of a peer, counted until it is dropped.
+#[derive(Debug)]
+struct PeerConnection {
+    of: IpAddr,
+    peers: Arc<PeerConnections>,
+}
+
+impl PeerConnections {
+    /// Counts one more connection, unless its peer has all that one may have.
+    fn try_acquire(self: &Arc<Self>, address: IpAddr) -> Option<PeerConnection> {
         let of = peer::network(address);
-        let mut known = self.known();
+        let mut known = self.lock();
         let connections = known.entry(of).or_insert(0);
-        if *connections >= OF_ONE && !address.to_canonical().is_loopback() {
+        let is_proxy =
+            address.to_canonical().is_loopback() || trusted_proxies::is_trusted(&self.trusted_proxies, address);
+        if *connections >= MAX_CONNECTIONS_PER_PEER && !is_proxy {
             return None;
         }
         *connections += 1;
-        Some(Share { of, strangers: Arc::clone(self) })
+        Some(PeerConnection { of, peers: Arc::clone(self) })
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Share {
+impl Drop for PeerConnection {
     fn drop(&mut self) {
-        let mut known = self.strangers.known();
+        let mut known = self.peers.lock();
         let left = known.get(&self.of).map_or(0, |connections| connections.saturating_sub(1));
         if left == 0 {
             known.remove(&self.of);
@@ -143,7 +159,13 @@ impl Drop for Share {
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, router: Router, patience: Patience, stop: CancellationToken) {
+async fn serve_one(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    timeouts: ConnectionTimeouts,
+    stop: CancellationToken,
+) {
     // Pieces of an answer are small and wanted at once.
     let _ = stream.set_nodelay(true);
     let router = TowerToHyperService::new(router);
@@ -151,10 +173,10 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, router: Router, patience
         request.extensions_mut().insert(Peer(peer));
         Box::pin(router.call(request.map(Body::new)))
     });
-    let stream = TokioIo::new(PatientStream::new(stream, patience.reader));
+    let stream = TokioIo::new(WriteTimeoutStream::new(stream, timeouts.reader));
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience.head)
+        .header_read_timeout(timeouts.head)
         .max_buf_size(BUFFER)
         .serve_connection(stream, service);
     let mut stopping = false;
@@ -174,13 +196,13 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, router: Router, patience
     // What could not be read as a request was answered too.
     if served.map_or_else(|error| error.is_parse(), |()| true) {
         let stream = connection.into_parts().io.into_inner();
-        let _ = stop.run_until_cancelled(timeout(patience.linger, part_from(stream))).await;
+        let _ = stop.run_until_cancelled(timeout(timeouts.linger, close_lingering(stream))).await;
     }
 }
 
 /// Ends a connection so that its last answer is read: one that is closed while the client still sends, such as a file
 /// that is too large, is reset, and what was answered is lost on the way.
-async fn part_from(mut stream: PatientStream<TcpStream>) -> io::Result<()> {
+async fn close_lingering(mut stream: WriteTimeoutStream<TcpStream>) -> io::Result<()> {
     stream.shutdown().await?;
     let mut ignored = vec![0; BUFFER];
     while stream.read(&mut ignored).await? > 0 {}
@@ -200,7 +222,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(600);
 
     /// Serves a page that answers, one that never does, and one without end.
-    async fn start(patience: Patience) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+    async fn start(timeouts: ConnectionTimeouts) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let endless = || async {
             let piece = bytes::Bytes::from(vec![7; 64 * 1024]);
             Body::from_stream(futures::stream::repeat_with(move || Ok::<_, io::Error>(piece.clone())))
@@ -211,12 +233,12 @@ mod tests {
             .route("/endless", get(endless));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let served = tokio::spawn(serve(listener, router, patience, stop.clone()));
+        let served = tokio::spawn(serve(listener, router, timeouts, Vec::new(), stop.clone()));
         (address, stop, served)
     }
 
-    fn patient() -> Patience {
-        Patience { head: LONG, reader: LONG, last_requests: LONG, linger: SHORT }
+    fn patient() -> ConnectionTimeouts {
+        ConnectionTimeouts { head: LONG, reader: LONG, last_requests: LONG, linger: SHORT }
     }
 
     async fn ask(address: SocketAddr, request: &str) -> TcpStream {
@@ -235,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_comes_in_drops_is_not_waited_for() {
-        let (address, ..) = start(Patience { head: SHORT, ..patient() }).await;
+        let (address, ..) = start(ConnectionTimeouts { head: SHORT, ..patient() }).await;
         let slow = ask(address, "GET / HTTP/1.1\r\nhost: x\r\nx-").await;
         let idle = ask(address, "").await;
         rest(slow).await;
@@ -244,7 +266,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_sleeps_is_not_waited_for() {
-        let (address, stop, served) = start(Patience { reader: SHORT, ..patient() }).await;
+        let (address, stop, served) = start(ConnectionTimeouts { reader: SHORT, ..patient() }).await;
         let sleeper = ask(address, "GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await;
         sleep(SHORT * 5).await;
         stop.cancel();
@@ -255,7 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_lets_requests_end_and_waits_for_none_too_long() {
-        let (address, stop, served) = start(Patience { last_requests: SHORT, ..patient() }).await;
+        let (address, stop, served) = start(ConnectionTimeouts { last_requests: SHORT, ..patient() }).await;
         let mut kept = ask(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         kept.read_exact(&mut [0; 12]).await.unwrap();
         let never = ask(address, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -268,28 +290,35 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_has_a_share_and_this_machine_has_all() {
-        let strangers = Arc::new(Strangers::default());
-        let share = |address: &str| strangers.share(address.parse().unwrap());
-        let mut shares: Vec<_> = (0..OF_ONE).map(|_| share("203.0.113.7").expect("one of the share")).collect();
+    fn peer_has_a_share_and_proxies_have_all() {
+        let trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        let peers = Arc::new(PeerConnections { trusted_proxies, ..PeerConnections::default() });
+        let share = |address: &str| peers.try_acquire(address.parse().unwrap());
+        let mut shares: Vec<_> =
+            (0..MAX_CONNECTIONS_PER_PEER).map(|_| share("203.0.113.7").expect("one of the share")).collect();
         assert!(share("203.0.113.7").is_none() && share("::ffff:203.0.113.7").is_none());
         let other = share("203.0.113.8");
-        let network: Vec<_> = (0..OF_ONE).map(|number| share(&format!("2001:db8::{number}"))).collect();
+        let network: Vec<_> =
+            (0..MAX_CONNECTIONS_PER_PEER).map(|number| share(&format!("2001:db8::{number}"))).collect();
         assert!(other.is_some() && network.iter().all(Option::is_some));
         assert!(share("2001:db8::abcd").is_none(), "all addresses of a network are one stranger's");
-        let here: Vec<_> =
-            ["127.0.0.1", "::1", "::ffff:127.0.0.1"].into_iter().cycle().take(9 * OF_ONE).map(share).collect();
+        let here: Vec<_> = ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.1.2.3"]
+            .into_iter()
+            .cycle()
+            .take(9 * MAX_CONNECTIONS_PER_PEER)
+            .map(share)
+            .collect();
         assert!(here.iter().all(Option::is_some));
         shares.pop();
         shares.extend(share("203.0.113.7"));
-        assert_eq!(shares.len(), OF_ONE, "what has ended makes room");
+        assert_eq!(shares.len(), MAX_CONNECTIONS_PER_PEER, "what has ended makes room");
         drop((shares, other, network, here));
-        assert_eq!(strangers.known().len(), 0, "nobody is remembered who is gone");
+        assert_eq!(peers.lock().len(), 0, "nobody is remembered who is gone");
     }
 
     /// Comes to this machine by an address of its own that is not the loopback's, as a stranger would.
     #[tokio::test]
-    async fn one_stranger_does_not_take_all_places() {
+    async fn one_peer_does_not_take_all_connections() {
         let own = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("192.0.2.1:9")?;
             socket.local_addr()
@@ -299,9 +328,9 @@ mod tests {
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let router = Router::new().route("/", get(async || "here"));
-        tokio::spawn(serve(listener, router, patient(), CancellationToken::new()));
+        tokio::spawn(serve(listener, router, patient(), Vec::new(), CancellationToken::new()));
         let mut held = Vec::new();
-        for _ in 0..OF_ONE {
+        for _ in 0..MAX_CONNECTIONS_PER_PEER {
             let mut socket = ask(SocketAddr::new(own, port), "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
             socket.read_exact(&mut [0; 12]).await.unwrap();
             held.push(socket);

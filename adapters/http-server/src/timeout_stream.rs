@@ -14,16 +14,16 @@ use tokio::{
 
 /// Wraps a connection.
 #[derive(Debug)]
-pub(crate) struct PatientStream<S> {
+pub(crate) struct WriteTimeoutStream<S> {
     inner: S,
-    patience: Duration,
+    timeout: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> PatientStream<S> {
-    /// Gives up when nothing can be written for `patience`.
-    pub(crate) fn new(inner: S, patience: Duration) -> Self {
-        Self { inner, patience, waiting: None }
+impl<S> WriteTimeoutStream<S> {
+    /// Gives up when nothing can be written for `timeout`.
+    pub(crate) fn new(inner: S, timeout: Duration) -> Self {
+        Self { inner, timeout, waiting: None }
     }
 
     /// Passes on what came of a write, unless it has been waited for too long.
@@ -32,19 +32,19 @@ impl<S> PatientStream<S> {
             self.waiting = None;
             return outcome;
         }
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
         ready!(waiting.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the reader takes nothing")))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for PatientStream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.watch(cx, outcome)
@@ -82,9 +82,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_takes_something_is_waited_for_and_one_that_sleeps_is_not() {
-        let patience = Duration::from_secs(60);
+        let timeout = Duration::from_secs(60);
         let (near, mut far) = duplex(10);
-        let mut near = PatientStream::new(near, patience);
+        let mut near = WriteTimeoutStream::new(near, timeout);
         let slow = tokio::spawn(async move {
             let mut taken = [0; 10];
             for _ in 0..3 {
@@ -98,7 +98,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         let error = near.write_all(&[1; 40]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() >= patience && began.elapsed() < 2 * patience);
+        assert!(began.elapsed() >= timeout && began.elapsed() < 2 * timeout);
         drop(asleep);
     }
 }
