@@ -156,6 +156,16 @@ mod tests {
         }
         let gone = read(Some(&root), &documents.join("gone")).await.expect_err("it is gone");
         assert!(gone.starts_with("not fetched: "), "{gone}");
+        // What only the operator can change is no part of what everybody reads.
+        let nowhere = dir.path().join("nowhere");
+        for (root, path) in [(&root, documents.join("link")), (&nowhere, nowhere.join("x"))] {
+            match open(Some(root), &path).await.err().expect("it can't be opened") {
+                FetchError::Refused { reason } | FetchError::TryAgain { reason } => {
+                    assert!(!reason.contains("telegram."), "{reason}");
+                }
+                FetchError::NotSetUp { reason, .. } => panic!("{reason}"),
+            }
+        }
         let unknown = read(None, &documents.join("file_0.txt")).await.expect_err("nobody said where it may lie");
         assert!(unknown.contains("telegram.local_files"), "{unknown}");
     }
