@@ -92,7 +92,18 @@ function audio(file) {
   return playable(player, file, "figure figure-audio");
 }
 
+// What is left of a file that was removed for good.
+function tombstone(file) {
+  return element(
+    "div",
+    { class: "card card-refused" },
+    element("span", { class: "card-icon" }, icon("refused")),
+    element("div", { class: "card-words" }, element("p", { class: "card-name" }, "Removed file"), element("p", { class: "card-facts" }, `#${file.number}`)),
+  );
+}
+
 function card(file) {
+  if (file.forgotten) return tombstone(file);
   return element(
     "div",
     { class: "card" },

@@ -119,6 +119,7 @@ pub(crate) fn file(attachment: &Attachment) -> wire::File {
         duration_ms: attachment.media.duration_ms,
         inline: inline(&attachment.mime),
         url: format!("{}/files/{}", path(&attachment.conversation), attachment.id),
+        forgotten: attachment.is_forgotten(),
     }
 }
 
@@ -136,6 +137,7 @@ fn spoken(part: &Part, voice: &PreparedVoice) -> wire::File {
         duration_ms: Some(voice.duration_ms),
         inline: Inline::Audio,
         url: format!("{}/voices/{}", path(&part.conversation), part.id),
+        forgotten: false,
     }
 }
 

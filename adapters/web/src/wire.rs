@@ -189,6 +189,8 @@ pub(crate) struct File {
     pub(crate) inline: Inline,
     /// Where its bytes are.
     pub(crate) url: String,
+    /// Whether it was removed for good: its number is all that is left of it.
+    pub(crate) forgotten: bool,
 }
 
 /// What the model is writing and which tools it uses.
