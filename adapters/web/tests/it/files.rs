@@ -1,5 +1,6 @@
 //! Files on their way out: exactly their bytes, and nothing that a browser would run.
 
+use satchel_ports::ledger::usage::{ForgetFile, Forgotten};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -154,4 +155,20 @@ async fn a_reader_that_goes_away_harms_nobody() {
     }
     assert_eq!(stage.get(&path).await.bytes().await.unwrap().len(), 5_000_000);
     assert_eq!(stage.json("/api/session").await["authorized"], json!(true));
+}
+
+#[tokio::test]
+async fn removed_file_is_shown_as_removed_and_opens_no_more() {
+    let stage = Stage::new().await;
+    let (made, path) = stage.file("secret.txt", "some words").await;
+    let forget = ForgetFile { conversation: made.conversation.clone(), number: 1, only_of: None };
+    let forgotten = stage.ledger.forget_file(&forget).await.unwrap();
+    assert!(matches!(forgotten, Forgotten::Done(_)), "{forgotten:?}");
+    problem(stage.get(&path).await, 404, "not_found").await;
+    let turns = stage.json("/api/conversations/a/turns").await;
+    let shown = turns.to_string();
+    assert!(shown.contains(r#""forgotten":true"#) && shown.contains(&made.id.to_string()), "{shown}");
+    for trace in ["secret.txt", &made.sha256.to_string()] {
+        assert!(!shown.contains(trace), "{trace} is in {shown}");
+    }
 }
