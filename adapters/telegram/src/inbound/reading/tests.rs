@@ -1,5 +1,7 @@
 //! Updates as the Bot API documents them, and what each of them means.
 
+mod anonymous;
+
 use serde_json::json;
 
 use super::*;
@@ -508,40 +510,6 @@ fn a_pressed_button_says_its_command() {
         let nothing_said = reader().read(&press(question.clone(), data.clone()));
         assert_eq!(nothing_said, Meaning::Pressed { query: "777".into(), message: None }, "{data}");
     }
-}
-
-#[test]
-fn anonymous_administrator_cannot_decide() {
-    let open = || json!({ "id": -500, "type": "supergroup", "title": "Open" });
-    let hidden = || json!({ "id": ANONYMOUS_ADMINISTRATOR, "is_bot": true, "first_name": "Group" });
-    let channel = || json!({ "id": -9, "type": "channel", "title": "News" });
-    for (text, length) in [("/allow ABCD2345", 6), ("/refuse ABCD2345", 7), ("/Allow ABCD2345", 6)] {
-        let said = |more: Value| {
-            let mut fields = json!({ "text": text, "entities": entity("bot_command", 0, length) });
-            fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            reader().read(&update("message", message(open(), fields)))
-        };
-        for more in [
-            json!({ "from": hidden(), "sender_chat": open() }),
-            json!({ "from": hidden() }),
-            json!({ "from": { "id": 136_817_688, "is_bot": true, "first_name": "Channel" }, "sender_chat": channel() }),
-        ] {
-            assert!(matches!(said(more.clone()), Meaning::Nothing(_)), "{text} {more}");
-        }
-        assert!(matches!(said(json!({ "from": bob() })), Meaning::Message { .. }), "{text}");
-    }
-    let question = json!({ "message_id": 20, "date": 5, "chat": open(), "from": satchel(), "text": "May I?" });
-    let press = |from: Value, data: &str| {
-        let query = json!({ "id": "777", "from": from, "message": question, "chat_instance": "1", "data": data });
-        let Meaning::Pressed { message, .. } = reader().read(&update("callback_query", query)) else {
-            panic!("a press")
-        };
-        message.map(|message| message.text)
-    };
-    assert_eq!(press(hidden(), "/allow ABCD2345"), None);
-    assert_eq!(press(hidden(), "/refuse ABCD2345"), None);
-    assert_eq!(press(hidden(), "/files").as_deref(), Some("/files"));
-    assert_eq!(press(bob(), "/allow ABCD2345").as_deref(), Some("/allow ABCD2345"));
 }
 
 #[test]
