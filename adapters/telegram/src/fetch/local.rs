@@ -159,7 +159,7 @@ mod tests {
         // What only the operator can change is no part of what everybody reads.
         let nowhere = dir.path().join("nowhere");
         for (root, path) in [(&root, documents.join("link")), (&nowhere, nowhere.join("x"))] {
-            match open(Some(root), &path).await.err().expect("it can't be opened") {
+            match open(Some(root), &path).await.expect_err("it can't be opened") {
                 FetchError::Refused { reason } | FetchError::TryAgain { reason } => {
                     assert!(!reason.contains("telegram."), "{reason}");
                 }
