@@ -7,6 +7,11 @@ import { shortWhen } from "./format.js";
 const NARROW = matchMedia("(max-width: 55.99rem)");
 const REFRESH_AFTER_MS = 400;
 
+// The first words that were said; of code without the fence around it.
+function titleOf({ title }) {
+  return title.replace(/^(`{3,}|~{3,})\S*\s+/, "").replace(/\s(`{3,}|~{3,})$/, "");
+}
+
 // `actions`: open(conversation).
 export function createConversations(actions) {
   const drawer = byId("drawer");
@@ -50,14 +55,15 @@ export function createConversations(actions) {
       const link = element(
         "a",
         { class: "conversation", href: `#/${id}`, "aria-current": id === current ? "page" : null },
-        element("span", { class: "conversation-title" }, one.title || "Files without words"),
+        element("span", { class: "conversation-title" }, titleOf(one) || "Files without words"),
         element("time", { class: "conversation-when", datetime: new Date(one.last_at).toISOString() }, shortWhen(one.last_at)),
       );
       link.addEventListener("click", () => setDrawer(false));
       return element("li", {}, link);
     });
     list.replaceChildren(...rows);
-    const title = known.find((one) => one.id.endsWith(`:${current}`))?.title || "New conversation";
+    const open = known.find((one) => one.id.endsWith(`:${current}`));
+    const title = (open && titleOf(open)) || "New conversation";
     byId("title").textContent = title;
     document.title = title === "New conversation" ? "Satchel" : `${title} · Satchel`;
   }

@@ -1,7 +1,7 @@
 //! What the page writes reads as it was typed, and as the server would write it.
 
 use fantoccini::key::Key;
-use satchel_browser::{browser::Window, page::Page, server::Server};
+use satchel_browser::{browser::Window, page::Page, server::Server, wait::until};
 use satchel_domain::size;
 use satchel_requirements::required;
 use serde_json::{Value, json};
@@ -34,6 +34,20 @@ async fn fenced_code_in_a_persons_message_is_shown_as_code_and_the_rest_as_typed
     page.reload().await;
     page.answered(1).await;
     assert_eq!(page.browser.run(shown, vec![]).await, expected);
+    page.assert_nothing_refused().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_begins_with_code_is_titled_without_the_fence() {
+    let server = Server::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    say_lines(&page, "```python\nprint(6 * 7)\n```").await;
+    page.answered(1).await;
+    for place in ["h1", "nav li span"] {
+        let title = page.find(place).await;
+        until(&format!("{place} is the code"), async || (title.text().await.ok()? == "print(6 * 7)").then_some(()))
+            .await;
+    }
     page.assert_nothing_refused().await;
 }
 
