@@ -13,12 +13,18 @@ use cap_std::{
     ambient_authority,
     fs::{Dir, DirBuilder, DirBuilderExt, MetadataExt, OpenOptions, OpenOptionsExt},
 };
-use rustix::fs::{Mode, OFlags, fchmod, openat};
+use rustix::fs::{Mode, OFlags, fchmod, fstat, openat};
 
 use crate::directory;
 
 /// What others may do with a file or a directory.
 const OTHERS: u32 = 0o077;
+
+/// The most that a directory which is kept allows.
+const DIRECTORY: Mode = Mode::RWXU;
+
+/// The most that a file which is kept allows.
+const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// For whom something is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +90,7 @@ pub(crate) fn close(root: &Dir, path: &Path, is_own: impl Fn(&str) -> bool) -> i
 pub(crate) fn close_directory(directory: &Dir, path: &Path) {
     let this = Path::new(".");
     let closed = is_open_to_others(directory, this).and_then(|is_open| match is_open {
-        true => set_mode(directory, this, 0o700),
+        true => restrict(directory, this, DIRECTORY),
         false => Ok(()),
     });
     if let Err(error) = closed {
@@ -108,7 +114,7 @@ pub(crate) fn close_if_open(root: &Dir, name: &Path) -> io::Result<bool> {
 /// Only one directory is open at a time, so that neither handles nor the stack limit how deep a tree can be.
 fn close_tree(root: &Dir, path: &Path) -> io::Result<()> {
     if root.symlink_metadata(path)?.is_file() {
-        return set_mode(root, path, 0o600);
+        return restrict(root, path, FILE);
     }
     let mut first = Ok(());
     let mut remember = |done: io::Result<()>| match done {
@@ -122,7 +128,7 @@ fn close_tree(root: &Dir, path: &Path) -> io::Result<()> {
     }
     // None is entered before what it lies in, so that in this order each comes after everything beneath it.
     for path in entered.iter().rev() {
-        remember(set_mode(root, path, 0o700));
+        remember(restrict(root, path, DIRECTORY));
     }
     first
 }
@@ -136,7 +142,7 @@ fn close_files(root: &Dir, path: &Path, waiting: &mut Vec<PathBuf>) -> io::Resul
         match directory.symlink_metadata(name) {
             Ok(there) if there.mode() & OTHERS == 0 => {}
             Ok(there) if there.is_dir() => waiting.push(path.join(name)),
-            Ok(there) if there.is_file() => set_mode(&directory, name, 0o600)?,
+            Ok(there) if there.is_file() => restrict(&directory, name, FILE)?,
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -150,12 +156,14 @@ fn is_open_to_others(root: &Dir, path: &Path) -> io::Result<bool> {
     Ok(!there.is_symlink() && there.mode() & OTHERS != 0)
 }
 
-/// Sets the mode of a file or directory that is no link, also where somebody puts one in its place meanwhile.
-fn set_mode(directory: &Dir, name: &Path, mode: u32) -> io::Result<()> {
+/// Leaves of the mode of a file or directory no more than `most`; its owner is given nothing that they lacked. A link is
+/// not followed, also where somebody puts one in its place meanwhile.
+fn restrict(directory: &Dir, name: &Path, most: Mode) -> io::Result<()> {
     // Whatever it has become, opening it neither waits nor does anything to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(directory, name, flags, Mode::empty())?;
-    Ok(fchmod(file, Mode::from_raw_mode(mode))?)
+    let mode = Mode::from_raw_mode(fstat(&file)?.st_mode) & most;
+    Ok(fchmod(file, mode)?)
 }
 
 fn warn_of(path: &Path, error: &io::Error) {
@@ -213,6 +221,15 @@ mod tests {
     }
 
     #[test]
+    fn what_its_owner_may_not_write_stays_so() {
+        let root = earlier();
+        set(&root.path().join("own"), 0o555);
+        set(&root.path().join("own.db"), 0o444);
+        close_to_others(root.path(), |name| name.starts_with("own")).unwrap();
+        assert_eq!(modes(root.path()), [0o700, 0o500, 0o700, 0o600, 0o400]);
+    }
+
+    #[test]
     fn closed_directory_is_not_entered_again() {
         let root = earlier();
         let inside = root.path().join("own/deep/file");
@@ -230,6 +247,6 @@ mod tests {
         assert_eq!(modes(elsewhere.path()), [0o755, 0o755, 0o755, 0o644, 0o644]);
         assert_eq!(mode(&root.path().join("own")), 0o700);
         let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
-        assert!(set_mode(&directory, Path::new("own-link"), 0o600).is_err(), "one that was put there meanwhile");
+        assert!(restrict(&directory, Path::new("own-link"), FILE).is_err(), "one that was put there meanwhile");
     }
 }
