@@ -130,6 +130,10 @@ impl Ledger for SqliteLedger {
         Uuid::now_v7()
     }
 
+    async fn ping(&self) -> Result<(), LedgerError> {
+        read!(self, "asking whether the database answers", queries::ping)
+    }
+
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
         let (process, conversation) = (Arc::clone(&self.process), &message.conversation);
         let (message, until) = (message.clone(), self.lease_end());

@@ -10,6 +10,12 @@ use crate::{
     session::Session,
 };
 
+/// Reads nothing, which takes an open database all the same.
+pub(crate) async fn ping(session: &mut Session<'_>) -> Result<()> {
+    sqlx::query("SELECT 1").execute(session.connection().await?).await?;
+    Ok(())
+}
+
 /// Reads the last messages of the history since it last began anew, oldest first.
 pub(crate) async fn history(
     session: &mut Session<'_>,

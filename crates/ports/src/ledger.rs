@@ -117,6 +117,9 @@ pub trait Ledger: Send + Sync {
     /// A new UUIDv7.
     fn new_id(&self) -> Uuid;
 
+    /// Makes the smallest query there is, to tell whether the store answers.
+    async fn ping(&self) -> Result<(), LedgerError>;
+
     /// Stores a message and, if asked, claims its lane.
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError>;
 

@@ -21,7 +21,7 @@ pub(crate) async fn alive() -> &'static str {
 
 /// `GET /readyz`: messages can be taken in.
 pub(crate) async fn ready(State(site): State<Arc<Site>>) -> Result<&'static str, Problem> {
-    match timeout(READY_TIME, site.ledger.conversations(&site.channel_name(), 1)).await {
+    match timeout(READY_TIME, site.ledger.ping()).await {
         Ok(Ok(_)) => Ok("ready\n"),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::unavailable("The database does not answer.")),

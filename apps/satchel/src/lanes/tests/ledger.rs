@@ -110,6 +110,7 @@ macro_rules! troubled {
 }
 
 troubled! {
+    fn ping() -> ();
     fn receive(message: &InboundMessage, claim: Claim) -> Received;
     fn keep_unreadable(update: &UnreadableUpdate) -> bool;
     fn bookmark(channel: &ChannelName) -> Option<Value>;

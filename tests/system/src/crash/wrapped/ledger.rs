@@ -30,6 +30,10 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         self.inner.new_id()
     }
 
+    async fn ping(&self) -> Result<(), LedgerError> {
+        between!(self, "ledger.ping", self.inner.ping())
+    }
+
     async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
         between!(self, "ledger.receive", self.inner.receive(message, claim))
     }

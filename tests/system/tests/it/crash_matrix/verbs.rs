@@ -45,7 +45,7 @@ const LOOKED_UP: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const SPARED: [(&str, &str); 21] = [
+const SPARED: [(&str, &str); 24] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -63,7 +63,10 @@ const SPARED: [(&str, &str); 21] = [
     ("ledger.outbox", "only `/outbox`, the page and operators ask"),
     ("ledger.pairings", "only owners and operators ask"),
     ("ledger.people", "only owners and operators ask"),
+    ("ledger.ping", "only the page's `/readyz` asks"),
+    ("ledger.record_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
+    ("ledger.reserve_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.revoke", "only owners and operators do it"),
     ("ledger.turn", "only `attachment.download`, the message that files reply to, and the closing notice ask"),
     ("ledger.turns", "only the page asks"),
