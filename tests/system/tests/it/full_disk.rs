@@ -1,7 +1,5 @@
 //! The real binary on a disk that is really full: the ledger goes on, everybody is told, nothing is lost.
 
-#![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
-
 mod scene;
 mod small_disk;
 
@@ -12,9 +10,10 @@ use satchel_fakes::{
     model::{Fate, ModelReply, ReplyPiece},
     telegram::{Composed, FileKind, TelegramMessage},
 };
-use satchel_system::real_binary::finish;
+use satchel_requirements::required;
+use satchel_system::real_binary::{Household, finish};
 
-use self::scene::Scene;
+use self::{scene::Scene, small_disk::SmallDisk};
 
 /// Ann owns the bot, Ben may talk to it. Their ids are those of their chats.
 const ANN: i64 = 41;
@@ -40,8 +39,9 @@ fn digests(files: &[&FakeFile]) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
-    let Some(scene) = Scene::open("") else { return };
-    let scene = scene.await;
+    let household = Household::new();
+    let Some(disk) = required(SmallDisk::mount(&household, DISK_MIB)) else { return };
+    let scene = Scene::open(household, disk, "").await;
     let server = scene.start();
     scene.reply_to_text(ANN, "hello").await;
     scene.disk.fill(RESERVE + 8_000_000);
@@ -81,8 +81,9 @@ async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ledger_without_room_goes_on_once_there_is_some() {
-    let Some(scene) = Scene::open("reserve: 0") else { return };
-    let scene = scene.await;
+    let household = Household::new();
+    let Some(disk) = required(SmallDisk::mount(&household, DISK_MIB)) else { return };
+    let scene = Scene::open(household, disk, "reserve: 0").await;
     let server = scene.start();
     let (said, late) = fill_to_the_last_byte(&scene).await;
     let answered =
@@ -101,8 +102,9 @@ async fn ledger_without_room_goes_on_once_there_is_some() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_and_start_without_any_room_lose_nothing() {
-    let Some(scene) = Scene::open("reserve: 0") else { return };
-    let scene = scene.await;
+    let household = Household::new();
+    let Some(disk) = required(SmallDisk::mount(&household, DISK_MIB)) else { return };
+    let scene = Scene::open(household, disk, "reserve: 0").await;
     let killed = scene.start();
     let (said, late) = fill_to_the_last_byte(&scene).await;
     drop(killed);

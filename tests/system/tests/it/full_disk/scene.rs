@@ -12,10 +12,9 @@ use satchel_fakes::{
     model::ModelWire,
     telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
 };
-use satchel_requirements::required;
 use satchel_system::real_binary::{Household, finish, satchel_binary};
 
-use super::{ANN, BEN, DISK_MIB, small_disk::SmallDisk};
+use super::{ANN, BEN, small_disk::SmallDisk};
 
 /// After how long what is waited for is taken for something that never comes.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -31,28 +30,22 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Opens one with these `storage` settings; `None` where the machine lets nobody mount a disk.
-    #[track_caller]
-    pub(super) fn open(storage: &str) -> Option<impl Future<Output = Self>> {
-        let household = Household::new();
-        let disk = required(SmallDisk::mount(&household, DISK_MIB))?;
-        let storage = storage.to_owned();
-        Some(async move {
-            let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
-            telegram.private_chat(telegram.person(ANN, "Ann"));
-            telegram.private_chat(telegram.person(BEN, "Ben"));
-            let model = FakeModelServer::start().await.expect("a loopback port");
-            let (token, url) = (telegram.token(), telegram.api_url());
-            let wire = ModelWire::OpenAiChat;
-            let (key, model_url, name) = (FakeModelServer::KEY, model.base_url(wire), wire.model());
-            let settings = format!(
-                "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ANN}], allow_users: [{BEN}] }}\n\
-                 models: {{ main: {{ provider: openai, base_url: '{model_url}', api_key: '{key}', model: {name} }} }}\n\
-                 web: {{ listen: off }}\ndelivery: {{ pace: off }}\nstorage: {{ {storage} }}\n"
-            );
-            household.file("satchel.yaml", settings);
-            Self { household, disk, telegram, model }
-        })
+    /// Opens one with these `storage` settings.
+    pub(super) async fn open(household: Household, disk: SmallDisk, storage: &str) -> Self {
+        let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+        telegram.private_chat(telegram.person(ANN, "Ann"));
+        telegram.private_chat(telegram.person(BEN, "Ben"));
+        let model = FakeModelServer::start().await.expect("a loopback port");
+        let (token, url) = (telegram.token(), telegram.api_url());
+        let wire = ModelWire::OpenAiChat;
+        let (key, model_url, name) = (FakeModelServer::KEY, model.base_url(wire), wire.model());
+        let settings = format!(
+            "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ANN}], allow_users: [{BEN}] }}\n\
+             models: {{ main: {{ provider: openai, base_url: '{model_url}', api_key: '{key}', model: {name} }} }}\n\
+             web: {{ listen: off }}\ndelivery: {{ pace: off }}\nstorage: {{ {storage} }}\n"
+        );
+        household.file("satchel.yaml", settings);
+        Self { household, disk, telegram, model }
     }
 
     pub(super) fn satchel(&self, arguments: &[&str]) -> Command {
