@@ -6,7 +6,7 @@
 
 use std::{error::Error, fmt, io};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 #[cfg(target_os = "linux")]
 mod filter;
@@ -50,6 +50,14 @@ pub fn confine() -> Result<(), Unconfined> {
             .map_err(|error| Unconfined { what: "filter the calls to the system", source: io::Error::other(error) })?;
     }
     Ok(())
+}
+
+/// Lets everything else on the machine go before the calling thread, and before those that it starts.
+///
+/// # Errors
+/// [`Unconfined`] when the system refuses.
+pub(crate) fn lower_priority() -> Result<(), Unconfined> {
+    nice(19).map(drop).map_err(|error| Unconfined { what: "lower the priority", source: error.into() })
 }
 
 /// Lets the process use so much more processor time and no more; the system ends it then.

@@ -18,7 +18,7 @@ use starlark::environment::Globals;
 
 use crate::{
     builtins,
-    confine::{confine, limit_processor},
+    confine::{confine, limit_processor, lower_priority},
     evaluate::evaluate,
 };
 
@@ -76,7 +76,8 @@ pub(crate) fn hold() -> ExitCode {
     let evaluation = thread::Builder::new().name("script".to_owned()).stack_size(STACK);
     let evaluation = evaluation.spawn(move || {
         warm_up(&globals);
-        let _listened_to = started.send(());
+        // Not before: on a busy machine nobody would wait until it is ready.
+        let _listened_to = started.send(lower_priority());
         serve(Rc::new(Conversation::new(heard, stdout())), &globals);
     });
     if let Err(error) = evaluation {
@@ -84,8 +85,8 @@ pub(crate) fn hold() -> ExitCode {
         return ExitCode::from(UNCONFINED);
     }
     // A thread that is just starting makes calls that are refused later.
-    let _is_running = has_started.recv();
-    if let Err(error) = confine() {
+    let lowered = has_started.recv().unwrap_or(Ok(()));
+    if let Err(error) = lowered.and_then(|()| lower_priority()).and_then(|()| confine()) {
         eprintln!("{error}");
         return ExitCode::from(UNCONFINED);
     }

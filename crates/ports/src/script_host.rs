@@ -18,8 +18,11 @@ pub struct Script {
     pub source: String,
     /// Variables that it finds set.
     pub globals: Map<String, Value>,
-    /// For whom it runs; those who wait for a place take turns by it.
+    /// Where it runs; those who wait for a place take turns by it.
     pub conversation: ConversationId,
+    /// The channel's own id of the person for whom it runs: people take turns too, however many conversations each has.
+    /// `None` where nobody asked for it; then the conversation stands for them.
+    pub person: Option<String>,
     /// How long it may run.
     pub time_limit: Duration,
 }

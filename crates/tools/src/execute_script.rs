@@ -29,6 +29,9 @@ use crate::{
     failure,
 };
 
+/// The sender where nobody asked: what a schedule starts comes from Satchel itself.
+const SATCHEL: &str = "satchel";
+
 /// How much longer than its script a call may take: a place is waited for, and files are looked up at the end.
 const BESIDES_THE_SCRIPT: Duration = Duration::from_secs(90);
 
@@ -124,6 +127,7 @@ impl Tool for ExecuteScript {
             source: script,
             globals,
             conversation: context.conversation.clone(),
+            person: Some(context.asker.id.clone()).filter(|id| !id.is_empty() && id != SATCHEL),
             time_limit: self.rules.time_limit,
         };
         let evaluation = self.host.run(&script, &world, &context.cancel).await;

@@ -1,37 +1,49 @@
-//! Places for scripts: so many in all, so many for one conversation, and turns between conversations.
+//! Places for scripts: so many in all, so many for one person and one conversation, and turns between people.
 //!
-//! Within a conversation one script waits for a place of all; the others wait behind it. So whoever comes new stands
-//! behind one script of each conversation, however many a conversation has waiting. Tokio's semaphores serve in the
-//! order of coming, which is all the queueing that there is.
+//! Of a person one script waits in a conversation, and of a conversation one waits for a place of all; the others wait
+//! behind it. So whoever comes new stands behind one script of each person, however many one has waiting and in however
+//! many conversations. Tokio's semaphores serve in the order of coming, which is all the queueing that there is.
+//!
+//! The person's place comes first: one who waits for their own scripts keeps nobody else in a group from theirs.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use satchel_domain::ConversationId;
+use satchel_domain::{ChannelName, ConversationId};
+use satchel_ports::Script;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places.
 pub(crate) struct Places {
     all: Arc<Semaphore>,
     of_one: usize,
-    queues: Mutex<HashMap<ConversationId, Arc<Queue>>>,
+    queues: Mutex<HashMap<Holder, Arc<Queue>>>,
 }
 
-/// The scripts of one conversation.
+/// Whose scripts wait for each other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Holder {
+    Person(ChannelName, String),
+    Conversation(ConversationId),
+}
+
+/// The scripts of one holder.
 struct Queue {
     places: Arc<Semaphore>,
-    /// Who waits for a place of all.
+    /// Who waits for the next place that is needed.
     front: Semaphore,
 }
 
 /// A place. Dropping it makes room.
 pub(crate) struct Place {
     _of_all: OwnedSemaphorePermit,
-    _of_conversation: OwnedSemaphorePermit,
-    _queued: Queued,
+    _of_conversation: (OwnedSemaphorePermit, Queued),
+    _of_person: Option<(OwnedSemaphorePermit, Queued)>,
 }
+
+const OPEN: &str = "a semaphore of places is never closed";
 
 impl Places {
     pub(crate) fn new(all: usize, of_one: usize) -> Arc<Self> {
@@ -40,34 +52,46 @@ impl Places {
     }
 
     /// Waits for a place. Whoever drops the call gives up waiting.
-    pub(crate) async fn take(self: &Arc<Self>, conversation: &ConversationId) -> Place {
-        const OPEN: &str = "a semaphore of places is never closed";
-        let queued = Queued::enter(self, conversation);
-        let of_conversation = queued.queue.places.clone().acquire_owned().await.expect(OPEN);
+    pub(crate) async fn take(self: &Arc<Self>, script: &Script) -> Place {
+        let channel = script.conversation.channel();
+        let person = script.person.as_ref().map(|person| Holder::Person(channel.clone(), person.clone()));
+        let Some(person) = person else { return self.take_in(&script.conversation).await };
+        let queued = Queued::enter(self, person);
+        let permit = queued.queue.places.clone().acquire_owned().await.expect(OPEN);
+        let front = queued.queue.front.acquire().await.expect(OPEN);
+        let mut place = self.take_in(&script.conversation).await;
+        drop(front);
+        place._of_person = Some((permit, queued));
+        place
+    }
+
+    async fn take_in(self: &Arc<Self>, conversation: &ConversationId) -> Place {
+        let queued = Queued::enter(self, Holder::Conversation(conversation.clone()));
+        let permit = queued.queue.places.clone().acquire_owned().await.expect(OPEN);
         let front = queued.queue.front.acquire().await.expect(OPEN);
         let of_all = self.all.clone().acquire_owned().await.expect(OPEN);
         drop(front);
-        Place { _of_all: of_all, _of_conversation: of_conversation, _queued: queued }
+        Place { _of_all: of_all, _of_conversation: (permit, queued), _of_person: None }
     }
 
-    fn queues(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Queue>>> {
+    fn queues(&self) -> MutexGuard<'_, HashMap<Holder, Arc<Queue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One who waits or has a place. The last one of a conversation takes its queue away.
+/// One who waits or has a place. The last one of a holder takes its queue away.
 struct Queued {
     places: Arc<Places>,
-    conversation: ConversationId,
+    holder: Holder,
     queue: Arc<Queue>,
 }
 
 impl Queued {
-    fn enter(places: &Arc<Places>, conversation: &ConversationId) -> Self {
-        let queue = Arc::clone(places.queues().entry(conversation.clone()).or_insert_with(|| {
+    fn enter(places: &Arc<Places>, holder: Holder) -> Self {
+        let queue = Arc::clone(places.queues().entry(holder.clone()).or_insert_with(|| {
             Arc::new(Queue { places: Arc::new(Semaphore::new(places.of_one)), front: Semaphore::new(1) })
         }));
-        Self { places: Arc::clone(places), conversation: conversation.clone(), queue }
+        Self { places: Arc::clone(places), holder, queue }
     }
 }
 
@@ -76,7 +100,7 @@ impl Drop for Queued {
         let mut queues = self.places.queues();
         // The map's own and this one. None is added meanwhile: that takes the lock.
         if Arc::strong_count(&self.queue) == 2 {
-            queues.remove(&self.conversation);
+            queues.remove(&self.holder);
         }
     }
 }
@@ -85,13 +109,23 @@ impl Drop for Queued {
 mod tests {
     use std::{task::Poll, time::Duration};
 
-    use futures::{FutureExt, poll};
-    use satchel_domain::ChannelName;
-
     use super::*;
+    use futures::{FutureExt, poll};
 
-    fn conversation(key: &str) -> ConversationId {
-        ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap()
+    /// A script that nobody asked for.
+    fn conversation(key: &str) -> Script {
+        Script {
+            source: String::new(),
+            globals: serde_json::Map::new(),
+            conversation: ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap(),
+            person: None,
+            time_limit: Duration::from_secs(1),
+        }
+    }
+
+    /// A script of a person in a conversation.
+    fn of(person: &str, key: &str) -> Script {
+        Script { person: Some(person.to_owned()), ..conversation(key) }
     }
 
     #[tokio::test]
@@ -116,7 +150,7 @@ mod tests {
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for (who, number) in (0..200).map(|number| (&busy, number)).chain([(&new, 0)]) {
-            let (places, who, order) = (Arc::clone(&places), who.clone(), Arc::clone(&order));
+            let (places, who, order) = (Arc::clone(&places), Script::clone(who), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 let place = places.take(&who).await;
                 order.lock().unwrap().push((who, number));
@@ -133,6 +167,53 @@ mod tests {
         assert_eq!(order.iter().position(|(who, _)| *who == new), Some(1));
         let of_busy: Vec<_> = order.iter().filter(|(who, _)| *who == busy).map(|(_, number)| *number).collect();
         assert_eq!(of_busy, (0..200).collect::<Vec<_>>(), "in the order of coming");
+    }
+
+    #[tokio::test]
+    async fn many_conversations_of_one_person_leave_a_place_to_another() {
+        let places = Places::new(3, 2);
+        let taken: Vec<_> = (0..20).filter_map(|n| places.take(&of("busy", &n.to_string())).now_or_never()).collect();
+        assert_eq!(taken.len(), 2, "as many as one conversation has");
+        assert!(places.take(&of("new", "20")).now_or_never().is_some());
+        assert!(places.take(&of("new", "0")).now_or_never().is_some(), "also where the busy one is");
+        assert!(places.take(&conversation("21")).now_or_never().is_some());
+    }
+
+    /// All places are taken by others; the new one's turn comes right after the one that the busy person waits with.
+    #[tokio::test]
+    async fn person_with_many_conversations_waits_with_one_of_them() {
+        let places = Places::new(1, 2);
+        let mut running = Some(places.take(&conversation("third")).await);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        let busy = (0..50).map(|n| of("busy", &n.to_string()));
+        for script in busy.chain([of("new", "new")]) {
+            let (places, order) = (Arc::clone(&places), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let place = places.take(&script).await;
+                order.lock().unwrap().push(script.person.unwrap());
+                tokio::task::yield_now().await;
+                drop(place);
+            }));
+            tokio::task::yield_now().await;
+        }
+        drop(running.take());
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let order = order.lock().unwrap();
+        assert_eq!(order.iter().position(|who| who == "new"), Some(1));
+        assert_eq!(order.len(), 51);
+    }
+
+    #[tokio::test]
+    async fn one_who_waits_in_a_group_keeps_nobody_there_waiting() {
+        let places = Places::new(4, 2);
+        let _busy = [places.take(&of("busy", "a")).await, places.take(&of("busy", "b")).await];
+        let third = of("busy", "group");
+        let mut waiting = Box::pin(places.take(&third));
+        assert!(matches!(poll!(&mut waiting), Poll::Pending));
+        assert!(places.take(&of("other", "group")).now_or_never().is_some());
     }
 
     #[tokio::test]
@@ -154,10 +235,10 @@ mod tests {
     async fn a_conversation_that_is_gone_leaves_nothing_behind() {
         let places = Places::new(2, 1);
         for number in 0..100 {
-            let conversation = conversation(&number.to_string());
+            let conversation = of("somebody", &number.to_string());
             let place = places.take(&conversation).await;
             assert!(places.take(&conversation).now_or_never().is_none());
-            assert_eq!(places.queues().len(), 1, "it is kept while it has a place");
+            assert_eq!(places.queues().len(), 2, "they are kept while there is a place");
             drop(place);
             assert_eq!(places.queues().len(), 0);
         }

@@ -2,11 +2,13 @@
 
 use std::{
     collections::VecDeque,
+    num::NonZero,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -37,8 +39,8 @@ pub struct ScriptSettings {
     pub warm: usize,
     /// How many scripts run at once.
     pub at_once: usize,
-    /// How many of them may be one conversation's.
-    pub at_once_per_conversation: usize,
+    /// How many of them may be one person's, and one conversation's.
+    pub at_once_per_holder: usize,
     /// How long a script waits for a place.
     pub patience: Duration,
     /// After how long without scripts no worker waits any more.
@@ -46,14 +48,15 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
-    /// What suits a small machine.
+    /// What suits this machine: a script for each of its cores, and one of them left to others where there are two.
     #[must_use]
     pub fn new(worker: PathBuf) -> Self {
+        let cores = available_parallelism().map_or(1, NonZero::get);
         Self {
             worker,
             warm: 2,
-            at_once: 8,
-            at_once_per_conversation: 2,
+            at_once: cores,
+            at_once_per_holder: (cores - 1).clamp(1, 2),
             patience: Duration::from_secs(60),
             idle: Duration::from_secs(5 * 60),
         }
@@ -68,7 +71,7 @@ impl WorkerPool {
     /// Sets it up. Nothing is started before the first script.
     #[must_use]
     pub fn new(settings: ScriptSettings) -> Self {
-        let places = Places::new(settings.at_once, settings.at_once_per_conversation);
+        let places = Places::new(settings.at_once, settings.at_once_per_holder);
         let inner = Inner { settings, warm: Mutex::default(), taken: Notify::new() };
         Self(Arc::new(Open {
             inner: Arc::new(inner),
@@ -104,7 +107,7 @@ impl WorkerPool {
 
     async fn place(&self, script: &Script) -> Result<Place, ScriptFailure> {
         let patience = self.0.inner.settings.patience;
-        timeout(patience, self.0.places.take(&script.conversation)).await.map_err(|_| {
+        timeout(patience, self.0.places.take(script)).await.map_err(|_| {
             let reason = "too many scripts are running; try again in a moment".to_owned();
             ScriptFailure::Unavailable { reason }
         })

@@ -18,7 +18,7 @@ fn of(key: &str) -> Script {
 #[tokio::test]
 async fn so_many_scripts_run_at_once_and_fewer_of_one_conversation() {
     let stand_in = StandIn::new("begin; call wait; hear; done_with 1");
-    let settings = ScriptSettings { at_once: 4, at_once_per_conversation: 2, ..stand_in.settings() };
+    let settings = ScriptSettings { at_once: 4, at_once_per_holder: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     for (keys, most) in [(vec!["a"; 10], 2), (vec!["a", "b", "c", "a", "b", "c", "a", "b", "c", "d"], 4)] {
         let world = World { waits_for: most, ..World::default() };
@@ -36,7 +36,7 @@ async fn so_many_scripts_run_at_once_and_fewer_of_one_conversation() {
 #[tokio::test]
 async fn a_conversation_with_very_many_scripts_does_not_delay_another() {
     let stand_in = StandIn::new("begin; done_with 1");
-    let settings = ScriptSettings { at_once: 1, at_once_per_conversation: 2, ..stand_in.settings() };
+    let settings = ScriptSettings { at_once: 1, at_once_per_holder: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     let ended = Arc::new(Mutex::new(Vec::new()));
     let run = |key: &'static str| {

@@ -226,6 +226,7 @@ pub(crate) fn script(source: &str) -> Script {
         source: source.to_owned(),
         globals: Map::new(),
         conversation: conversation("a"),
+        person: None,
         time_limit: Duration::from_secs(20),
     }
 }

@@ -22,6 +22,20 @@ fn a_worker_serves_one_script_and_ends() {
     assert_eq!(errors, "");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn ready_worker_has_the_lowest_priority() {
+    let worker = Worker::start();
+    let threads = std::fs::read_dir(format!("/proc/{}/task", worker.id())).unwrap();
+    let nice = threads.map(|thread| {
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        // Behind the name, which may hold anything, it is the seventeenth.
+        let (_, behind) = stat.rsplit_once(')').unwrap();
+        behind.split_whitespace().nth(16).unwrap().to_owned()
+    });
+    assert_eq!(nice.collect::<Vec<_>>(), ["19", "19"]);
+}
+
 /// Catches: a limit that can't be raised taken for a wall that can't be built, where the operator allows less.
 #[test]
 fn a_worker_works_where_less_is_allowed_than_it_would_allow_itself() {

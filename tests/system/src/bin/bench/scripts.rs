@@ -108,6 +108,7 @@ async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Val
         source: source.to_owned(),
         globals: serde_json::Map::new(),
         conversation: conversation.parse().context("a conversation's name")?,
+        person: None,
         time_limit: Duration::from_secs(60),
     };
     let evaluation = pool.run(&script, &Echo, &CancellationToken::new()).await;
