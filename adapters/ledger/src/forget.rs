@@ -50,7 +50,7 @@ pub(crate) async fn forget(session: &mut Session<'_>, process: &Process, forget:
     erase(session, conversation, row.turn, &file).await?;
     write_tombstone(session, &file, process.now()).await?;
     usage::remove_file(session, conversation, person.as_ref(), rows::number(row.bytes, "size of a file")?).await?;
-    Ok(Forgotten::Done(file))
+    Ok(Forgotten::Done(Box::new(file)))
 }
 
 /// What still needs the file, if anything does.

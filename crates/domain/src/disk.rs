@@ -69,8 +69,11 @@ impl DiskFull {
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self.reserved {
-            0 => "free some space on the disk; `satchel doctor` names it",
-            _ => "free some space on the disk (`satchel doctor` names it) or lower `storage.reserve`",
+            0 => "remove files with `/forget`, or free some space on the disk; `satchel doctor` names it",
+            _ => {
+                "remove files with `/forget`, free some space on the disk (`satchel doctor` names it), or lower \
+                 `storage.reserve`"
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_domain::{Attachment, Sha256};
+use satchel_domain::Sha256;
 use satchel_ports::{
     BlobError, Blobs, Ledger, LedgerError,
     ledger::usage::{ForgetFile, Forgotten},
@@ -21,12 +21,12 @@ pub async fn forget_file(
     forget: &ForgetFile,
 ) -> Result<Forgotten, LedgerError> {
     let forgotten = ledger.forget_file(forget).await?;
-    if let Forgotten::Done(Attachment { sha256, number, .. }) = &forgotten {
-        let unreferenced = ledger.unreferenced(&[*sha256]).await?;
+    if let Forgotten::Done(file) = &forgotten {
+        let unreferenced = ledger.unreferenced(&[file.sha256]).await?;
         // Whatever becomes of it, the collection finds them by and by.
         if let Err(error) = remove(blobs, &unreferenced).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(chat.id = %forget.conversation, number, error, "bytes of a forgotten file stay for now");
+            tracing::warn!(chat.id = %forget.conversation, number = forget.number, error, "bytes of a forgotten file stay for now");
         }
     }
     Ok(forgotten)

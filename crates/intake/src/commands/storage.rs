@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{Attachment, OutgoingResponse, WorkspacePath, filename::as_code, size};
+use satchel_domain::{OutgoingResponse, WorkspacePath, filename::as_code, size};
 use satchel_ports::{
     Blobs, Ledger, LedgerError, Workspace, WorkspaceError,
     ledger::{
@@ -165,8 +165,8 @@ async fn forget_number(
     let only_of = (asked.group && !asked.by_owner()).then(|| PersonKey::of(asked.conversation.channel(), asked.sender));
     let forget = ForgetFile { conversation: asked.conversation.clone(), number, only_of };
     let line = match forget_file(ledger, storage.blobs, &forget).await? {
-        Forgotten::Done(Attachment { filename, bytes, .. }) => {
-            format!("Removed #{number} {} ({}).", as_code(filename.as_str(), SHOWN), size::human(bytes))
+        Forgotten::Done(file) => {
+            format!("Removed #{number} {} ({}).", as_code(file.filename.as_str(), SHOWN), size::human(file.bytes))
         }
         Forgotten::Before(_) | Forgotten::Unknown if in_range => return Ok(None),
         Forgotten::Before(_) => format!("#{number} is already removed."),

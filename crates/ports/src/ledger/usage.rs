@@ -164,7 +164,7 @@ pub struct ForgetFile {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Forgotten {
     /// It is forgotten; this is what it was.
-    Done(Attachment),
+    Done(Box<Attachment>),
     /// It was forgotten before, at this time.
     Before(Timestamp),
     /// There is no file of that number.

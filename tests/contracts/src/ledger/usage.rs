@@ -155,7 +155,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     settle(&ledger, &lease, &sent(&part, "5")).await;
 
     match ledger.forget_file(&forget(&secret)).await.unwrap() {
-        Forgotten::Done(was) => assert_eq!(was, secret),
+        Forgotten::Done(was) => assert_eq!(*was, secret),
         other => panic!("not forgotten: {other:?}"),
     }
     let record = ledger.turn(turn).await.unwrap().unwrap();

@@ -167,7 +167,7 @@ async fn removed_files_are_named_and_needed_ones_are_errors() {
         let removed = remove(&ledger, &blobs, files, Some(&here), &mut out).await;
         (removed.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
     };
-    let done = || Forgotten::Done(file(2, 2, "console:main"));
+    let done = || Forgotten::Done(Box::new(file(2, 2, "console:main")));
     let (removed, out) = remove(done(), &[FileKey::Number(2), FileKey::Number(1)]).await;
     assert_eq!(removed, Ok(()));
     assert_eq!(out, "removed #2 скан.pdf of console:main (6 B)\nremoved #1 скан.pdf of console:main (6 B)\n");

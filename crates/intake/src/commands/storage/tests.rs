@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use satchel_domain::{AttachmentId, ConversationId, Filename, Media, Sender, Sha256, Source, Timestamp, Visibility};
+use satchel_domain::{
+    Attachment, AttachmentId, ConversationId, Filename, Media, Sender, Sha256, Source, Timestamp, Visibility,
+};
 use satchel_ports::{MockBlobs, MockLedger, MockWorkspace};
 use uuid::Uuid;
 
@@ -78,7 +80,7 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) 
 async fn forgotten_files_are_named_and_what_stays_says_why() {
     let person = Person::new("7");
     for (outcome, says) in [
-        (Forgotten::Done(file(17)), "Removed #17 `plan.pdf` (245 KB)."),
+        (Forgotten::Done(Box::new(file(17))), "Removed #17 `plan.pdf` (245 KB)."),
         (Forgotten::Before(Timestamp(1)), "#17 is already removed."),
         (Forgotten::Unknown, "There is no file #17 here. `/files` lists them all."),
         (Forgotten::Unsettled, "I keep #17 for now: it is still being sent. `/outbox` shows how that goes."),
@@ -95,7 +97,7 @@ async fn forgotten_files_are_named_and_what_stays_says_why() {
 async fn bytes_of_a_forgotten_file_go_unless_something_refers_to_them() {
     for unreferenced in [true, false] {
         let mut ledger = MockLedger::new();
-        ledger.expect_forget_file().returning(|_| Ok(Forgotten::Done(file(17))));
+        ledger.expect_forget_file().returning(|_| Ok(Forgotten::Done(Box::new(file(17)))));
         ledger.expect_unreferenced().returning(move |blobs| Ok(if unreferenced { blobs.to_vec() } else { Vec::new() }));
         let mut blobs = MockBlobs::new();
         let times = usize::from(unreferenced);
@@ -109,7 +111,7 @@ async fn bytes_of_a_forgotten_file_go_unless_something_refers_to_them() {
 #[tokio::test]
 async fn range_forgets_each_number_and_leaves_out_gaps() {
     let person = Person::new("7");
-    let (text, requests) = forgets(&person, false, "3-5", Forgotten::Done(file(3))).await;
+    let (text, requests) = forgets(&person, false, "3-5", Forgotten::Done(Box::new(file(3)))).await;
     assert_eq!(requests.iter().map(|request| request.number).collect::<Vec<_>>(), [3, 4, 5]);
     assert_eq!(text.lines().count(), 3);
     let (text, _) = forgets(&person, false, "3-5", Forgotten::Unknown).await;
