@@ -218,7 +218,8 @@ async fn only_owners_read_the_remedy_of_a_refusal() {
 async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
     const REASON: &str =
         "it could not be stored (the disk is nearly full: 1.2 GB free, 1 GB is kept free for the database)";
-    let remedy = ": free some space on the disk (`satchel doctor` names it) or lower `storage.reserve`";
+    let remedy = ": remove files with `/forget`, free some space on the disk (`satchel doctor` names it), or lower \
+                  `storage.reserve`";
     for (sender, advice) in [("owner", remedy), ("7", "; ask whoever runs me")] {
         let mut channel = reached();
         let known = |_: &FileReference| Ok(IncomingFile::Bytes { bytes: Some(90), content: empty() });

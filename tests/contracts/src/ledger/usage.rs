@@ -169,7 +169,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let tombstone = ledger.attachment(&lease.conversation, AttachmentKey::Id(secret.id)).await.unwrap().unwrap();
     assert!(tombstone.is_forgotten() && tombstone.number == secret.number);
     let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
-    assert_eq!(ledger.attachments(&here).await.unwrap(), [kept.clone()]);
+    assert_eq!(ledger.attachments(&here).await.unwrap(), std::slice::from_ref(&kept));
     let unreferenced = ledger.unreferenced(&[secret.sha256, kept.sha256]).await.unwrap();
     assert_eq!(unreferenced, [secret.sha256]);
     assert_eq!(used(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (1, kept.bytes, 0));
