@@ -20,12 +20,15 @@ use tokio::sync::mpsc;
 use crate::{
     config::{Config, turn::Steering},
     fetch,
-    lanes::{Hosting, Lanes},
+    lanes::{Hosting, Lanes, TurnPlaces},
     time_zone::machine_zone,
 };
 
 /// How many lanes this process works on at once; further ones wait in the ledger.
 const LANES: usize = 256;
+
+/// How many of them may run turns of one person; their further ones wait.
+const TURNS_PER_PERSON: usize = LANES / 4;
 
 /// Everything that touches the world.
 #[derive(Clone)]
@@ -222,6 +225,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         rules,
         inbound,
         access: Arc::clone(&access),
+        places: TurnPlaces::new(TURNS_PER_PERSON),
     };
     let reception = Reception::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
     let own_door = reception.own_door();

@@ -1,6 +1,7 @@
 //! The workers: which lanes this process holds, and the loop that begins, wakes, renews and ends them.
 
 mod lane;
+mod turn_places;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,6 +19,8 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
+
+pub use self::turn_places::TurnPlaces;
 
 /// What the work on every lane needs.
 #[derive(Clone)]
@@ -40,6 +43,8 @@ pub struct Hosting {
     pub inbound: InboundLimits,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// How many turns of one person run at once.
+    pub places: Arc<TurnPlaces>,
 }
 
 /// The lanes of this process.
@@ -165,12 +170,12 @@ impl Lanes {
                     taking = None;
                     if let Some(lease) = found {
                         self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
-                        if working.len() < most && cut_off.is_none() && ledger.now().since(renewed_at) < trust {
+                        if self.busy(&working) < most && cut_off.is_none() && ledger.now().since(renewed_at) < trust {
                             taking = Some(take(ledger.as_ref(), &channels).boxed());
                         }
                     }
                 }
-                _ = look.tick(), if taking.is_none() && cut_off.is_none() && working.len() < most => {
+                _ = look.tick(), if taking.is_none() && cut_off.is_none() && self.busy(&working) < most => {
                     if ledger.now().since(renewed_at) < trust {
                         taking = Some(take(ledger.as_ref(), &channels).boxed());
                     } else {
@@ -199,6 +204,11 @@ impl Lanes {
                 }
             }
         }
+    }
+
+    /// How many lanes are worked on. One whose turn waits behind others of its person leaves its room to somebody else's.
+    fn busy(&self, working: &JoinSet<()>) -> usize {
+        working.len().saturating_sub(self.hosting.places.waiting())
     }
 
     async fn listen(&self) -> satchel_ports::event_bus::EventStream {

@@ -188,8 +188,8 @@ impl Workspace for MemoryWorkspace {
 
     async fn remove(&self, _: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
         self.touch(path);
-        self.files.lock().unwrap().remove(path);
-        Ok(())
+        let removed = self.files.lock().unwrap().remove(path);
+        removed.map(drop).ok_or_else(|| WorkspaceError::NotFound(path.clone()))
     }
 
     async fn hand_over(&self, _: &ConversationId, _: &ConversationId) -> Result<bool, WorkspaceError> {

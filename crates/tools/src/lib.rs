@@ -24,6 +24,7 @@ mod attachment_save;
 mod attachment_save_all;
 mod attachment_view;
 mod execute_script;
+mod file_delete;
 mod file_list;
 mod file_read;
 mod file_write;

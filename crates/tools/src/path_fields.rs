@@ -53,6 +53,7 @@ const TABLE: &[(&str, PathFields)] = &[
     ("attachment.view", PathFields::None),
     ("attachment_save", PathFields::Some(&[writes("path")])),
     ("execute_script", PathFields::None),
+    ("file_delete", PathFields::Some(&[writes("path")])),
     ("file_list", PathFields::Some(&[reads("path")])),
     ("file_read", PathFields::Some(&[reads("path")])),
     ("file_write", PathFields::Some(&[writes("path")])),
@@ -100,6 +101,7 @@ mod tests {
         attachment.view: none
         attachment_save: path Write /shared /tmp
         execute_script: none
+        file_delete: path Write /shared /tmp
         file_list: path Read /shared /tmp
         file_read: path Read /shared /tmp
         file_write: path Write /shared /tmp

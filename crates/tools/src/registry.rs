@@ -14,6 +14,7 @@ use crate::{
     attachment_save::AttachmentSave,
     attachment_save_all::AttachmentSaveAll,
     attachment_view::AttachmentView,
+    file_delete::FileDelete,
     file_list::FileList,
     file_read::FileRead,
     file_write::FileWrite,
@@ -101,7 +102,7 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
-    let tools: [Arc<dyn Tool>; 12] = [
+    let tools: [Arc<dyn Tool>; 13] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
         Arc::new(AttachmentAdd::new(services.clone())),
@@ -113,6 +114,7 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
         Arc::new(ResponseAttachments(services.clone())),
         Arc::new(FileRead(services.clone())),
         Arc::new(FileWrite(services.clone())),
+        Arc::new(FileDelete(services.clone())),
         Arc::new(FileList(services)),
     ];
     let mut registry = ToolRegistry::default();

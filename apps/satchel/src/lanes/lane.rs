@@ -298,15 +298,22 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
     }
     // Nothing waits for a person's word while files come in.
     let unheard = watch::Sender::default();
-    let turn = tokio::select! {
+    let prepared = async {
+        let place = match turn.messages.first() {
+            Some(first) => hosting.places.enter(&first.message).await,
+            None => None,
+        };
+        Ok::<_, LedgerError>((place, fetch_files(fetching, turn.clone()).await?))
+    };
+    let (_place, turn) = tokio::select! {
         biased;
-        fetched = fetch_files(fetching, turn.clone()) => fetched?,
+        prepared = prepared => prepared?,
         () = lane.stop.cancelled() => return Ok(None),
         stop = stopped(services, lane, &turn, &unheard) => {
             stop?;
             // Read again: some files may be stored by now.
             let Some(turn) = services.ledger.next_turn(&lane.lease).await? else { return Ok(None) };
-            refuse_files(fetching, turn, "you stopped me while I was taking it").await?
+            (None, refuse_files(fetching, turn, "you stopped me while I was taking it").await?)
         }
     };
     run(services, lane, turn).await

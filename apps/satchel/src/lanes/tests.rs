@@ -1,6 +1,7 @@
 //! Lanes at work on a real ledger: every message answered once and in order, whatever is slow, deaf, stopped or broken.
 
 mod chat;
+mod fairness;
 mod ledger;
 mod people;
 mod stage;

@@ -27,7 +27,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{chat::Chat, ledger::TroubledLedger};
-use crate::lanes::{Hosting, Lanes, Timing};
+use crate::lanes::{Hosting, Lanes, Timing, TurnPlaces};
 
 /// Longer than anything here takes, unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,6 +129,7 @@ pub(super) struct Stage {
     pub(super) bus: Arc<dyn EventBus>,
     pub(super) look: Duration,
     pub(super) access: Arc<Access>,
+    pub(super) turns_per_person: usize,
 }
 
 impl Stage {
@@ -146,6 +147,7 @@ impl Stage {
             bus: Arc::new(LocalBus::new()),
             look: Duration::from_millis(100),
             access: Arc::default(),
+            turns_per_person: 100,
         }
     }
 
@@ -183,6 +185,7 @@ impl Stage {
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
             inbound: InboundLimits::default(),
             access: Arc::clone(&self.access),
+            places: TurnPlaces::new(self.turns_per_person),
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
