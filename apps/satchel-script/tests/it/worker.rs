@@ -54,11 +54,6 @@ impl Worker {
         worker
     }
 
-    /// The process.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     pub(crate) fn start_unready() -> Self {
         Self::start_as(Command::new(env!("CARGO_BIN_EXE_satchel-script")))
     }
