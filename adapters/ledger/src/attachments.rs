@@ -35,15 +35,20 @@ pub(crate) async fn store(
     if attachment.conversation != *conversation {
         return Err(unknown());
     }
-    let known: Option<(String, i64)> = sqlx::query_as("SELECT conversation, number FROM attachments WHERE id = $1")
-        .bind(attachment.id.0)
-        .fetch_optional(session.connection().await?)
-        .await?;
-    if let Some((owner, number)) = known {
+    let known: Option<(String, i64, bool)> =
+        sqlx::query_as("SELECT conversation, number, forgotten_at IS NOT NULL FROM attachments WHERE id = $1")
+            .bind(attachment.id.0)
+            .fetch_optional(session.connection().await?)
+            .await?;
+    if let Some((owner, number, is_forgotten)) = known {
         if owner != conversation.to_string() {
             return Err(unknown());
         }
         attachment.number = rows::number(number, "number of an attachment")?;
+        if is_forgotten {
+            // Whoever brings it has read its record before.
+            attachment.forget();
+        }
         return Ok(());
     }
     let rules = &process.settings.quotas;

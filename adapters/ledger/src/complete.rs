@@ -65,7 +65,8 @@ pub(crate) async fn complete_turn(
     Ok((begun, history))
 }
 
-/// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them.
+/// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them, and forgets those that
+/// were forgotten meanwhile.
 async fn number_files(
     session: &mut Session<'_>,
     process: &Process,
@@ -80,7 +81,8 @@ async fn number_files(
     let named = attachments::of_response(&mut completed.response)
         .chain(completed.plan.parts.iter_mut().flat_map(|planned| attachments::of_content(&mut planned.content)))
         .chain(history.iter_mut().flat_map(attachments::of_message));
-    for attachment in named.filter(|attachment| attachment.number == 0) {
+    // A known one too: it may have been forgotten since its record was read.
+    for attachment in named {
         attachments::store(session, process, Admission::Always, &lease.conversation, turn, attachment).await?;
     }
     Ok(())

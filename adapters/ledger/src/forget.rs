@@ -1,7 +1,10 @@
 //! Forgets a file: its name and its address leave every row, and its number stays.
 
-use satchel_domain::{Attachment, ConversationId, Timestamp};
-use satchel_ports::ledger::usage::{ForgetFile, Forgotten, PersonKey};
+use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
+use satchel_ports::ledger::{
+    Heard,
+    usage::{ForgetFile, Forgotten, PersonKey},
+};
 use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -14,6 +17,9 @@ use crate::{
     session::Session,
     usage,
 };
+
+/// What stands in place of the words of a voice note.
+const FORGOTTEN_WORDS: &str = "(forgotten)";
 
 #[derive(sqlx::FromRow)]
 struct FileRow {
@@ -47,7 +53,8 @@ pub(crate) async fn forget(session: &mut Session<'_>, process: &Process, forget:
     if let Some(needed) = needed(session, conversation, row.turn, &file).await? {
         return Ok(needed);
     }
-    erase(session, conversation, row.turn, &file).await?;
+    let copies = Copies { file: &file, heard: heard(session, &file).await? };
+    erase(session, conversation, row.turn, &copies).await?;
     write_tombstone(session, &file, process.now()).await?;
     usage::remove_file(session, conversation, person.as_ref(), rows::number(row.bytes, "size of a file")?).await?;
     Ok(Forgotten::Done(Box::new(file)))
@@ -81,8 +88,36 @@ async fn needed(
     })
 }
 
+/// What rows hold of a file besides its own.
+struct Copies<'a> {
+    file: &'a Attachment,
+    /// What was heard in it: it was made from its bytes.
+    heard: Option<String>,
+}
+
+/// Reads what was heard in a voice note.
+async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<String>> {
+    let heard: Option<(Json<Heard>,)> = sqlx::query_as(
+        "SELECT inbox_files.heard FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
+         JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
+         WHERE attachments.id = $1 AND inbox_files.heard IS NOT NULL",
+    )
+    .bind(file.id.0)
+    .fetch_optional(session.connection().await?)
+    .await?;
+    Ok(heard.and_then(|(heard,)| match heard.0 {
+        Heard::Words(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
+        Heard::Unheard(_) => None,
+    }))
+}
+
 /// Puts the tombstone in the file's place wherever a row holds a copy of its record.
-async fn erase(session: &mut Session<'_>, conversation: &ConversationId, turn: Uuid, file: &Attachment) -> Result<()> {
+async fn erase(
+    session: &mut Session<'_>,
+    conversation: &ConversationId,
+    turn: Uuid,
+    copies: &Copies<'_>,
+) -> Result<()> {
     for (select, update) in [
         (
             "SELECT rowid, message FROM history WHERE conversation = $1 AND instr(message, $2)",
@@ -97,36 +132,72 @@ async fn erase(session: &mut Session<'_>, conversation: &ConversationId, turn: U
             "UPDATE parts SET content = $2 WHERE rowid = $1",
         ),
     ] {
-        let copies: Vec<(i64, Json<Value>)> = sqlx::query_as(select)
+        let documents: Vec<(i64, Json<Value>)> = sqlx::query_as(select)
             .bind(conversation.to_string())
-            .bind(file.id.to_string())
+            .bind(copies.file.id.to_string())
             .fetch_all(session.connection().await?)
             .await?;
-        for (row, mut copy) in copies {
-            forget_copies(&mut copy.0, file);
-            sqlx::query(update).bind(row).bind(copy).execute(session.connection().await?).await?;
+        for (row, mut document) in documents {
+            copies.forget_in(&mut document.0);
+            sqlx::query(update).bind(row).bind(document).execute(session.connection().await?).await?;
         }
     }
-    erase_in_journal(session, conversation, file).await?;
-    erase_in_inbox(session, turn, file).await
+    erase_in_journal(session, conversation, copies).await?;
+    erase_in_updates(session, conversation, turn, copies.file).await?;
+    erase_in_inbox(session, turn, copies.file).await
 }
 
-async fn erase_in_journal(session: &mut Session<'_>, conversation: &ConversationId, file: &Attachment) -> Result<()> {
-    let copies: Vec<(Uuid, i64, Json<Value>)> = sqlx::query_as(
+async fn erase_in_journal(session: &mut Session<'_>, conversation: &ConversationId, copies: &Copies<'_>) -> Result<()> {
+    let documents: Vec<(Uuid, i64, Json<Value>)> = sqlx::query_as(
         "SELECT journal.turn, journal.position, journal.entry FROM turns JOIN journal ON journal.turn = turns.id \
          WHERE turns.conversation = $1 AND instr(journal.entry, $2)",
     )
     .bind(conversation.to_string())
-    .bind(file.id.to_string())
+    .bind(copies.file.id.to_string())
     .fetch_all(session.connection().await?)
     .await?;
-    let mut batch = Batch::default();
-    for (turn, position, mut copy) in copies {
-        forget_copies(&mut copy.0, file);
-        let update = batch.add("UPDATE journal SET entry = $3 WHERE turn = $1 AND position = $2");
-        update.bind(turn).bind(position).bind(copy);
+    for (turn, position, mut document) in documents {
+        copies.forget_in(&mut document.0);
+        sqlx::query("UPDATE journal SET entry = $3 WHERE turn = $1 AND position = $2")
+            .bind(turn)
+            .bind(position)
+            .bind(document)
+            .execute(session.connection().await?)
+            .await?;
     }
-    session.run(batch).await?;
+    Ok(())
+}
+
+/// Drops the updates, as the platform sent them, that name the file: replies and edits repeat the message that brought it.
+async fn erase_in_updates(
+    session: &mut Session<'_>,
+    conversation: &ConversationId,
+    turn: Uuid,
+    file: &Attachment,
+) -> Result<()> {
+    let brought: Vec<(Json<FileReference>,)> = sqlx::query_as(
+        "SELECT inbox_files.reference FROM inbox JOIN inbox_files ON inbox_files.message = inbox.sequence \
+         WHERE inbox.turn = $1 AND inbox_files.attachment = $2",
+    )
+    .bind(turn)
+    .bind(file.id.0)
+    .fetch_all(session.connection().await?)
+    .await?;
+    for (reference,) in brought {
+        for trace in [reference.filename.as_str(), reference.locator.as_str()] {
+            // As it stands within a JSON document.
+            let quoted = Value::from(trace).to_string();
+            sqlx::query(
+                "UPDATE inbox SET message = json_remove(message, '$.raw') \
+                 WHERE turn IN (SELECT id FROM turns WHERE conversation = $1) \
+                   AND instr(json_extract(message, '$.raw'), $2)",
+            )
+            .bind(conversation.to_string())
+            .bind(quoted)
+            .execute(session.connection().await?)
+            .await?;
+        }
+    }
     Ok(())
 }
 
@@ -148,23 +219,25 @@ async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment
     for (message, position) in brought {
         let in_message = |field: &str| format!("$.files[{position}].{field}");
         batch
-            .add("UPDATE inbox SET message = json_remove(json_set(message, $2, $4, $3, ''), $5) WHERE sequence = $1")
+            .add("UPDATE inbox SET message = json_remove(json_set(message, $2, $4, $3, '', $6, ''), $5) WHERE sequence = $1")
             .bind(message)
             .bind(in_message("filename"))
             .bind(in_message("locator"))
             .bind(name)
-            .bind("$.raw");
+            .bind("$.raw")
+            .bind(in_message("caption"));
         batch
             .add(
                 "UPDATE inbox_files SET heard = NULL, sha256 = NULL, \
-                     reference = json_set(reference, $4, $3, $5, '') \
+                     reference = json_set(reference, $4, $3, $5, '', $6, '') \
                  WHERE message = $1 AND position = $2",
             )
             .bind(message)
             .bind(position)
             .bind(name)
             .bind("$.filename")
-            .bind("$.locator");
+            .bind("$.locator")
+            .bind("$.caption");
     }
     session.run(batch).await?;
     Ok(())
@@ -183,20 +256,27 @@ async fn write_tombstone(session: &mut Session<'_>, file: &Attachment, now: Time
     Ok(())
 }
 
-/// Forgets every copy of the file's record that a JSON document holds.
-fn forget_copies(document: &mut Value, file: &Attachment) {
-    let is_copy = |fields: &serde_json::Map<String, Value>| {
-        fields.contains_key("sha256") && fields.get("id").and_then(Value::as_str) == Some(&file.id.to_string())
-    };
-    match document {
-        Value::Object(fields) if is_copy(fields) => {
-            if let Ok(mut copy) = serde_json::from_value::<Attachment>(document.clone()) {
-                copy.forget();
-                *document = serde_json::to_value(copy).expect("a record is written as JSON");
+impl Copies<'_> {
+    /// Forgets what a JSON document holds of the file.
+    fn forget_in(&self, document: &mut Value) {
+        let is_copy = |fields: &serde_json::Map<String, Value>| {
+            fields.contains_key("sha256") && fields.get("id").and_then(Value::as_str) == Some(&self.file.id.to_string())
+        };
+        match document {
+            Value::Object(fields) if is_copy(fields) => {
+                if let Ok(mut copy) = serde_json::from_value::<Attachment>(document.clone()) {
+                    copy.forget();
+                    *document = serde_json::to_value(copy).expect("a record is written as JSON");
+                }
             }
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.forget_in(value)),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.forget_in(value)),
+            Value::String(text) => {
+                if let Some(heard) = self.heard.as_deref().filter(|heard| text.contains(*heard)) {
+                    *text = text.replace(heard, FORGOTTEN_WORDS);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
-        Value::Object(fields) => fields.values_mut().for_each(|value| forget_copies(value, file)),
-        Value::Array(values) => values.iter_mut().for_each(|value| forget_copies(value, file)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

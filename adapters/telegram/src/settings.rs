@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use satchel_domain::ChannelCapabilities;
+use satchel_http_server::ProxyRange;
 use secrecy::SecretString;
 
 /// A bot, and how it behaves.
@@ -61,6 +62,8 @@ pub struct Webhook {
     pub url: SecretString,
     /// Where the calls arrive, behind whatever speaks TLS for it.
     pub listen: SocketAddr,
+    /// The proxies through which many clients come, whose connections are not counted as one client's.
+    pub trusted_proxies: Vec<ProxyRange>,
 }
 
 /// A command as people see it while they type.

@@ -113,7 +113,11 @@ impl LoginLinks {
             _ => {}
         }
         for entry in fs::read_dir(&self.directory)? {
-            fs::remove_file(entry?.path())?;
+            match fs::remove_file(entry?.path()) {
+                // Another process was faster.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
         }
         // Last: who is killed before it starts over.
         self.write(TOKEN_FILE, token.as_bytes())

@@ -121,7 +121,9 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
         let mode = fs::metadata(path)?.permissions().mode();
         if mode & 0o077 != 0 {
             tracing::warn!(path = %path.display(), "others could read a secret of the page; closing the file to them");
-            fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+            if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o600)) {
+                tracing::warn!(path = %path.display(), %error, "a secret of the page stays open to others");
+            }
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ pub mod disks;
 pub mod fetch;
 pub mod lanes;
 pub mod logging;
-mod metered_workspace;
+pub mod metered_workspace;
 pub mod metrics;
 pub mod models;
 #[cfg(feature = "otel")]

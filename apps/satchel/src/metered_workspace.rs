@@ -10,21 +10,25 @@ use satchel_domain::{ConversationId, WorkspacePath};
 use satchel_files::DirectoryWorkspace;
 use satchel_ports::{
     ByteStream, Ledger, LedgerError, Workspace, WorkspaceError, WriteMode,
+    ledger::usage::{UsageQuery, UsageScope},
     workspace::{Entry, WorkspaceFile},
 };
 
 /// The conversations' workspaces, counted in the ledger.
-pub(crate) struct MeteredWorkspace {
+pub struct MeteredWorkspace {
     inner: DirectoryWorkspace,
     ledger: Arc<dyn Ledger>,
     /// What is set aside for writes that run.
     reserved: Mutex<HashMap<ConversationId, u64>>,
+    /// Held by who measures and records.
+    recording: tokio::sync::Mutex<()>,
 }
 
 impl MeteredWorkspace {
     /// Counts what is written to `inner`.
-    pub(crate) fn new(inner: DirectoryWorkspace, ledger: Arc<dyn Ledger>) -> Self {
-        Self { inner, ledger, reserved: Mutex::default() }
+    #[must_use]
+    pub fn new(inner: DirectoryWorkspace, ledger: Arc<dyn Ledger>) -> Self {
+        Self { inner, ledger, reserved: Mutex::default(), recording: tokio::sync::Mutex::default() }
     }
 
     /// Sets bytes aside for a write.
@@ -34,23 +38,44 @@ impl MeteredWorkspace {
         path: &WorkspacePath,
         bytes: u64,
     ) -> Result<Reservation<'_>, WorkspaceError> {
+        // Held before the ledger knows of it: what is recorded meanwhile counts it twice rather than not at all.
+        let mut reservation = Reservation::new(self, conversation, bytes);
         let mut reserved = self.ledger.reserve_workspace(conversation, bytes).await;
         if matches!(reserved, Err(LedgerError::QuotaExceeded(_))) {
-            // `/tmp` may have been emptied since, and people remove files by hand.
+            drop(reservation);
+            // People remove files by hand, and a write that was dropped has set bytes aside in vain.
             self.inner.forget_usage(conversation);
             self.record(conversation).await;
+            reservation = Reservation::new(self, conversation, bytes);
             reserved = self.ledger.reserve_workspace(conversation, bytes).await;
         }
         reserved.map_err(|error| match error {
             LedgerError::QuotaExceeded(exceeded) => WorkspaceError::StorageFull(exceeded),
             error => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
         })?;
-        *self.reserved().entry(conversation.clone()).or_default() += bytes;
-        Ok(Reservation { workspace: self, conversation: conversation.clone(), bytes })
+        Ok(reservation)
+    }
+
+    /// Measures every workspace that counts, and tells the ledger of each.
+    ///
+    /// # Errors
+    /// When the ledger can't be read.
+    pub async fn record_all(&self) -> Result<(), LedgerError> {
+        for usage in self.ledger.usages(&UsageQuery::All).await? {
+            if let UsageScope::Conversation(conversation) = &usage.scope
+                && usage.workspace_bytes > 0
+            {
+                self.inner.forget_usage(conversation);
+                self.record(conversation).await;
+            }
+        }
+        Ok(())
     }
 
     /// Tells the ledger what the workspace holds. What it is told in vain, the next write tells it.
     async fn record(&self, conversation: &ConversationId) {
+        // One after another, or an older look at the disk would be recorded behind a newer one.
+        let _alone = self.recording.lock().await;
         let used = match self.inner.used_bytes(conversation).await {
             Ok(used) => used,
             Err(error) => {
@@ -75,6 +100,13 @@ struct Reservation<'a> {
     workspace: &'a MeteredWorkspace,
     conversation: ConversationId,
     bytes: u64,
+}
+
+impl<'a> Reservation<'a> {
+    fn new(workspace: &'a MeteredWorkspace, conversation: &ConversationId, bytes: u64) -> Self {
+        *workspace.reserved().entry(conversation.clone()).or_default() += bytes;
+        Self { workspace, conversation: conversation.clone(), bytes }
+    }
 }
 
 impl Drop for Reservation<'_> {
@@ -137,10 +169,7 @@ mod tests {
     use futures::{StreamExt, stream};
     use satchel_domain::{InboundMessage, Sender};
     use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
-    use satchel_ports::ledger::{
-        Claim,
-        usage::{Quotas, UsageQuery, UsageScope},
-    };
+    use satchel_ports::ledger::{Claim, usage::Quotas};
 
     use super::*;
 
@@ -190,6 +219,17 @@ mod tests {
         stage.workspace.remove(&stage.conversation, &"/shared/a".parse().unwrap()).await.unwrap();
         assert_eq!(stage.counted().await, 0);
         stage.write("/shared/b", 5_000).await.unwrap();
+    }
+
+    /// `/tmp` that was emptied, or what people have removed by hand.
+    #[tokio::test]
+    async fn workspaces_that_shrank_are_recorded() {
+        let stage = stage(10_000).await;
+        stage.write("/tmp/a", 6_000).await.unwrap();
+        std::fs::remove_file(stage.directory.path().join("workspaces/telegram=7/tmp/a")).unwrap();
+        assert_eq!(stage.counted().await, 6_000);
+        stage.workspace.record_all().await.unwrap();
+        assert_eq!(stage.counted().await, 0);
     }
 
     /// A write that fails, or whose process dies, has set bytes aside in vain.

@@ -12,6 +12,8 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
 use satchel_ports::{Blobs, Ledger, Workspace};
 
+use uuid::Uuid;
+
 use crate::{
     config::{
         Config,
@@ -36,20 +38,22 @@ pub struct Stores {
     pub blobs: Arc<dyn Blobs>,
     /// The directories of the tools.
     pub workspace: DirectoryWorkspace,
+    /// The same, as they count for the quotas.
+    metered: Arc<MeteredWorkspace>,
 }
 
 impl Stores {
     /// The directories of the tools, as they count for the quotas.
     #[must_use]
     pub fn metered_workspace(&self) -> Arc<dyn Workspace> {
-        Arc::new(MeteredWorkspace::new(self.workspace.clone(), Arc::clone(&self.ledger)))
+        Arc::clone(&self.metered) as _
     }
 
     /// What is to be kept in order while they are used.
     #[must_use]
     pub fn upkeep(&self) -> Upkeep {
-        let Self { ledger, blobs, workspace } = self.clone();
-        Upkeep { ledger, blobs, workspace }
+        let Self { ledger, blobs, workspace, metered } = self.clone();
+        Upkeep { ledger, blobs, workspace, metered }
     }
 }
 
@@ -67,9 +71,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     };
     private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
     let kept = kept_directories(config);
-    tokio::task::spawn_blocking(move || close_to_others(&kept))
-        .await
-        .context("closing the stores was interrupted")??;
+    tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
     let access = config.access();
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas, is_owner };
@@ -83,7 +85,9 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
     let reserve = config.storage.reserve;
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
-    Ok(Stores { ledger: Arc::new(ledger), blobs: Arc::new(blobs), workspace })
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+    let metered = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
+    Ok(Stores { ledger, blobs: Arc::new(blobs), workspace, metered })
 }
 
 /// The directory of the database.
@@ -119,23 +123,28 @@ pub(crate) fn kept_directories(config: &Config) -> Vec<KeptDirectory> {
 
 /// Whether an entry of the data directory is Satchel's own.
 fn is_own_data(name: &str) -> bool {
-    const NAMES: [&str; 4] = [BLOBS, WORKSPACES, "recordings", "chat-history"];
-    // The keys, tokens and links of the page; copies of standard input.
-    const PREFIXES: [&str; 2] = ["web-", "stdin-"];
+    const NAMES: [&str; 3] = [BLOBS, WORKSPACES, "chat-history"];
+    // The key and the token of the page, and what lies beside them under their names: links, new ones.
+    let is_of_page = |base: &str| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    // A copy of standard input.
+    let is_copy = name.strip_prefix("stdin-").is_some_and(|id| id.parse::<Uuid>().is_ok());
     NAMES.contains(&name)
-        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || ["web-key", "web-token"].into_iter().any(is_of_page)
+        || is_copy
         || satchel_ledger::is_own_entry(name)
 }
 
 /// Closes to others what earlier versions, or a backup, left open to them.
-fn close_to_others(kept: &[KeptDirectory]) -> anyhow::Result<()> {
+fn close_to_others(kept: &[KeptDirectory]) {
     for KeptDirectory { path, is_own } in kept {
         match satchel_files::close_to_others(path, is_own) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            closed => closed.with_context(|| format!("failed to read the directory {}", path.display()))?,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "failed to look whether others can read what is kept here");
+            }
+            Ok(()) => {}
         }
     }
-    Ok(())
 }
 
 /// Makes a directory that is missing, for nobody but its owner: what people write lies in it.
@@ -154,4 +163,23 @@ fn open_directories(
     let workspace =
         DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota).context("the workspaces can't be used")?;
     Ok((blobs, workspace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a data directory that holds other things too, nothing else is closed to others.
+    #[test]
+    fn only_what_satchel_writes_is_its_own() {
+        for own in
+            ["satchel.db", "satchel.db-wal", "owners", "blobs", "workspaces", "web-key", "web-key.logins", "web-token"]
+        {
+            assert!(is_own_data(own), "{own}");
+        }
+        assert!(is_own_data("stdin-0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e"));
+        for foreign in ["web-frontend", "web-backup.tar", "web-keys", "stdin-notes", "recordings", "satchel.yaml"] {
+            assert!(!is_own_data(foreign), "{foreign}");
+        }
+    }
 }

@@ -13,6 +13,8 @@ use satchel_intake::forget::BLOB_GRACE;
 use satchel_ports::{Blobs, Ledger};
 use tokio_util::sync::CancellationToken;
 
+use crate::metered_workspace::MeteredWorkspace;
+
 pub use self::retention::RetentionTask;
 
 /// How often it is done.
@@ -66,6 +68,8 @@ pub struct Upkeep {
     pub blobs: Arc<dyn Blobs>,
     /// Keeps the conversations' own files.
     pub workspace: DirectoryWorkspace,
+    /// The same, as they count for the quotas.
+    pub metered: Arc<MeteredWorkspace>,
 }
 
 /// Closes the workspaces of earlier versions and removes at once what dead processes left in them, then tidies up every
@@ -77,6 +81,7 @@ pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: Cancell
         Err(error) => tracing::warn!(%error, "failed to close all workspaces to others"),
     }
     report("what dead processes left in workspaces", upkeep.workspace.remove_leftovers().await);
+    record_workspaces(&upkeep).await;
     loop {
         if let Some(retention) = &retention {
             report("files beyond the retention", retention.run().await);
@@ -88,6 +93,15 @@ pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: Cancell
         report("bytes that nothing refers to", collected.map(|collected| collected.freed));
         let emptied = empty_tmp(&*upkeep.ledger, &upkeep.workspace, SystemTime::now()).await;
         report("the /tmp of idle conversations", emptied);
+        record_workspaces(&upkeep).await;
+    }
+}
+
+/// What was removed without the tools counts no longer.
+async fn record_workspaces(upkeep: &Upkeep) {
+    if let Err(error) = upkeep.metered.record_all().await {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "what workspaces hold could not be recorded");
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn listen(
     // The page's limits: what can be reached from everywhere is the same door twice.
     let timeouts = ConnectionTimeouts::default();
     let router = server::router(Arc::new(door));
-    let serving = satchel_http_server::serve(listener, router, timeouts, Vec::new(), over.clone());
+    let serving = satchel_http_server::serve(listener, router, timeouts, webhook.trusted_proxies.clone(), over.clone());
     let keeping = async {
         let kept = keep_set(client, &webhook.url, &secret, &standing, stop).await;
         // A webhook that is refused ends the serving too.

@@ -176,7 +176,6 @@ async fn serve(
     let retention = RetentionTask {
         retention: config.attachments.retention,
         ledger: Arc::clone(&stores.ledger),
-        blobs: Arc::clone(&stores.blobs),
         door: own_door.clone(),
     };
     let (kept, stopping) = (stores.upkeep(), stop.clone());

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use satchel_domain::{Attachment, ChannelName, ConversationId, Errand, InboundMessage, Sender, Timestamp};
-use satchel_intake::{OwnDoor, commands::described, forget::forget_file};
+use satchel_intake::{OwnDoor, commands::described};
 use satchel_ports::{
-    Blobs, Ledger,
+    Ledger, LedgerError,
     ledger::{
         AttachmentOrder, AttachmentQuery,
         usage::{ForgetFile, Forgotten, Usage, UsageQuery, UsageScope},
@@ -19,7 +19,7 @@ use crate::config::attachments::Retention;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// How many files of a conversation go in one day at most.
-const MOST: u32 = 10_000;
+const MOST: u32 = 500;
 
 /// How many of them are named.
 const NAMED: usize = 20;
@@ -30,8 +30,6 @@ pub struct RetentionTask {
     pub retention: Retention,
     /// Knows the files.
     pub ledger: Arc<dyn Ledger>,
-    /// Holds their bytes.
-    pub blobs: Arc<dyn Blobs>,
     /// Where the conversations are told.
     pub door: OwnDoor,
 }
@@ -45,8 +43,8 @@ impl RetentionTask {
     /// # Errors
     /// When the ledger fails.
     pub async fn run(&self) -> anyhow::Result<u64> {
-        let Self { retention, ledger, .. } = self;
-        if retention.is_off() {
+        let ledger = &self.ledger;
+        if self.retention.is_off() {
             return Ok(0);
         }
         let progress = ChannelName::new("retention").expect("the name is lower-case letters");
@@ -58,21 +56,32 @@ impl RetentionTask {
         let mut removed = 0;
         for usage in ledger.usages(&UsageQuery::All).await? {
             let UsageScope::Conversation(conversation) = &usage.scope else { continue };
-            let query = AttachmentQuery {
-                conversation: Some(conversation.clone()),
-                limit: Some(MOST),
-                order: AttachmentOrder::Oldest,
-                ..AttachmentQuery::default()
-            };
-            let mut oldest = ledger.attachments(&query).await?;
-            oldest.truncate(count_expired(&oldest, &usage, retention, now));
-            if !oldest.is_empty() {
-                self.announce(conversation, &oldest, now).await;
-                removed += self.remove(conversation, &oldest).await?;
+            match self.apply_to(conversation, &usage, now).await {
+                Ok(files) => removed += files,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(chat.id = %conversation, error, "old files of a conversation stay until tomorrow");
+                }
             }
         }
         ledger.keep_bookmark(&progress, &day).await?;
         Ok(removed)
+    }
+
+    async fn apply_to(&self, conversation: &ConversationId, usage: &Usage, now: Timestamp) -> Result<u64, LedgerError> {
+        let query = AttachmentQuery {
+            conversation: Some(conversation.clone()),
+            limit: Some(MOST),
+            order: AttachmentOrder::Oldest,
+            ..AttachmentQuery::default()
+        };
+        let mut oldest = self.ledger.attachments(&query).await?;
+        oldest.truncate(count_expired(&oldest, usage, &self.retention, now));
+        if oldest.is_empty() {
+            return Ok(0);
+        }
+        self.announce(conversation, &oldest, now).await;
+        self.remove(conversation, &oldest).await
     }
 
     /// Tells a conversation. One whose channel isn't hosted any more has nobody to tell.
@@ -87,12 +96,13 @@ impl RetentionTask {
         }
     }
 
-    async fn remove(&self, conversation: &ConversationId, expired: &[Attachment]) -> anyhow::Result<u64> {
+    /// Forgets the files; their bytes go with the hourly collection.
+    async fn remove(&self, conversation: &ConversationId, expired: &[Attachment]) -> Result<u64, LedgerError> {
         let mut removed = 0;
         for Attachment { number, .. } in expired {
             let forget = ForgetFile { conversation: conversation.clone(), number: *number, only_of: None };
             // What is still needed goes another day.
-            if let Forgotten::Done(_) = forget_file(&*self.ledger, &*self.blobs, &forget).await? {
+            if let Forgotten::Done(_) = self.ledger.forget_file(&forget).await? {
                 removed += 1;
             }
         }

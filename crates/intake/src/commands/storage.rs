@@ -165,9 +165,8 @@ async fn forget_number(
     let only_of = (asked.group && !asked.by_owner()).then(|| PersonKey::of(asked.conversation.channel(), asked.sender));
     let forget = ForgetFile { conversation: asked.conversation.clone(), number, only_of };
     let line = match forget_file(ledger, storage.blobs, &forget).await? {
-        Forgotten::Done(file) => {
-            format!("Removed #{number} {} ({}).", as_code(file.filename.as_str(), SHOWN), size::human(file.bytes))
-        }
+        // Without its name: this answer is kept.
+        Forgotten::Done(file) => format!("Removed #{number} ({}, {}).", file.mime, size::human(file.bytes)),
         Forgotten::Before(_) | Forgotten::Unknown if in_range => return Ok(None),
         Forgotten::Before(_) => format!("#{number} is already removed."),
         Forgotten::Unknown => format!("There is no file #{number} here. `/files` lists them all."),

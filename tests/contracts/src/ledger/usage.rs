@@ -7,7 +7,8 @@ use satchel_domain::{
     TurnId,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, CompletedTurn, HistoryChange, InboundFile, Lease, Ledger, LedgerError,
+    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, Heard, HistoryChange, InboundFile, Lease, Ledger,
+    LedgerError,
     usage::{ForgetFile, Forgotten, PersonKey, QuotaExceeded, QuotaScope, Usage, UsageQuery, UsageScope},
 };
 
@@ -141,11 +142,12 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let kept = ledger.store_file(&lease, queued.id, 0, &kept).await.unwrap();
     let secret = attachment(&ledger, &lease.conversation, "secret.pdf");
     let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
+    ledger.record_heard(&lease, queued.id, 1, &Heard::Words("bring bread".into())).await.unwrap();
     let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::of_text("selected") };
     ledger.journal_outcome(&lease, turn, 0, &viewed).await.unwrap();
     let attachments = vec![kept.clone(), secret.clone()];
-    let said =
-        Message::Person { text: "hello".into(), attachments: attachments.clone(), refused: vec![], origin: None };
+    let text = "hello\n[voice message, transcribed] bring bread".to_owned();
+    let said = Message::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
     let done = CompletedTurn {
         response: OutgoingResponse { text: None, voice: None, attachments },
         history: HistoryChange::Append(vec![said]),
@@ -153,6 +155,8 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     };
     let part = ledger.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent(&part, "5")).await;
+    let raw = serde_json::json!({ "reply_to_message": { "document": { "file_name": "secret.pdf" } } });
+    let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, Claim::Leave).await.unwrap();
 
     match ledger.forget_file(&forget(&secret)).await.unwrap() {
         Forgotten::Done(was) => assert_eq!(*was, secret),
@@ -160,8 +164,9 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     }
     let record = ledger.turn(turn).await.unwrap().unwrap();
     let history = ledger.history(&lease.conversation, 9).await.unwrap();
-    let told = format!("{record:?} {history:?}");
-    for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret"] {
+    let reply = ledger.turn(reply.turn).await.unwrap().unwrap();
+    let told = format!("{record:?} {history:?} {reply:?}");
+    for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret", "bring bread"] {
         assert!(!told.contains(trace), "{trace} is still known: {told}");
     }
     assert!(told.contains("keep.txt") && told.contains(&kept.sha256.to_string()));
@@ -179,8 +184,11 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     assert!(matches!(again, Forgotten::Before(at) if at > Timestamp(0)), "{again:?}");
     let never = ForgetFile { number: 99, ..forget(&secret) };
     assert_eq!(ledger.forget_file(&never).await.unwrap(), Forgotten::Unknown);
-    let (lease, turn) = receive(&ledger, &message("2", "next")).await;
+    let (lease, turn) = receive(&ledger, &message("3", "next")).await;
     assert_eq!(store(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
+    let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::of_text("selected") };
+    let stale = ledger.journal_outcome(&lease, turn, 1, &stale).await.unwrap();
+    assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
 }
 
 /// Catches: a file that is forgotten before it is sent, or under the hands of a turn.

@@ -53,7 +53,7 @@ async fn full_quota_refuses_files_by_name_until_one_is_forgotten() {
     let shown = product.texts().pop().unwrap_or_default();
     assert!(shown.starts_with("Here: 1 file, 900 B of 1 KB\n") && shown.contains("#1 `first.txt`"), "{shown}");
     product.say("/forget 1", Vec::new()).await;
-    assert_eq!(product.texts().pop().as_deref(), Some("Removed #1 `first.txt` (900 B)."));
+    assert_eq!(product.texts().pop().as_deref(), Some("Removed #1 (text/plain, 900 B)."));
     product.say("now", vec![file("third.txt", 400)]).await;
     let read = format!("{:?}", model.requests()[2]);
     assert!(read.contains("third.txt") && !read.contains("first.txt"), "its name is gone from the history: {read}");

@@ -42,7 +42,11 @@ fn free_address() -> SocketAddr {
 async fn bench() -> (Bench, SocketAddr) {
     let mut bench = Bench::start().await;
     let free = free_address();
-    bench.settings.webhook = Some(Webhook { url: "https://bot.invalid/path/of-its-own?x=1".into(), listen: free });
+    bench.settings.webhook = Some(Webhook {
+        url: "https://bot.invalid/path/of-its-own?x=1".into(),
+        listen: free,
+        trusted_proxies: Vec::new(),
+    });
     bench.fake.webhook_behind_proxy(free);
     (bench, free)
 }
@@ -185,8 +189,11 @@ async fn stranger_does_not_take_all_connections_of_the_webhook() {
     let Some(own) = required(own.ok_or("an address of this machine besides the loopback's")) else { return };
     let (mut bench, at) = bench().await;
     let everywhere = SocketAddr::from(([0, 0, 0, 0], at.port()));
-    bench.settings.webhook =
-        Some(Webhook { url: "https://bot.invalid/path/of-its-own?x=1".into(), listen: everywhere });
+    bench.settings.webhook = Some(Webhook {
+        url: "https://bot.invalid/path/of-its-own?x=1".into(),
+        listen: everywhere,
+        trusted_proxies: Vec::new(),
+    });
     let taker = Taker::new();
     let listening = listening(&bench, &taker).await;
     let stranger = async || {

@@ -45,7 +45,11 @@ fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> 
     if config.delivery.pace == PaceChoice::Off {
         capabilities.pace = None;
     }
-    let webhook = telegram.webhook.clone().map(|url| Webhook { url, listen: telegram.webhook_listen });
+    let webhook = telegram.webhook.clone().map(|url| Webhook {
+        url,
+        listen: telegram.webhook_listen,
+        trusted_proxies: config.web.trusted_proxies.clone(),
+    });
     let command =
         |&(name, description): &(&str, &str)| BotCommand { name: name.into(), description: description.into() };
     Some(TelegramSettings {

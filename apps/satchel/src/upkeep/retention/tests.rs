@@ -7,7 +7,7 @@ use satchel_intake::Reception;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
-    MockBlobs, MockWorkspace,
+    MockWorkspace,
     ledger::{Claim, CompletedTurn, HistoryChange, TurnsQuery},
 };
 use tokio::sync::mpsc;
@@ -89,10 +89,7 @@ fn task(ledger: &Arc<SqliteLedger>, retention: Retention) -> RetentionTask {
         Arc::new(MockWorkspace::new()),
         None,
     );
-    let mut blobs = MockBlobs::new();
-    blobs.expect_mark().returning(|_, _| Ok(()));
-    blobs.expect_sweep().returning(|| Ok(0));
-    RetentionTask { retention, ledger, blobs: Arc::new(blobs), door: reception.own_door() }
+    RetentionTask { retention, ledger, door: reception.own_door() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.

@@ -80,7 +80,7 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) 
 async fn forgotten_files_are_named_and_what_stays_says_why() {
     let person = Person::new("7");
     for (outcome, says) in [
-        (Forgotten::Done(Box::new(file(17))), "Removed #17 `plan.pdf` (245 KB)."),
+        (Forgotten::Done(Box::new(file(17))), "Removed #17 (application/pdf, 245 KB)."),
         (Forgotten::Before(Timestamp(1)), "#17 is already removed."),
         (Forgotten::Unknown, "There is no file #17 here. `/files` lists them all."),
         (Forgotten::Unsettled, "I keep #17 for now: it is still being sent. `/outbox` shows how that goes."),

@@ -1,0 +1,54 @@
+//! Where the configuration is looked for, and what paths in it count from.
+
+use super::*;
+
+#[test]
+fn the_file_is_looked_for_in_order() {
+    let place = Place::with("model: offline\n").file("other.yaml", "model: offline\n").file("third.yaml", "{}\n");
+    let home = place.dir.path().join("home/.config/satchel");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("satchel.yaml"), "{}\n").unwrap();
+    let cwd = place.dir.path();
+    let environment = [(OsString::from("SATCHEL_CONFIG"), OsString::from("other.yaml"))];
+    let found = |file: Option<&Path>, environment: &[(OsString, OsString)], cwd: &Path| {
+        let sources = Sources { file, set: &[], environment, cwd };
+        load(&sources).unwrap().file.map(|path| path.display().to_string())
+    };
+    assert_eq!(found(Some(Path::new("third.yaml")), &environment, cwd).as_deref(), Some("third.yaml"));
+    assert_eq!(found(None, &environment, cwd).as_deref(), Some("other.yaml"));
+    assert_eq!(found(None, &[], cwd).as_deref(), Some("satchel.yaml"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let with_home = [(OsString::from("HOME"), cwd.join("home").into_os_string())];
+    assert_eq!(found(None, &with_home, elsewhere.path()), Some(home.join("satchel.yaml").display().to_string()));
+    assert_eq!(found(None, &[], elsewhere.path()), None);
+}
+
+#[test]
+fn data_goes_where_the_configuration_is_or_home() {
+    let data_dir = |place: &Place| {
+        let dir = place.config().storage.data_dir.display().to_string();
+        dir.replace(&place.dir.path().display().to_string(), "<dir>")
+    };
+    assert_eq!(data_dir(&Place::with("{}\n").env("HOME", "/home/me")), "<dir>/satchel-data");
+    assert_eq!(data_dir(&Place::empty().env("HOME", "/home/me")), "/home/me/.local/share/satchel");
+    assert_eq!(data_dir(&Place::empty().env("XDG_DATA_HOME", "/data").env("HOME", "/h")), "/data/satchel");
+    assert_eq!(data_dir(&Place::empty().env("XDG_DATA_HOME", "data")), "<dir>/satchel-data");
+    let place = Place::empty().env("HOME", "/home/me");
+    fs::create_dir(place.dir.path().join("satchel-data")).unwrap();
+    assert_eq!(data_dir(&place), "<dir>/satchel-data");
+    assert_eq!(data_dir(&Place::with("storage:\n  data_dir: d\n")), "<dir>/d");
+}
+
+#[test]
+fn paths_in_a_file_count_from_the_file() {
+    let place = Place::empty();
+    fs::create_dir(place.dir.path().join("etc")).unwrap();
+    fs::write(place.dir.path().join("etc/s.yaml"), "storage:\n  data_dir: d\n  database_url: sqlite:l/satchel.db\n")
+        .unwrap();
+    let place = place.env("SATCHEL_CONFIG", "etc/s.yaml").env("SATCHEL_WORKSPACE__SHARED_DIR", "w");
+    let config = place.config();
+    assert_eq!(config.storage.data_dir, place.dir.path().join("etc/d"));
+    let storage::Database::Sqlite { directory } = config.storage.database else { panic!("a file was named") };
+    assert_eq!(directory, place.dir.path().join("etc/l/"));
+    assert_eq!(config.workspace.shared_dir, Some(place.dir.path().join("w")));
+}
