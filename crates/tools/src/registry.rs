@@ -233,7 +233,7 @@ mod tests {
         let tools = world.registry().for_model(&world.services());
         let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
         let specs: Vec<String> = world.registry().specs().into_iter().map(|spec| spec.name).collect();
-        assert_eq!((names.len(), names.is_sorted(), names == specs), (12, true, true));
+        assert_eq!((names.len(), names.is_sorted(), names == specs), (13, true, true));
         let read = tools.into_iter().find(|tool| tool.spec().name == "file_read").expect("file_read");
         let short = read.call(json!({"path": "/shared/a.txt"}), &world.context()).await.unwrap();
         assert_eq!(short.attachments.len(), 1);
