@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::{
     config::{Config, turn::Steering},
     fetch,
-    lanes::{Hosting, Lanes, TurnPlaces},
+    lanes::{Hosting, Lanes, TurnSlots},
     time_zone::machine_zone,
 };
 
@@ -225,7 +225,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         rules,
         inbound,
         access: Arc::clone(&access),
-        places: TurnPlaces::new(TURNS_PER_PERSON),
+        turn_slots: TurnSlots::new(TURNS_PER_PERSON),
     };
     let reception = Reception::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
     let own_door = reception.own_door();

@@ -1,7 +1,7 @@
 //! The workers: which lanes this process holds, and the loop that begins, wakes, renews and ends them.
 
 mod lane;
-mod turn_places;
+mod turn_slots;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::turn_places::TurnPlaces;
+pub use self::turn_slots::TurnSlots;
 
 /// What the work on every lane needs.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ pub struct Hosting {
     /// Who may do what.
     pub access: Arc<Access>,
     /// How many turns of one person run at once.
-    pub places: Arc<TurnPlaces>,
+    pub turn_slots: Arc<TurnSlots>,
 }
 
 /// The lanes of this process.
@@ -208,7 +208,7 @@ impl Lanes {
 
     /// How many lanes are worked on. One whose turn waits behind others of its person leaves its room to somebody else's.
     fn busy(&self, working: &JoinSet<()>) -> usize {
-        working.len().saturating_sub(self.hosting.places.waiting())
+        working.len().saturating_sub(self.hosting.turn_slots.waiting())
     }
 
     async fn listen(&self) -> satchel_ports::event_bus::EventStream {

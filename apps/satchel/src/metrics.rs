@@ -220,14 +220,14 @@ impl Figures {
                 self.unreadable.get_or_create(&OfChannel { channel }).inc_by(updates.cast_signed());
             }
         }
-        self.sum_kept_files(ledger).await;
+        self.sum_stored_files(ledger).await;
         let mut written = String::new();
         text::encode(&mut written, &self.registry).expect("text can be written to a string");
         written
     }
 
     /// What each channel's conversations keep; unknown where the ledger doesn't say.
-    async fn sum_kept_files(&self, ledger: &dyn Ledger) {
+    async fn sum_stored_files(&self, ledger: &dyn Ledger) {
         self.kept_files.clear();
         self.kept_bytes.clear();
         let Ok(Ok(usages)) = timeout(LEDGER_PATIENCE, ledger.usages(&UsageQuery::All)).await else { return };

@@ -128,16 +128,19 @@ async fn run_and_record(
     };
     let Some(outcome) = outcome else { return Ok(None) };
     // It has happened, so that it is recorded whether the turn goes on or not.
-    let outcome = match record(services, lane, &call, &outcome).await {
+    let recorded = match record(services, lane, &call, &outcome).await {
+        // The call has happened; of what it yielded everything is kept but the files.
+        Err(LedgerError::QuotaExceeded(exceeded)) => {
+            record(services, lane, &call, &without_new_files(outcome, &exceeded)).await
+        }
+        recorded => recorded,
+    };
+    let outcome = match recorded {
         // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
         Err(LedgerError::Unknown { what }) => {
             let refused =
                 ToolOutcome::of_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
             record(services, lane, &call, &refused).await?
-        }
-        // The call has happened; of what it yielded everything is kept but the files.
-        Err(LedgerError::QuotaExceeded(exceeded)) => {
-            record(services, lane, &call, &without_new_files(outcome, &exceeded)).await?
         }
         recorded => recorded?,
     };

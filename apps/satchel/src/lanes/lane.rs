@@ -299,13 +299,13 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
     // Nothing waits for a person's word while files come in.
     let unheard = watch::Sender::default();
     let prepared = async {
-        let place = match turn.messages.first() {
-            Some(first) => hosting.places.enter(&first.message).await,
+        let permit = match turn.messages.first() {
+            Some(first) => hosting.turn_slots.acquire(&first.message).await,
             None => None,
         };
-        Ok::<_, LedgerError>((place, fetch_files(fetching, turn.clone()).await?))
+        Ok::<_, LedgerError>((permit, fetch_files(fetching, turn.clone()).await?))
     };
-    let (_place, turn) = tokio::select! {
+    let (_permit, turn) = tokio::select! {
         biased;
         prepared = prepared => prepared?,
         () = lane.stop.cancelled() => return Ok(None),

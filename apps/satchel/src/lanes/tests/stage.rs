@@ -27,7 +27,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{chat::Chat, ledger::TroubledLedger};
-use crate::lanes::{Hosting, Lanes, Timing, TurnPlaces};
+use crate::lanes::{Hosting, Lanes, Timing, TurnSlots};
 
 /// Longer than anything here takes, unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -185,7 +185,7 @@ impl Stage {
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
             inbound: InboundLimits::default(),
             access: Arc::clone(&self.access),
-            places: TurnPlaces::new(self.turns_per_person),
+            turn_slots: TurnSlots::new(self.turns_per_person),
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
