@@ -25,10 +25,10 @@ impl Pending {
         let (_, bytes) =
             regular_file::open(path).await.map_err(|reason| format!("{shown} is not attached: {reason}"))?;
         if bytes > limit {
-            let (bytes, limit) = (size::human(bytes), size::human(limit));
+            let (bytes, limit) = (size::format_bytes(bytes), size::format_bytes(limit));
             return Err(format!("{shown} is not attached: it is {bytes}, at most {limit} are taken"));
         }
-        let told = format!("{} ({})", reference.filename, size::human(bytes));
+        let told = format!("{} ({})", reference.filename, size::format_bytes(bytes));
         self.files.push(FileReference { bytes: Some(bytes), ..reference });
         Ok(told)
     }

@@ -18,7 +18,7 @@ use satchel_domain::{
     part::{FileItem, Markup},
     size,
 };
-use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
 use tokio_util::io::ReaderStream;
 
 use crate::{
@@ -75,7 +75,7 @@ impl ConsoleChannel {
         }
     }
 
-    async fn perform(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn perform(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let own = MessageRef(part.part.to_string());
         let look = self.screen.look();
         match &part.content {
@@ -112,12 +112,13 @@ impl ConsoleChannel {
         }
     }
 
-    async fn write_files(&self, part: &PartToSend, items: &[FileItem]) -> Result<Vec<MessageRef>, SendError> {
+    async fn write_files(&self, part: &SendRequest, items: &[FileItem]) -> Result<Vec<MessageRef>, SendError> {
         let mut messages = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let file = &item.attachment;
             let path = self.write(part, index, &file.filename, &file_name(file), &file.sha256, file.bytes).await?;
-            let line = format!("#{} {} ({}): {}", file.number, file.filename, size::human(file.bytes), shown(&path));
+            let line =
+                format!("#{} {} ({}): {}", file.number, file.filename, size::format_bytes(file.bytes), shown(&path));
             self.tell(line, &item.caption, None).await?;
             messages.push(MessageRef(shown_exactly(&path)));
         }
@@ -126,7 +127,7 @@ impl ConsoleChannel {
 
     async fn write(
         &self,
-        part: &PartToSend,
+        part: &SendRequest,
         index: usize,
         filename: &Filename,
         name: &str,
@@ -162,7 +163,7 @@ impl ConsoleChannel {
         Ok(())
     }
 
-    async fn print_text(&self, part: &PartToSend, lines: Vec<String>) -> Result<(), SendError> {
+    async fn print_text(&self, part: &SendRequest, lines: Vec<String>) -> Result<(), SendError> {
         let turn = part.turn;
         self.on_screen(move |screen| screen.text(turn, &lines)).await?.map_err(|error| match error {
             PrintError::Nothing(error) => {
@@ -193,7 +194,7 @@ impl Channel for ConsoleChannel {
         self.settings.capabilities.clone()
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let content = fingerprint(&part.content);
         if self.screen.knows(part.part, content) {
             return Ok(self.messages_of(part));
@@ -204,7 +205,7 @@ impl Channel for ConsoleChannel {
     }
 
     /// A line that was printed can't be changed: the part is to be sent anew, which prints it below.
-    async fn edit(&self, _: &MessageRef, _: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let reason = "what is printed can't be changed".to_owned();
         Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
     }
@@ -225,18 +226,18 @@ impl Channel for ConsoleChannel {
     /// The terminal shows what the bus tells.
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         let opened = regular_file::open(Path::new(&reference.locator)).await;
-        let (file, bytes) = opened.map_err(|reason| FetchError::Refused { reason: reason.to_string() })?;
+        let (file, bytes) = opened.map_err(|reason| FileFetchError::Permanent { reason: reason.to_string() })?;
         let content = ReaderStream::with_capacity(file, 512 * 1024).boxed();
         let content = progress::watched(content, &self.screen, &reference.filename, Some(bytes));
-        Ok(IncomingFile::Bytes { bytes: Some(bytes), content })
+        Ok(FetchedFile::Bytes { bytes: Some(bytes), content })
     }
 }
 
 impl ConsoleChannel {
     /// The ids that a send of this part has answered with.
-    fn messages_of(&self, part: &PartToSend) -> Vec<MessageRef> {
+    fn messages_of(&self, part: &SendRequest) -> Vec<MessageRef> {
         let directory = self.directory(&part.conversation);
         let own = MessageRef(part.part.to_string());
         let path = |name: String| MessageRef(shown_exactly(&directory.join(name)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use satchel_domain::TurnId;
-use satchel_ports::Event;
+use satchel_ports::BusEvent;
 use tokio::task::JoinHandle;
 
 use crate::{ConsoleClient, ConsoleError, Screen};
@@ -23,7 +23,7 @@ pub async fn follow(client: &ConsoleClient) -> Result<JoinHandle<()>, ConsoleErr
     }
     let events = client.bus.subscribe().await.map_err(ConsoleError::Bus)?;
     let conversation = client.conversation.clone();
-    let of_mine = move |event: &Event| std::future::ready(*event.conversation() == conversation);
+    let of_mine = move |event: &BusEvent| std::future::ready(*event.conversation() == conversation);
     let mut events = events.filter(of_mine).ready_chunks(TOGETHER);
     let (screen, shutdown) = (Arc::clone(&client.screen), client.shutdown.clone());
     Ok(tokio::spawn(async move {
@@ -37,10 +37,10 @@ pub async fn follow(client: &ConsoleClient) -> Result<JoinHandle<()>, ConsoleErr
     }))
 }
 
-fn show(screen: &Screen, events: Vec<Event>) {
+fn show(screen: &Screen, events: Vec<BusEvent>) {
     let mut gathered: Option<(TurnId, u32, String)> = None;
     for event in events {
-        if let Event::TextDelta { turn, message, text, .. } = event {
+        if let BusEvent::TextDelta { turn, message, text, .. } = event {
             match &mut gathered {
                 Some((of, at, more)) if *of == turn && *at == message => more.push_str(&text),
                 _ => grow(screen, gathered.replace((turn, message, text))),
@@ -49,8 +49,8 @@ fn show(screen: &Screen, events: Vec<Event>) {
         }
         grow(screen, gathered.take());
         match event {
-            Event::ToolStarted { tool, .. } => screen.tool_started(&tool),
-            Event::ToolFinished { tool, failed, .. } => screen.tool_finished(&tool, failed),
+            BusEvent::ToolStarted { tool, .. } => screen.tool_started(&tool),
+            BusEvent::ToolFinished { tool, failed, .. } => screen.tool_finished(&tool, failed),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use futures::{Stream, StreamExt, stream};
 use satchel_domain::{FileReference, Filename, TurnId};
-use satchel_ports::{Event, Ledger, event_bus::EventStream, ledger::TurnRecord};
+use satchel_ports::{BusEvent, Ledger, event_bus::EventStream, ledger::TurnRecord};
 
 use crate::{ConsoleClient, ConsoleError, attach};
 
@@ -53,8 +53,8 @@ pub(crate) async fn completed(
     turn: TurnId,
     events: EventStream,
 ) -> Result<TurnRecord, ConsoleError> {
-    let mine = |event: &Event| match event {
-        Event::TurnCompleted { turn: of, .. } | Event::DeliveryPart { turn: of, .. } => *of == turn,
+    let mine = |event: &BusEvent| match event {
+        BusEvent::TurnCompleted { turn: of, .. } | BusEvent::DeliveryPart { turn: of, .. } => *of == turn,
         _ => false,
     };
     let mut news = events.filter(move |event| std::future::ready(mine(event))).chain(stream::pending());

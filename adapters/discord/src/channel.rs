@@ -12,7 +12,8 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{
-    Activity, Blobs, Channel, FetchError, Fetcher, IncomingFile, LookupOutcome, LookupRange, LookupRequest, PartToSend,
+    Activity, Blobs, Channel, FetchedFile, Fetcher, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
+    SendRequest,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
@@ -72,7 +73,7 @@ impl DiscordChannel {
         patience: Patience,
     ) -> Result<Self, DiscordError> {
         let capabilities = settings.capabilities.clone();
-        let client = RestClient::new(&settings.token, settings.api_url.as_ref(), patience, capabilities.pace)?;
+        let client = RestClient::new(&settings.token, settings.api_url.as_ref(), patience, capabilities.rate_limits)?;
         let activities = Activities::new(client.clone());
         let hosts = fetch::HOSTS.iter().map(|host| (*host).to_owned()).chain(client.own_server().map(str::to_owned));
         let hosts = hosts.collect();
@@ -149,7 +150,7 @@ impl DiscordChannel {
     }
 
     /// Makes a message that an earlier call of the part has made show what the part is now, where that can be done.
-    async fn correct(&self, channel: u64, sent: &Sent, part: &PartToSend) -> Result<(), SendError> {
+    async fn correct(&self, channel: u64, sent: &Sent, part: &SendRequest) -> Result<(), SendError> {
         let (Ok(message), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
             return Ok(());
         };
@@ -225,7 +226,7 @@ impl Channel for DiscordChannel {
         capabilities
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
             // There is no message to take back, and so nothing to do.
             return Ok(Vec::new());
@@ -245,7 +246,7 @@ impl Channel for DiscordChannel {
         Ok(vec![MessageRef(sent.id)])
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
             self.delete(&part.conversation, message).await?;
             return Ok(Vec::new());
@@ -297,7 +298,7 @@ impl Channel for DiscordChannel {
         }
     }
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         fetch::open(&self.client, self.fetcher.as_ref(), &self.hosts, reference).await
     }
 }

@@ -6,7 +6,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use satchel_domain::FileReference;
-use satchel_ports::{FetchError, FetchFailure, FetchRequest, Fetcher, Hosts, IncomingFile};
+use satchel_ports::{FetchRequest, FetchedFile, Fetcher, FetcherError, FileFetchError, HostPolicy};
 use serde_json::Value;
 
 use crate::{
@@ -38,29 +38,29 @@ pub(crate) async fn open(
     fetcher: &dyn Fetcher,
     hosts: &[String],
     reference: &FileReference,
-) -> Result<IncomingFile, FetchError> {
+) -> Result<FetchedFile, FileFetchError> {
     let Ok(locator) = serde_json::from_str::<Locator>(&reference.locator) else {
         return Err(refused("it is not known where on Discord it lies"));
     };
     let get = async |url: String| {
         let max_bytes = reference.bytes.map_or(LARGEST, |bytes| bytes.saturating_add(SLACK));
-        let request = FetchRequest { url, hosts: Hosts::Only(hosts.to_vec()), max_bytes };
+        let request = FetchRequest { url, hosts: HostPolicy::Only(hosts.to_vec()), max_bytes };
         fetcher.fetch(&request).await
     };
     let first = if has_expired(&locator.url, SystemTime::now()) {
-        Err(FetchFailure::NotThere { reason: "its link has expired".to_owned() })
+        Err(FetcherError::NotFound { reason: "its link has expired".to_owned() })
     } else {
         get(locator.url.clone()).await
     };
     let fetched = match first {
-        Err(FetchFailure::NotThere { .. }) => get(another_link(client, &locator).await?).await,
+        Err(FetcherError::NotFound { .. }) => get(another_link(client, &locator).await?).await,
         other => other,
     };
     match fetched {
-        Ok(fetched) => Ok(IncomingFile::Bytes { bytes: fetched.bytes.or(reference.bytes), content: fetched.content }),
-        Err(FetchFailure::Refused { reason }) => Err(refused(&reason)),
+        Ok(fetched) => Ok(FetchedFile::Bytes { bytes: fetched.bytes.or(reference.bytes), content: fetched.content }),
+        Err(FetcherError::Rejected { reason }) => Err(refused(&reason)),
         // The message still carries it, so that the store is behind and not the file gone.
-        Err(FetchFailure::TryAgain { reason } | FetchFailure::NotThere { reason }) => Err(try_again(&reason)),
+        Err(FetcherError::Retryable { reason } | FetcherError::NotFound { reason }) => Err(try_again(&reason)),
     }
 }
 
@@ -74,7 +74,7 @@ fn has_expired(url: &str, now: SystemTime) -> bool {
 }
 
 /// Asks the message that carries a file for a link that is good for another day.
-async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, FetchError> {
+async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, FileFetchError> {
     let Locator { channel, message, attachment, .. } = locator;
     let asked = client.ask::<Value>(Call::get(format!("/channels/{channel}/messages/{message}"))).await;
     let told = match asked {
@@ -91,7 +91,7 @@ async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, 
 }
 
 /// What a failed call means for the file.
-async fn not_told(error: CallError) -> FetchError {
+async fn not_told(error: CallError) -> FileFetchError {
     match error {
         CallError::Refused(Refused { code: UNKNOWN_MESSAGE | UNKNOWN_CHANNEL, .. }) => {
             refused("Discord no longer has this file: its message was deleted")
@@ -110,12 +110,12 @@ async fn not_told(error: CallError) -> FetchError {
     }
 }
 
-fn refused(reason: &str) -> FetchError {
-    FetchError::Refused { reason: reason.to_owned() }
+fn refused(reason: &str) -> FileFetchError {
+    FileFetchError::Permanent { reason: reason.to_owned() }
 }
 
-fn try_again(reason: &str) -> FetchError {
-    FetchError::TryAgain { reason: reason.to_owned() }
+fn try_again(reason: &str) -> FileFetchError {
+    FileFetchError::Retryable { reason: reason.to_owned() }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use satchel_domain::{MessageRef, PartId};
-use satchel_ports::PartToSend;
+use satchel_ports::SendRequest;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
@@ -65,7 +65,7 @@ pub(crate) async fn find(
     client: &RestClient,
     us: &str,
     channel: u64,
-    part: &PartToSend,
+    part: &SendRequest,
     after: Option<MessageRef>,
     composed: &Composed,
 ) -> Result<Option<MessageRef>, CallError> {

@@ -16,7 +16,7 @@ use reqwest::{
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
     multipart::Form,
 };
-use satchel_domain::capabilities::Pace;
+use satchel_domain::capabilities::RateLimits;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 
@@ -108,7 +108,7 @@ impl RestClient {
         token: &SecretString,
         api_url: Option<&SecretString>,
         patience: Patience,
-        pace: Option<Pace>,
+        pace: Option<RateLimits>,
     ) -> Result<Self, DiscordError> {
         let written = token.expose_secret().trim();
         let written = written.strip_prefix("Bot ").unwrap_or(written);

@@ -124,7 +124,7 @@ impl Blobs for DirectoryBlobs {
         .await
     }
 
-    async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+    async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
         let store = Arc::clone(&self.store);
         blocking(move || store.stale(grace).map_err(store_error(|| "list the stored files".to_owned()))).await
     }

@@ -13,7 +13,7 @@ use std::{
     panic,
 };
 
-use satchel_domain::Media;
+use satchel_domain::MediaInfo;
 use satchel_ports::BlobHint;
 
 pub use media::{HEADER_BYTES, media};
@@ -25,7 +25,7 @@ pub const HEAD: u64 = 64 * 1024;
 const UNKNOWN: &str = "application/octet-stream";
 
 /// Reads from a file what [`mime`] and [`media`] tell. Its position is at its end afterwards.
-pub(crate) fn file(mut file: &File, hint: &BlobHint) -> io::Result<(String, Media)> {
+pub(crate) fn file(mut file: &File, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
     file.rewind()?;
     let mut head = Vec::new();
     file.take(HEAD).read_to_end(&mut head)?;

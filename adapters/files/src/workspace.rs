@@ -17,7 +17,7 @@ use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt};
 use satchel_domain::{ConversationId, DiskFull, DiskReserve, Timestamp, WorkspacePath, path::Mount, remedy};
 use satchel_ports::{
     ByteStream, Workspace, WorkspaceError, WriteMode,
-    workspace::{Entry, EntryKind, WorkspaceFile},
+    workspace::{WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 
 use crate::{OpenError, directory, flow, reserve::ReserveGuard, temp};
@@ -136,7 +136,11 @@ impl Workspace for DirectoryWorkspace {
         self.on_disk(path, move |_, _| written.publish(mode, &still_wanted)).await
     }
 
-    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+    async fn list(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         let conversation = conversation.clone();
         self.on_disk(path, move |place, path| match place.mount(&conversation, path) {
             // Nothing has been written yet: the mount is there for who asks, and empty.
@@ -151,7 +155,7 @@ impl Workspace for DirectoryWorkspace {
         self.on_disk(path, move |place, path| writing::remove(place, &conversation, path)).await
     }
 
-    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
         let (from, to) = (from.clone(), to.clone());
         self.on_disk(&WorkspacePath::root(Mount::Shared), move |place, path| {
             place.hand_over(&from, &to).map_err(|error| failure(path, error))
@@ -176,7 +180,7 @@ fn read(mount: &Dir, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceErr
     Ok(WorkspaceFile { bytes, content: flow::stream_file(file, 0..bytes) })
 }
 
-fn list(mount: &Dir, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+fn list(mount: &Dir, path: &WorkspacePath) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotADirectory => WorkspaceError::NotADirectory(path.clone()),
         _ => failure(path, error),
@@ -190,16 +194,16 @@ fn list(mount: &Dir, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError>
             found => found.map_err(failed)?,
         };
         let kind = match metadata.file_type() {
-            kind if kind.is_dir() => EntryKind::Directory,
-            kind if kind.is_file() => EntryKind::File,
+            kind if kind.is_dir() => WorkspaceEntryKind::Directory,
+            kind if kind.is_file() => WorkspaceEntryKind::File,
             _ => continue,
         };
         // What no path can name, an operator put there; no tool could open it.
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !temp::is_temp_name(name)) else { continue };
         let Ok(path) = path.join(name) else { continue };
-        let bytes = if kind == EntryKind::File { metadata.len() } else { 0 };
-        entries.push(Entry { path, kind, bytes, modified_at: modified_at(&metadata).map_err(failed)? });
+        let bytes = if kind == WorkspaceEntryKind::File { metadata.len() } else { 0 };
+        entries.push(WorkspaceEntry { path, kind, bytes, modified_at: modified_at(&metadata).map_err(failed)? });
     }
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)

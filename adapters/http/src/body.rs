@@ -87,7 +87,7 @@ fn counted(pieces: ByteStream, limit: u64, told: u64) -> ByteStream {
         let Some(piece) = pieces.try_next().await? else { return Ok(None) };
         let come = before + piece.len() as u64;
         if come > limit {
-            let words = format!("the file is larger than {}", size::human(told));
+            let words = format!("the file is larger than {}", size::format_bytes(told));
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
         }
         Ok(Some((piece, (pieces, come))))

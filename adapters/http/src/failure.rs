@@ -4,7 +4,7 @@ use std::error::Error;
 
 use reqwest::{StatusCode, Url};
 use satchel_domain::size;
-use satchel_ports::FetchFailure;
+use satchel_ports::FetcherError;
 
 use crate::resolver::Forbidden;
 
@@ -31,21 +31,21 @@ pub(crate) fn shortly(url: &Url) -> String {
     }
 }
 
-pub(crate) fn refused(reason: impl Into<String>) -> FetchFailure {
-    FetchFailure::Refused { reason: reason.into() }
+pub(crate) fn refused(reason: impl Into<String>) -> FetcherError {
+    FetcherError::Rejected { reason: reason.into() }
 }
 
-pub(crate) fn try_again(reason: impl Into<String>) -> FetchFailure {
-    FetchFailure::TryAgain { reason: reason.into() }
+pub(crate) fn try_again(reason: impl Into<String>) -> FetcherError {
+    FetcherError::Retryable { reason: reason.into() }
 }
 
-pub(crate) fn too_large(url: &Url, claimed: u64, limit: u64) -> FetchFailure {
-    let (claimed, limit) = (size::human(claimed), size::human(limit));
+pub(crate) fn too_large(url: &Url, claimed: u64, limit: u64) -> FetcherError {
+    let (claimed, limit) = (size::format_bytes(claimed), size::format_bytes(limit));
     refused(format!("{} has {claimed}, and at most {limit} are taken", shortly(url)))
 }
 
 /// What it means that no answer came.
-pub(crate) fn of_request(url: &Url, error: &reqwest::Error) -> FetchFailure {
+pub(crate) fn of_request(url: &Url, error: &reqwest::Error) -> FetcherError {
     if let Some(forbidden) = source::<Forbidden>(error) {
         return refused(format!("{} is not asked: {forbidden}", shortly(url)));
     }
@@ -62,16 +62,16 @@ pub(crate) fn of_request(url: &Url, error: &reqwest::Error) -> FetchFailure {
 }
 
 /// What an answer means that brings no file.
-pub(crate) fn of_status(url: &Url, status: StatusCode) -> FetchFailure {
+pub(crate) fn of_status(url: &Url, status: StatusCode) -> FetcherError {
     let answers = format!("{} answers {}", shortly(url), status.as_u16());
     let reason = match status.canonical_reason() {
         Some(words) => format!("{answers} ({words})"),
         None => answers,
     };
     match status.as_u16() {
-        401 | 403 | 404 | 410 => FetchFailure::NotThere { reason },
-        408 | 421 | 425 | 429 | 500.. => FetchFailure::TryAgain { reason },
-        _ => FetchFailure::Refused { reason },
+        401 | 403 | 404 | 410 => FetcherError::NotFound { reason },
+        408 | 421 | 425 | 429 | 500.. => FetcherError::Retryable { reason },
+        _ => FetcherError::Rejected { reason },
     }
 }
 

@@ -8,7 +8,7 @@ use reqwest::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
     redirect::Policy,
 };
-use satchel_ports::{FetchFailure, FetchRequest, Fetched, Fetcher};
+use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError};
 use tokio::{
     sync::OnceCell,
     time::{Instant, timeout_at},
@@ -56,7 +56,7 @@ impl HttpFetcher {
     }
 
     /// The client for a hop.
-    async fn client(&self, hop: &Hop) -> Result<&Client, FetchFailure> {
+    async fn client(&self, hop: &Hop) -> Result<&Client, FetcherError> {
         let (client, guard) = match hop.anywhere {
             true => (&self.anywhere, None),
             false => (&self.guarded, Some(self.guard.clone())),
@@ -91,7 +91,7 @@ impl HttpFetcher {
     }
 
     /// Asks one address.
-    async fn ask(&self, hop: &Hop, deadline: Instant) -> Result<Response, FetchFailure> {
+    async fn ask(&self, hop: &Hop, deadline: Instant) -> Result<Response, FetcherError> {
         let request = self.client(hop).await?.get(hop.url.clone());
         let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let until = deadline.min(Instant::now() + self.settings.silence);
@@ -105,7 +105,7 @@ impl HttpFetcher {
 
 #[async_trait]
 impl Fetcher for HttpFetcher {
-    async fn fetch(&self, request: &FetchRequest) -> Result<Fetched, FetchFailure> {
+    async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
         let deadline = Instant::now() + self.settings.time_limit;
         let mut hop = self.guard.first(&request.url, &request.hosts)?;
         for _ in 0..=self.settings.max_redirects {
@@ -135,7 +135,7 @@ impl fmt::Debug for HttpFetcher {
 }
 
 /// A file of which only the head has been read.
-fn opened(hop: &Hop, response: Response, bounds: Bounds) -> Result<Fetched, FetchFailure> {
+fn opened(hop: &Hop, response: Response, bounds: Bounds) -> Result<FetchResponse, FetcherError> {
     let Some(packed) = packed(response.headers()) else {
         return Err(refused(format!("{} is packed in a way that isn't unpacked here", shortly(&hop.url))));
     };
@@ -145,7 +145,7 @@ fn opened(hop: &Hop, response: Response, bounds: Bounds) -> Result<Fetched, Fetc
     {
         return Err(too_large(&hop.url, bytes, bounds.max_bytes));
     }
-    Ok(Fetched {
+    Ok(FetchResponse {
         url: told(&hop.url),
         mime: mime(response.headers()),
         // What is packed has another size.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use reqwest::Url;
-use satchel_ports::{FetchFailure, Hosts};
+use satchel_ports::{FetcherError, HostPolicy};
 
 use crate::{
     addresses::{embedded, not_public},
@@ -30,7 +30,7 @@ pub(crate) struct Hop {
 
 impl Guard {
     /// The first address.
-    pub(crate) fn first(&self, address: &str, hosts: &Hosts) -> Result<Hop, FetchFailure> {
+    pub(crate) fn first(&self, address: &str, hosts: &HostPolicy) -> Result<Hop, FetcherError> {
         if address.len() > LONGEST {
             return Err(refused("the address is too long"));
         }
@@ -39,7 +39,7 @@ impl Guard {
     }
 
     /// Where a redirect leads to.
-    pub(crate) fn next(&self, from: &Url, location: &[u8], hosts: &Hosts) -> Result<Hop, FetchFailure> {
+    pub(crate) fn next(&self, from: &Url, location: &[u8], hosts: &HostPolicy) -> Result<Hop, FetcherError> {
         let nowhere = || refused(format!("{} leads on to something that is no address", shortly(from)));
         if location.len() > LONGEST {
             return Err(nowhere());
@@ -52,7 +52,7 @@ impl Guard {
         self.check(url, hosts)
     }
 
-    fn check(&self, url: Url, hosts: &Hosts) -> Result<Hop, FetchFailure> {
+    fn check(&self, url: Url, hosts: &HostPolicy) -> Result<Hop, FetcherError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refused(format!("only http and https are fetched, not {}", url.scheme())));
         }
@@ -60,7 +60,7 @@ impl Guard {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(refused(format!("{} comes with credentials, which are never sent", shortly(&url))));
         }
-        if let Hosts::Only(names) = hosts
+        if let HostPolicy::Only(names) = hosts
             && !names.iter().any(|name| name.eq_ignore_ascii_case(host))
         {
             return Err(refused(format!("files from {host} are not fetched here, only from {}", names.join(", "))));

@@ -13,7 +13,7 @@ use std::{io, time::Duration};
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use satchel_ports::{FetchFailure, FetchRequest, Fetched, Fetcher, Hosts};
+use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 
 use self::server::Server;
 use crate::{Allowed, FetchSettings, HttpFetcher};
@@ -47,20 +47,20 @@ fn fetcher_short_of_time(server: &Server) -> HttpFetcher {
     HttpFetcher::new(FetchSettings { time_limit, ..settings(&[server.address().to_string()]) })
 }
 
-async fn fetch(fetcher: &HttpFetcher, url: &str) -> Result<Fetched, FetchFailure> {
-    fetcher.fetch(&FetchRequest { url: url.to_owned(), hosts: Hosts::Public, max_bytes: LIMIT }).await
+async fn fetch(fetcher: &HttpFetcher, url: &str) -> Result<FetchResponse, FetcherError> {
+    fetcher.fetch(&FetchRequest { url: url.to_owned(), hosts: HostPolicy::Public, max_bytes: LIMIT }).await
 }
 
 /// Why a fetch was refused; anything else fails the test.
 async fn refusal(fetcher: &HttpFetcher, url: &str) -> String {
     match fetch(fetcher, url).await.map(|fetched| fetched.url) {
-        Err(FetchFailure::Refused { reason }) => reason,
+        Err(FetcherError::Rejected { reason }) => reason,
         other => panic!("{url} is not refused: {other:?}"),
     }
 }
 
 /// Everything that came, or how it ended.
-async fn bytes_of(fetched: Fetched) -> Result<Vec<u8>, io::Error> {
+async fn bytes_of(fetched: FetchResponse) -> Result<Vec<u8>, io::Error> {
     let pieces: Vec<Bytes> = fetched.content.try_collect().await?;
     Ok(pieces.concat())
 }

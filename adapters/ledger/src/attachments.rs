@@ -1,7 +1,7 @@
 //! Files' records and their numbers.
 
 use satchel_domain::{
-    Attachment, ConversationId, Message, OutgoingResponse, PartContent, ToolOutcome, TurnId, part::FileItem,
+    Attachment, ConversationId, HistoryMessage, OutgoingResponse, PartContent, ToolOutcome, TurnId, part::FileItem,
 };
 use sqlx::types::Json;
 
@@ -102,10 +102,10 @@ pub(crate) fn of_content(content: &mut PartContent) -> impl Iterator<Item = &mut
     items.iter_mut().map(|item| &mut item.attachment)
 }
 
-pub(crate) fn of_message(message: &mut Message) -> impl Iterator<Item = &mut Attachment> {
+pub(crate) fn of_message(message: &mut HistoryMessage) -> impl Iterator<Item = &mut Attachment> {
     let attachments: &mut [Attachment] = match message {
-        Message::Person { attachments, .. } | Message::Tool { attachments, .. } => attachments,
-        Message::Model { .. } | Message::Note { .. } => &mut [],
+        HistoryMessage::Person { attachments, .. } | HistoryMessage::Tool { attachments, .. } => attachments,
+        HistoryMessage::Model { .. } | HistoryMessage::Note { .. } => &mut [],
     };
     attachments.iter_mut()
 }

@@ -2,7 +2,7 @@
 
 use satchel_domain::{
     InboxId, Part, PartContent, PartId, PartState, Timestamp,
-    delivery::{self, DeliveryRules, Event},
+    delivery::{self, DeliveryRules, PartEvent},
     part::PlannedPart,
 };
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
@@ -51,13 +51,15 @@ pub(crate) async fn complete_turn(
     consume(&mut batch, lease, &completed);
     write_history(&mut batch, lease, &completed);
     end(&mut batch, lease, &completed, now, way);
-    if !completed.told.is_empty() {
+    if !completed.reported_failures.is_empty() {
         batch
             .add(
                 "UPDATE parts SET told = 1 WHERE +conversation = $1 AND id IN (SELECT unhex(value) FROM json_each($2))",
             )
             .bind(lease.conversation.to_string())
-            .bind(Json(completed.told.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>()));
+            .bind(Json(
+                completed.reported_failures.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>(),
+            ));
     }
     let history = std::mem::replace(&mut completed.history, HistoryChange::Append(Vec::new()));
     let begun = write_parts(&mut batch, lease, completed, standing, now);
@@ -130,7 +132,7 @@ fn end(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn, now: Timesta
         .bind(Json(&completed.response))
         .bind(now.0);
     if way == Way::AsExpected {
-        ended.bind(lease.owner.0).bind(lease.token.cast_signed());
+        ended.bind(lease.holder.0).bind(lease.token.cast_signed());
     }
 }
 
@@ -200,7 +202,7 @@ fn write_parts(
                 part = continue_stream(part, stream, now);
             }
             if part.state == PartState::Pending && !part.content.needs_preparation() && !busy {
-                part = delivery::advance(&part, Event::Begun, now, &DeliveryRules::default());
+                part = delivery::advance(&part, PartEvent::Started, now, &DeliveryRules::default());
                 begun = Some(part.clone());
             }
         }
@@ -219,7 +221,7 @@ fn continue_stream(part: Part, stream: &Part, now: Timestamp) -> Part {
     match (&stream.target, &stream.state) {
         (Some(target), _) => Part { target: Some(target.clone()), ..tried },
         (None, PartState::Sending | PartState::InDoubt { .. }) => {
-            let doubtful = delivery::advance(stream, Event::Interrupted, now, &DeliveryRules::default());
+            let doubtful = delivery::advance(stream, PartEvent::Interrupted, now, &DeliveryRules::default());
             Part { state: doubtful.state, ..tried }
         }
         (None, _) => part,

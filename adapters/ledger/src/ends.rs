@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use satchel_domain::Part;
-use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease, LedgerError, Settled, Settlement};
+use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease, LedgerError, SettleOutcome, Settlement};
 
 use crate::{
     SqliteLedger,
@@ -38,7 +38,7 @@ impl SqliteLedger {
     }
 
     /// Settles a part, and begins the next or gives the lane back.
-    pub(crate) async fn end_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
+    pub(crate) async fn end_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {
         let ends = settlement.children.is_empty() && settlement.notice.is_none();
         let is_last = ends && self.held.is_last(lease, settlement.part.id);
         self.held.turn_changes(&lease.conversation);
@@ -47,7 +47,7 @@ impl SqliteLedger {
             if !is_otherwise(&settled) {
                 settled?;
                 self.held.given_back(lease);
-                return Ok(Settled { next: None, released: true });
+                return Ok(SettleOutcome { next: None, released: true });
             }
         }
         let (process, of, settlement) = (Arc::clone(&self.process), lease.clone(), settlement.clone());

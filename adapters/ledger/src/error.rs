@@ -41,7 +41,7 @@ pub(crate) enum Error {
     #[error("part {0} was to be settled and is not in a settled state")]
     NotSettled(PartId),
     #[error("part {0} was to be kept unsettled and is in a settled state")]
-    Settled(PartId),
+    SettleOutcome(PartId),
     #[error("the lane of {0} has another owner")]
     LeaseLost(ConversationId),
     #[error("part {0} is settled already")]

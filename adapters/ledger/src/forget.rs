@@ -2,7 +2,7 @@
 
 use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
 use satchel_ports::ledger::{
-    Heard,
+    Transcription,
     usage::{ForgetFile, Forgotten, PersonKey},
 };
 use serde_json::Value;
@@ -97,7 +97,7 @@ struct Copies<'a> {
 
 /// Reads what was heard in a voice note.
 async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<String>> {
-    let heard: Option<(Json<Heard>,)> = sqlx::query_as(
+    let heard: Option<(Json<Transcription>,)> = sqlx::query_as(
         "SELECT inbox_files.heard FROM attachments JOIN inbox ON inbox.turn = attachments.turn \
          JOIN inbox_files ON inbox_files.message = inbox.sequence AND inbox_files.attachment = attachments.id \
          WHERE attachments.id = $1 AND inbox_files.heard IS NOT NULL",
@@ -106,8 +106,8 @@ async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<St
     .fetch_optional(session.connection().await?)
     .await?;
     Ok(heard.and_then(|(heard,)| match heard.0 {
-        Heard::Words(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
-        Heard::Unheard(_) => None,
+        Transcription::Words(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
+        Transcription::Unheard(_) => None,
     }))
 }
 

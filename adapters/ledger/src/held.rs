@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use satchel_domain::{ConversationId, Message, PartId};
+use satchel_domain::{ConversationId, HistoryMessage, PartId};
 use satchel_ports::ledger::{HistoryChange, Lease, QueuedTurn};
 
 /// How many bytes of histories are kept, about; those used last stay.
@@ -65,7 +65,7 @@ struct Lane {
 /// The end of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct History {
-    messages: Vec<Message>,
+    messages: Vec<HistoryMessage>,
     bytes: usize,
     /// How many messages were asked for: where there are fewer, these are all.
     limit: usize,
@@ -85,7 +85,7 @@ pub(crate) struct Reading {
 /// What is known of a history.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Known {
-    Messages(Vec<Message>),
+    Messages(Vec<HistoryMessage>),
     /// It must be read; and may be kept, where the lane is held.
     Nothing(Option<Reading>),
 }
@@ -234,7 +234,13 @@ impl Held {
     }
 
     /// Keeps what was read, unless the lane has another owner or history by now.
-    pub(crate) fn learn(&self, conversation: &ConversationId, reading: Reading, messages: &[Message], limit: u32) {
+    pub(crate) fn learn(
+        &self,
+        conversation: &ConversationId,
+        reading: Reading,
+        messages: &[HistoryMessage],
+        limit: u32,
+    ) {
         let mut lanes = self.lanes();
         let Some(lane) = lanes.of.get_mut(conversation) else { return };
         if lane.is_held() && reading == (Reading { token: lane.token, changes: lane.changes }) {
@@ -333,7 +339,7 @@ impl Lane {
 }
 
 impl History {
-    fn of(messages: Vec<Message>, limit: usize) -> Self {
+    fn of(messages: Vec<HistoryMessage>, limit: usize) -> Self {
         let bytes = LANE + messages.iter().map(size).sum::<usize>();
         Self { messages, bytes, limit }
     }
@@ -348,11 +354,11 @@ impl History {
         }
     }
 
-    fn last(&self, limit: usize) -> &[Message] {
+    fn last(&self, limit: usize) -> &[HistoryMessage] {
         &self.messages[self.messages.len().saturating_sub(limit)..]
     }
 
-    fn append(&mut self, messages: Vec<Message>) {
+    fn append(&mut self, messages: Vec<HistoryMessage>) {
         self.bytes += messages.iter().map(size).sum::<usize>();
         self.messages.extend(messages);
         let gone = self.messages.len().saturating_sub(self.limit);
@@ -361,17 +367,17 @@ impl History {
 }
 
 /// What a message takes, about.
-fn size(message: &Message) -> usize {
+fn size(message: &HistoryMessage) -> usize {
     MESSAGE
         + match message {
-            Message::Person { text, attachments, refused, .. } => {
+            HistoryMessage::Person { text, attachments, refused, .. } => {
                 text.len() + RECORD * (attachments.len() + refused.len())
             }
-            Message::Model { text, calls } => {
+            HistoryMessage::Model { text, calls } => {
                 text.len() + calls.iter().map(|call| MESSAGE + call.arguments.to_string().len()).sum::<usize>()
             }
-            Message::Tool { text, attachments, .. } => text.len() + RECORD * attachments.len(),
-            Message::Note { text } => text.len(),
+            HistoryMessage::Tool { text, attachments, .. } => text.len() + RECORD * attachments.len(),
+            HistoryMessage::Note { text } => text.len(),
         }
 }
 

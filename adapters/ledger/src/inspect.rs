@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use satchel_ports::ledger::Unreadable;
+use satchel_ports::ledger::UndecodableCount;
 use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use crate::{
@@ -30,7 +30,7 @@ pub struct Inspection {
     /// How many processes have the directory open.
     pub processes: usize,
     /// What the channels could not read and is kept.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UndecodableCount>,
 }
 
 /// Looks at the database of a data directory; `None` when there is none yet. Nothing is changed, and processes that
@@ -76,7 +76,7 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::UnreadableUpdate;
+    use satchel_domain::UndecodableUpdate;
     use satchel_ports::Ledger;
 
     use super::*;
@@ -94,10 +94,10 @@ mod tests {
         assert_eq!(found.unreadable, []);
         let channel = satchel_domain::ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
-        let update = UnreadableUpdate { channel: channel.clone(), key: "1".to_owned(), sender: None, raw, reason };
-        ledger.keep_unreadable(&update).await.unwrap();
+        let update = UndecodableUpdate { channel: channel.clone(), key: "1".to_owned(), sender: None, raw, reason };
+        ledger.record_undecodable(&update).await.unwrap();
         let found = inspect(directory.path()).await.unwrap().unwrap();
-        assert_eq!(found.unreadable, [Unreadable { channel, updates: 1 }]);
+        assert_eq!(found.unreadable, [UndecodableCount { channel, updates: 1 }]);
         drop((ledger, other));
         assert_eq!(inspect(directory.path()).await.unwrap().unwrap().processes, 0);
     }

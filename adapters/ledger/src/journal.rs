@@ -2,7 +2,7 @@
 
 use satchel_domain::{
     Attachment, MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId,
-    delivery::{self, DeliveryRules, Event},
+    delivery::{self, DeliveryRules, PartEvent},
 };
 use satchel_ports::ledger::{JournalEntry, Lease};
 use sqlx::types::Json;
@@ -157,7 +157,7 @@ pub(crate) async fn begin_stream(
         conversation: lease.conversation.clone(),
         turn,
         position: 0,
-        content: PartContent::of_text(""),
+        content: PartContent::from_text(""),
         state: PartState::Pending,
         attempts: 0,
         first_attempt_at: None,
@@ -169,7 +169,7 @@ pub(crate) async fn begin_stream(
         reply_to,
         created_at: now,
     };
-    let part = delivery::advance(&planned, Event::Begun, now, &DeliveryRules::default());
+    let part = delivery::advance(&planned, PartEvent::Started, now, &DeliveryRules::default());
     let mut batch = Batch::default();
     parts::insert(&mut batch, &part);
     batch.add("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0);

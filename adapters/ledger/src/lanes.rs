@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
-use satchel_ports::ledger::{Lease, OwnerId, Release};
+use satchel_ports::ledger::{HolderId, Lease, ReleaseMode};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ pub(crate) fn require(answers: &Answers, lane: Statement, lease: &Lease) -> Resu
 /// Fails when the lease is not, or no longer, that of this lane.
 pub(crate) fn require_row(lane: Option<&LaneRow>, lease: &Lease) -> Result<()> {
     match lane {
-        Some(lane) if lane.owner() == Some(lease.owner) && lane.token == lease.token.cast_signed() => Ok(()),
+        Some(lane) if lane.owner() == Some(lease.holder) && lane.token == lease.token.cast_signed() => Ok(()),
         _ => Err(Error::LeaseLost(lease.conversation.clone())),
     }
 }
@@ -80,8 +80,8 @@ pub(crate) fn claim(
         .bind(conversation.to_string())
         .bind(process.owner.0)
         .bind(token)
-        .bind(now.plus(process.settings.lease).0);
-    Lease { conversation: conversation.clone(), owner: process.owner, token: token.cast_unsigned() }
+        .bind(now.saturating_add(process.settings.lease).0);
+    Lease { conversation: conversation.clone(), holder: process.owner, token: token.cast_unsigned() }
 }
 
 /// Finds lanes that seem free and to have work, those that waited longest first.
@@ -98,7 +98,7 @@ pub(crate) async fn find(
             .bind(process.owner.0)
             .fetch_all(session.connection().await?)
             .await?;
-    let gone = owners.into_iter().filter(|owner| process.owners.is_gone(OwnerId(*owner)));
+    let gone = owners.into_iter().filter(|owner| process.owners.is_gone(HolderId(*owner)));
     let gone: Vec<String> = gone.map(|owner| format!("{:X}", owner.simple())).collect();
     let mut found = sqlx::query_scalar::<_, String>(
         "SELECT work.conversation FROM ( \
@@ -159,13 +159,13 @@ pub(crate) async fn take_first(
 
 /// Prolongs leases and returns those that are lost.
 pub(crate) async fn renew(session: &mut Session<'_>, process: &Process, leases: &[Lease]) -> Result<Vec<Lease>> {
-    let until = process.now().plus(process.settings.lease);
+    let until = process.now().saturating_add(process.settings.lease);
     let mut lost = Vec::new();
     for lease in leases {
         let renewed =
             sqlx::query("UPDATE lanes SET expires_at = $4 WHERE conversation = $1 AND owner = $2 AND token = $3")
                 .bind(lease.conversation.to_string())
-                .bind(lease.owner.0)
+                .bind(lease.holder.0)
                 .bind(lease.token.cast_signed())
                 .bind(until.0)
                 .execute(session.connection().await?)
@@ -178,11 +178,11 @@ pub(crate) async fn renew(session: &mut Session<'_>, process: &Process, leases: 
 }
 
 /// Gives a lane back; `false` when it has work and was kept.
-pub(crate) async fn release(session: &mut Session<'_>, lease: &Lease, release: Release) -> Result<bool> {
+pub(crate) async fn release(session: &mut Session<'_>, lease: &Lease, release: ReleaseMode) -> Result<bool> {
     let mut batch = Batch::default();
     let lane = read(&mut batch, &lease.conversation);
     let released = match release {
-        Release::IfIdle => give_back_if_idle(&mut batch, &lease.conversation),
+        ReleaseMode::IfIdle => give_back_if_idle(&mut batch, &lease.conversation),
         _ => batch
             .add("UPDATE lanes SET owner = NULL, expires_at = 0 WHERE conversation = $1 RETURNING 1")
             .bind(lease.conversation.to_string())

@@ -43,14 +43,14 @@ use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
+    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
+    RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed,
-    Settled, Settlement, TurnRecord, TurnsQuery, Unreadable,
-    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, HolderId, JournalEntry, Lease,
+    Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
+    RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
     usage::{ForgetFile, Forgotten, Usage, UsageQuery},
 };
 use serde_json::Value;
@@ -87,7 +87,7 @@ pub struct SqliteLedger {
 impl SqliteLedger {
     /// Who this process is in leases.
     #[must_use]
-    pub fn owner(&self) -> OwnerId {
+    pub fn owner(&self) -> HolderId {
         self.process.owner
     }
 
@@ -134,7 +134,7 @@ impl Ledger for SqliteLedger {
         read!(self, "asking whether the database answers", queries::ping)
     }
 
-    async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
+    async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError> {
         let (process, conversation) = (Arc::clone(&self.process), &message.conversation);
         let (message, until) = (message.clone(), self.lease_end());
         let before = self.held.arrivals(conversation);
@@ -154,7 +154,7 @@ impl Ledger for SqliteLedger {
         Ok(received)
     }
 
-    async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError> {
+    async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError> {
         let (process, update) = (Arc::clone(&self.process), update.clone());
         self.writer
             .write("keeping an update that can't be read", move |s| {
@@ -163,11 +163,11 @@ impl Ledger for SqliteLedger {
             .await
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
         read!(self, "reading how far a channel was read", bookmarks::read, channel)
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
         let (channel, bookmark) = (channel.clone(), bookmark.clone());
         self.writer
             .write("keeping how far a channel was read", move |s| {
@@ -176,11 +176,15 @@ impl Ledger for SqliteLedger {
             .await
     }
 
-    async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
+    async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError> {
         read!(self, "counting the updates that can't be read", unreadable::counts)
     }
 
-    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError> {
+    async fn rename_conversation(
+        &self,
+        from: &ConversationId,
+        to: &ConversationId,
+    ) -> Result<RenameOutcome, LedgerError> {
         let (from, to) = (from.clone(), to.clone());
         let names = [from.clone(), to.clone()];
         let renamed = self
@@ -191,7 +195,11 @@ impl Ledger for SqliteLedger {
         renamed
     }
 
-    async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {
+    async fn issue_pairing_code(
+        &self,
+        stranger: &PairingRequest,
+        rules: &PairingRules,
+    ) -> Result<Option<Pairing>, LedgerError> {
         // Most who write have a code, or get none; a flood of them must not become a flood of commits.
         if let Some(known) =
             read!(self, "looking for a stranger's code", people::known, &self.process, stranger, rules)?
@@ -206,12 +214,16 @@ impl Ledger for SqliteLedger {
             .await
     }
 
-    async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError> {
-        let (process, verdict, rules) = (Arc::clone(&self.process), verdict.clone(), *rules);
+    async fn decide_pairing(
+        &self,
+        decision: &PairingDecision,
+        rules: &PairingRules,
+    ) -> Result<PairingOutcome, LedgerError> {
+        let (process, decision, rules) = (Arc::clone(&self.process), decision.clone(), *rules);
         let judged = self
             .writer
             .write("judging a code", move |s| {
-                Box::pin(async move { people::judge(s, &process, &verdict, &rules).await })
+                Box::pin(async move { people::judge(s, &process, &decision, &rules).await })
             })
             .await;
         // Whoever is let in is welcomed, by a turn.
@@ -219,26 +231,26 @@ impl Ledger for SqliteLedger {
         judged
     }
 
-    async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
+    async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
         read!(self, "reading the open codes", people::pairings, &self.process)
     }
 
-    async fn is_let_in(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        read!(self, "reading whether somebody was let in", people::is_let_in, channel, id)
+    async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        read!(self, "reading whether somebody was let in", people::is_approved, channel, id)
     }
 
-    async fn people(&self) -> Result<Vec<Person>, LedgerError> {
+    async fn list_people(&self) -> Result<Vec<Person>, LedgerError> {
         read!(self, "reading who was let in", people::people)
     }
 
-    async fn revoke(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+    async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
         let (channel, id) = (channel.clone(), id.to_owned());
         self.writer
             .write("revoking somebody", move |s| Box::pin(async move { people::revoke(s, &channel, &id).await }))
             .await
     }
 
-    async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
+    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
         let candidates = read!(self, "looking for work", lanes::find, &self.process, channels)?;
         if candidates.is_empty() {
             return Ok(None);
@@ -268,7 +280,7 @@ impl Ledger for SqliteLedger {
         Ok(lost)
     }
 
-    async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError> {
+    async fn release(&self, lease: &Lease, release: ReleaseMode) -> Result<bool, LedgerError> {
         // Before: once it is given back, another process may change what is known of it.
         self.held.given_back(lease);
         let lease = lease.clone();
@@ -297,8 +309,8 @@ impl Ledger for SqliteLedger {
         }
     }
 
-    async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
-        read!(self, "reading what waits behind a turn", turns::waiting_behind, lease, turn)
+    async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
+        read!(self, "reading what waits behind a turn", turns::list_queued_behind, lease, turn)
     }
 
     async fn store_file(
@@ -333,23 +345,23 @@ impl Ledger for SqliteLedger {
             .await
     }
 
-    async fn record_heard(
+    async fn record_transcription(
         &self,
         lease: &Lease,
         message: InboxId,
         index: u32,
-        heard: &Heard,
+        heard: &Transcription,
     ) -> Result<(), LedgerError> {
         self.held.turn_changes(&lease.conversation);
         let (lease, heard) = (lease.clone(), heard.clone());
         self.writer
             .write("recording the words of a voice note", move |s| {
-                Box::pin(async move { voice::record_heard(s, &lease, message, index, &heard).await })
+                Box::pin(async move { voice::record_transcription(s, &lease, message, index, &heard).await })
             })
             .await
     }
 
-    async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
+    async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
         let of = conversation.clone();
         let set = self
             .writer
@@ -428,7 +440,7 @@ impl Ledger for SqliteLedger {
         self.writer.write("saving a part", move |s| Box::pin(async move { parts::save(s, &lease, &part).await })).await
     }
 
-    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {
         self.end_part(lease, settlement).await
     }
 
@@ -450,11 +462,11 @@ impl Ledger for SqliteLedger {
         read!(self, "reading which conversations are active", records::active_conversations, since)
     }
 
-    async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
+    async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError> {
         read!(self, "reading turns", records::turns, query)
     }
 
-    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError> {
+    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError> {
         match self.held.history(conversation, limit) {
             Known::Messages(messages) => Ok(messages),
             Known::Nothing(reading) => {
@@ -517,8 +529,8 @@ impl Ledger for SqliteLedger {
         read!(self, "reading the outbox", queries::outbox, query)
     }
 
-    async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
-        read!(self, "reading the message before a part", queries::sent_before, part)
+    async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
+        read!(self, "reading the message before a part", queries::last_sent_before, part)
     }
 
     async fn list_recorded_messages(
@@ -544,7 +556,7 @@ impl Ledger for SqliteLedger {
         self.writer.write("settling a question", move |s| Box::pin(questions::settle(s, question, message))).await
     }
 
-    async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
+    async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
         read!(self, "looking for unreferenced blobs", queries::unreferenced, blobs)
     }
 }

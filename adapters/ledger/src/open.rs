@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use satchel_ports::ledger::OwnerId;
+use satchel_ports::ledger::HolderId;
 use sqlx::{
     ConnectOptions, SqliteConnection,
     migrate::{MigrateError, Migrator},
@@ -108,7 +108,7 @@ impl SqliteLedger {
     /// When the directory or the database can't be used, in words for the person who starts Satchel.
     pub async fn open(data_dir: &Path, settings: Settings) -> Result<Self, OpenError> {
         let path = data_dir.join(DATABASE);
-        let owner = OwnerId(Uuid::now_v7());
+        let owner = HolderId(Uuid::now_v7());
         let (owners, lock) = prepare(data_dir.to_owned(), owner).await?;
         let options = options(&path, &settings);
         let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
@@ -136,7 +136,7 @@ impl SqliteLedger {
 }
 
 /// Makes the directories and takes the owner's lock.
-async fn prepare(data_dir: PathBuf, owner: OwnerId) -> Result<(Owners, OwnerLock), OpenError> {
+async fn prepare(data_dir: PathBuf, owner: HolderId) -> Result<(Owners, OwnerLock), OpenError> {
     let path = data_dir.clone();
     let prepared = tokio::task::spawn_blocking(move || {
         make_private_directory(&data_dir)?;

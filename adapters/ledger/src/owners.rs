@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use satchel_ports::ledger::OwnerId;
+use satchel_ports::ledger::HolderId;
 use uuid::Uuid;
 
 /// The mode of a file that only its owner can use, whatever the umask.
@@ -42,7 +42,7 @@ impl Owners {
     }
 
     /// Takes the lock of a new owner.
-    pub(crate) fn lock(&self, owner: OwnerId) -> io::Result<OwnerLock> {
+    pub(crate) fn lock(&self, owner: HolderId) -> io::Result<OwnerLock> {
         let path = self.path(owner);
         // Locked before it has its name: nobody can find it free and take its owner for dead.
         let unnamed = path.with_extension("new");
@@ -62,7 +62,7 @@ impl Owners {
     }
 
     /// Whether the owner's process has ended. When that can't be told, it lives, and its lease must expire.
-    pub(crate) fn is_gone(&self, owner: OwnerId) -> bool {
+    pub(crate) fn is_gone(&self, owner: HolderId) -> bool {
         let path = self.path(owner);
         match OpenOptions::new().write(true).open(&path) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
@@ -80,7 +80,7 @@ impl Owners {
             let path = entry?.path();
             let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let is_lock = path.extension().is_some_and(|extension| extension == "lock");
-            living += usize::from(is_lock && Uuid::try_parse(name).is_ok_and(|owner| !self.is_gone(OwnerId(owner))));
+            living += usize::from(is_lock && Uuid::try_parse(name).is_ok_and(|owner| !self.is_gone(HolderId(owner))));
         }
         Ok(living)
     }
@@ -92,7 +92,7 @@ impl Owners {
             let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             if let Ok(owner) = Uuid::try_parse(name)
                 && path.extension().is_some_and(|extension| extension == "lock")
-                && self.is_gone(OwnerId(owner))
+                && self.is_gone(HolderId(owner))
             {
                 // Another process may have been faster.
                 fs::remove_file(&path).or_else(|error| match error.kind() {
@@ -104,7 +104,7 @@ impl Owners {
         Ok(())
     }
 
-    fn path(&self, owner: OwnerId) -> PathBuf {
+    fn path(&self, owner: HolderId) -> PathBuf {
         self.directory.join(format!("{}.lock", owner.0.hyphenated()))
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     fn an_owner_lives_as_long_as_its_lock() {
         let directory = tempfile::tempdir().unwrap();
         let owners = Owners::open(directory.path()).unwrap();
-        let owner = OwnerId(Uuid::now_v7());
+        let owner = HolderId(Uuid::now_v7());
         assert!(owners.is_gone(owner), "nobody has heard of it");
         let lock = owners.lock(owner).unwrap();
         assert!(!owners.is_gone(owner));
@@ -139,7 +139,7 @@ mod tests {
     fn the_locks_of_the_dead_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let owners = Owners::open(directory.path()).unwrap();
-        let dead = OwnerId(Uuid::now_v7());
+        let dead = HolderId(Uuid::now_v7());
         fs::write(owners.path(dead), "").unwrap();
         assert!(owners.is_gone(dead));
         owners.clean().unwrap();

@@ -28,7 +28,7 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part) {
         .bind(i64::from(part.position))
         .bind(part.content.kind())
         .bind(Json(&part.content))
-        .bind(part.state.name())
+        .bind(part.state.as_str())
         .bind(Json(&part.state))
         .bind(part.state.is_settled())
         .bind(i64::from(part.attempts))
@@ -69,7 +69,7 @@ fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Add
         .bind(conversation.to_string())
         .bind(part.content.kind())
         .bind(Json(&part.content))
-        .bind(part.state.name())
+        .bind(part.state.as_str())
         .bind(Json(&part.state))
         .bind(part.state.is_settled())
         .bind(i64::from(part.attempts))
@@ -91,13 +91,13 @@ pub(crate) fn update(batch: &mut Batch, conversation: &ConversationId, part: &Pa
 /// [`require_updated`].
 pub(crate) fn update_held(batch: &mut Batch, lease: &Lease, part: &Part) -> Statement {
     let added = batch.add(concat!(update_held!(), " RETURNING 1"));
-    bind(added, &lease.conversation, part).bind(lease.owner.0).bind(lease.token.cast_signed()).id()
+    bind(added, &lease.conversation, part).bind(lease.holder.0).bind(lease.token.cast_signed()).id()
 }
 
 /// As [`update_held`], where the next statement asks by `changes()` whether it did.
 pub(crate) fn update_held_silently(batch: &mut Batch, lease: &Lease, part: &Part) {
     let added = batch.add(update_held!());
-    bind(added, &lease.conversation, part).bind(lease.owner.0).bind(lease.token.cast_signed());
+    bind(added, &lease.conversation, part).bind(lease.holder.0).bind(lease.token.cast_signed());
 }
 
 /// Whether the lane `$1` has an unsettled part of any other turn than `$2`.
@@ -165,7 +165,7 @@ pub(crate) async fn save(session: &mut Session<'_>, lease: &Lease, part: &Part) 
     let answers = session.run(batch).await?;
     require_updated(session, lease, part.id, &answers, updated).await?;
     if part.state.is_settled() {
-        return Err(Error::Settled(part.id));
+        return Err(Error::SettleOutcome(part.id));
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Who may talk: people who were let in, the codes by which they are, and the wrong codes that were said.
 
-use satchel_domain::{ChannelName, Errand, InboundMessage, PairingCode, Sender, Timestamp};
+use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
 use satchel_ports::ledger::{
-    Claim,
-    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    ClaimMode,
+    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
 };
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -49,7 +49,7 @@ impl PairingRow {
 pub(crate) async fn known(
     session: &mut Session<'_>,
     process: &Process,
-    stranger: &Stranger,
+    stranger: &PairingRequest,
     rules: &PairingRules,
 ) -> Result<Option<Option<Pairing>>> {
     let now = process.now();
@@ -65,7 +65,7 @@ pub(crate) async fn known(
         .bind(channel)
         .bind(&stranger.person.id)
         .bind(now.0)
-        .bind(before(now, rules.refused_for))
+        .bind(before(now, rules.refusal_cooldown))
         .id();
     let open = batch
         .add("SELECT COUNT(*) FROM pairings WHERE channel = $1 AND state = 'open' AND expires_at > $2")
@@ -79,14 +79,14 @@ pub(crate) async fn known(
         None => {}
     }
     let open = answers.first::<(i64,)>(open)?.map_or(0, |(open,)| open);
-    Ok((open >= i64::from(rules.open)).then_some(None))
+    Ok((open >= i64::from(rules.max_open)).then_some(None))
 }
 
 /// Finds or makes the code of somebody unknown; `None` when they get none.
 pub(crate) async fn introduce(
     session: &mut Session<'_>,
     process: &Process,
-    stranger: &Stranger,
+    stranger: &PairingRequest,
     rules: &PairingRules,
 ) -> Result<Option<Pairing>> {
     if let Some(known) = known(session, process, stranger, rules).await? {
@@ -95,14 +95,16 @@ pub(crate) async fn introduce(
     let now = process.now();
     let pairing = Pairing {
         // All bits of its lower half but the topmost two are random.
-        code: PairingCode::of_random(Uuid::new_v4().as_u64_pair().1),
+        code: PairingCode::from_random_bits(Uuid::new_v4().as_u64_pair().1),
         person: stranger.person.clone(),
         conversation: stranger.conversation.clone(),
         issued_at: now,
-        expires_at: now.plus(rules.lives),
+        expires_at: now.saturating_add(rules.code_ttl),
     };
     let mut batch = Batch::default();
-    batch.add("DELETE FROM pairings WHERE expires_at <= $1").bind(before(now, rules.refused_for.max(rules.lives)));
+    batch
+        .add("DELETE FROM pairings WHERE expires_at <= $1")
+        .bind(before(now, rules.refusal_cooldown.max(rules.code_ttl)));
     batch
         .add(
             "INSERT INTO pairings (code, channel, id, person, conversation, state, issued_at, expires_at) \
@@ -123,30 +125,30 @@ pub(crate) async fn introduce(
 pub(crate) async fn judge(
     session: &mut Session<'_>,
     process: &Process,
-    verdict: &Verdict,
+    decision: &PairingDecision,
     rules: &PairingRules,
-) -> Result<Judged> {
+) -> Result<PairingOutcome> {
     let now = process.now();
-    let (tries, until) = wrong_codes(session, &verdict.by, now).await?;
-    if tries >= rules.tries {
-        return Ok(Judged::Locked { until });
+    let (tries, until) = wrong_codes(session, &decision.decided_by, now).await?;
+    if tries >= rules.max_attempts {
+        return Ok(PairingOutcome::LockedOut { until });
     }
-    let Some(row) = find(session, verdict).await? else {
-        return wrong(session, verdict, rules, tries + 1, now).await;
+    let Some(row) = find(session, decision).await? else {
+        return wrong(session, decision, rules, tries + 1, now).await;
     };
     match row.state.as_str() {
-        "open" if row.expires_at <= now.0 => return Ok(Judged::Expired),
+        "open" if row.expires_at <= now.0 => return Ok(PairingOutcome::Expired),
         "open" => {}
-        state => return Ok(Judged::Used { let_in: state == "let_in", person: row.person.0 }),
+        state => return Ok(PairingOutcome::AlreadyUsed { approved: state == "let_in", person: row.person.0 }),
     }
     let pairing = row.pairing()?;
     sqlx::query("UPDATE pairings SET state = $2 WHERE code = $1")
         .bind(pairing.code.to_string())
-        .bind(if verdict.let_in { "let_in" } else { "refused" })
+        .bind(if decision.approve { "let_in" } else { "refused" })
         .execute(session.connection().await?)
         .await?;
-    if !verdict.let_in {
-        return Ok(Judged::Refused(pairing));
+    if !decision.approve {
+        return Ok(PairingOutcome::Refused(pairing));
     }
     sqlx::query(
         "INSERT INTO people (channel, id, person, let_in_at, let_in_by) VALUES ($1, $2, $3, $4, $5) \
@@ -156,33 +158,33 @@ pub(crate) async fn judge(
     .bind(&pairing.person.id)
     .bind(Json(&pairing.person))
     .bind(now.0)
-    .bind(&verdict.by)
+    .bind(&decision.decided_by)
     .execute(session.connection().await?)
     .await?;
     let welcome = InboundMessage {
-        errand: Some(Errand::Welcome),
+        system_task: Some(SystemTask::ConfirmPairing),
         ..InboundMessage::new(
             pairing.conversation.clone(),
             format!("{SATCHEL}:welcome:{}", pairing.code),
             Sender::new(SATCHEL, "Satchel"),
         )
     };
-    receive::receive(session, process, &welcome, Claim::Leave).await?;
-    Ok(Judged::LetIn(pairing))
+    receive::receive(session, process, &welcome, ClaimMode::Leave).await?;
+    Ok(PairingOutcome::Approved(pairing))
 }
 
 /// The code that is meant. All codes are compared, each in the same time whatever was said.
-async fn find(session: &mut Session<'_>, verdict: &Verdict) -> Result<Option<PairingRow>> {
+async fn find(session: &mut Session<'_>, decision: &PairingDecision) -> Result<Option<PairingRow>> {
     let rows: Vec<PairingRow> = sqlx::query_as(
         "SELECT code, person, conversation, state, issued_at, expires_at FROM pairings \
          WHERE $1 IS NULL OR channel = $1",
     )
-    .bind(verdict.of.as_ref().map(ChannelName::as_str))
+    .bind(decision.channel.as_ref().map(ChannelName::as_str))
     .fetch_all(session.connection().await?)
     .await?;
     let mut found = None;
     for row in rows {
-        if row.code()?.is(&verdict.code) {
+        if row.code()?.ct_eq(&decision.code) {
             found = Some(row);
         }
     }
@@ -205,23 +207,23 @@ async fn wrong_codes(session: &mut Session<'_>, by: &str, now: Timestamp) -> Res
 
 async fn wrong(
     session: &mut Session<'_>,
-    verdict: &Verdict,
+    decision: &PairingDecision,
     rules: &PairingRules,
     tries: u32,
     now: Timestamp,
-) -> Result<Judged> {
+) -> Result<PairingOutcome> {
     sqlx::query("DELETE FROM wrong_codes WHERE until <= $1").bind(now.0).execute(session.connection().await?).await?;
-    let until = now.plus(rules.lives);
+    let until = now.saturating_add(rules.code_ttl);
     sqlx::query(
         "INSERT INTO wrong_codes (said_by, tries, until) VALUES ($1, $2, $3) \
          ON CONFLICT (said_by) DO UPDATE SET tries = $2, until = $3",
     )
-    .bind(&verdict.by)
+    .bind(&decision.decided_by)
     .bind(i64::from(tries))
     .bind(until.0)
     .execute(session.connection().await?)
     .await?;
-    Ok(Judged::Unknown { tries_left: rules.tries.saturating_sub(tries) })
+    Ok(PairingOutcome::UnknownCode { tries_left: rules.max_attempts.saturating_sub(tries) })
 }
 
 /// Reads the codes that can still be used, the oldest first.
@@ -236,7 +238,7 @@ pub(crate) async fn pairings(session: &mut Session<'_>, process: &Process) -> Re
     rows.into_iter().map(PairingRow::pairing).collect()
 }
 
-pub(crate) async fn is_let_in(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
+pub(crate) async fn is_approved(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
     let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM people WHERE channel = $1 AND id = $2)")
         .bind(channel.as_str())
         .bind(id)
@@ -251,8 +253,13 @@ pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
         sqlx::query_as("SELECT channel, person, let_in_at, let_in_by FROM people ORDER BY channel, let_in_at, id")
             .fetch_all(session.connection().await?)
             .await?;
-    let person = |(channel, person, let_in_at, let_in_by): (String, Json<Sender>, i64, String)| {
-        Ok(Person { channel: rows::channel(channel)?, person: person.0, let_in_at: Timestamp(let_in_at), let_in_by })
+    let person = |(channel, person, approved_at, approved_by): (String, Json<Sender>, i64, String)| {
+        Ok(Person {
+            channel: rows::channel(channel)?,
+            person: person.0,
+            approved_at: Timestamp(approved_at),
+            approved_by,
+        })
     };
     rows.into_iter().map(person).collect()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{ConversationId, Timestamp};
-use satchel_ports::ledger::OwnerId;
+use satchel_ports::ledger::HolderId;
 
 use crate::{clock::Clock, owners::Owners, usage::QuotaRules};
 
@@ -43,14 +43,14 @@ impl Default for Settings {
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: HolderId,
     pub(crate) owners: Owners,
     pub(crate) settings: Settings,
     clock: Clock,
 }
 
 impl Process {
-    pub(crate) fn new(owner: OwnerId, owners: Owners, settings: Settings) -> Self {
+    pub(crate) fn new(owner: HolderId, owners: Owners, settings: Settings) -> Self {
         Self { owner, owners, settings, clock: Clock::new() }
     }
 

@@ -1,6 +1,6 @@
 //! What is read and never changed: history, files, the outbox.
 
-use satchel_domain::{Attachment, ConversationId, Message, MessageRef, Part, PartId, Sha256};
+use satchel_domain::{Attachment, ConversationId, HistoryMessage, MessageRef, Part, PartId, Sha256};
 use satchel_ports::ledger::{AttachmentKey, AttachmentOrder, AttachmentQuery, OutboxQuery};
 use sqlx::{QueryBuilder, Sqlite, types::Json};
 
@@ -21,10 +21,10 @@ pub(crate) async fn history(
     session: &mut Session<'_>,
     conversation: &ConversationId,
     limit: u32,
-) -> Result<Vec<Message>> {
+) -> Result<Vec<HistoryMessage>> {
     // As one row, for every row is a change of thread and a turn reads hundreds of messages; and joined as text, which
     // costs a tenth of what SQLite's own JSON does.
-    let messages: Json<Vec<Message>> = sqlx::query_scalar(
+    let messages: Json<Vec<HistoryMessage>> = sqlx::query_scalar(
         "SELECT '[' || COALESCE(group_concat(message, ',' ORDER BY sequence), '') || ']' FROM \
          (SELECT sequence, message FROM history WHERE conversation = $1 \
           AND sequence > (SELECT history_after FROM lanes WHERE conversation = $1) ORDER BY sequence DESC LIMIT $2 + 0)",
@@ -96,10 +96,10 @@ pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Re
     if let Some(part) = query.part {
         statement.push(" AND id = ").push_bind(part.0);
     }
-    if query.under_way {
+    if query.unsettled_only {
         statement.push(" AND settled = 0 ORDER BY turn_sequence, position");
     } else {
-        if !query.with_delivered {
+        if !query.include_delivered {
             statement.push(" AND (settled = 0 OR state = 'failed')");
         }
         statement.push(" ORDER BY turn_sequence DESC, position DESC");
@@ -112,7 +112,7 @@ pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Re
 }
 
 /// Reads the last message that was sent in the conversation before a part.
-pub(crate) async fn sent_before(session: &mut Session<'_>, part: PartId) -> Result<Option<MessageRef>> {
+pub(crate) async fn last_sent_before(session: &mut Session<'_>, part: PartId) -> Result<Option<MessageRef>> {
     let row: Option<PartRow> =
         sqlx::query_as(select_part!("WHERE id = $1")).bind(part.0).fetch_optional(session.connection().await?).await?;
     let row = row.ok_or_else(|| Error::unknown(format!("part {part}")))?;

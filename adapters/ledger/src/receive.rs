@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
-use satchel_ports::ledger::{Claim, QueuedMessage, QueuedTurn, Received};
+use satchel_ports::ledger::{ClaimMode, QueuedMessage, QueuedTurn, ReceiveOutcome};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -22,12 +22,12 @@ pub(crate) async fn receive(
     session: &mut Session<'_>,
     process: &Process,
     message: &InboundMessage,
-    claim: Claim,
-) -> Result<(Received, Option<QueuedTurn>)> {
+    claim: ClaimMode,
+) -> Result<(ReceiveOutcome, Option<QueuedTurn>)> {
     let found = look(session, message).await?;
     let unsettled = found.unsettled;
     if let Some(turn) = found.known.map(TurnId) {
-        return Ok((Received { turn, duplicate: true, lease: None, unsettled }, None));
+        return Ok((ReceiveOutcome { turn, duplicate: true, lease: None, unsettled }, None));
     }
     let lane = found.lane();
     let now = process.now();
@@ -40,8 +40,8 @@ pub(crate) async fn receive(
     }
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
-        Claim::IfFree if free => Some(lanes::claim(&mut batch, process, &message.conversation, lane.as_ref(), now)),
-        Claim::IfFree | Claim::Leave => None,
+        ClaimMode::IfFree if free => Some(lanes::claim(&mut batch, process, &message.conversation, lane.as_ref(), now)),
+        ClaimMode::IfFree | ClaimMode::Leave => None,
     };
     let place = Place { process, message, now, owned: !free };
     let (turn, message) = match place.replace(session, &mut batch).await? {
@@ -54,14 +54,14 @@ pub(crate) async fn receive(
         id: turn,
         ready_at: now,
         messages: vec![message],
-        followed: false,
+        has_followers: false,
         journal: Vec::new(),
         stream: None,
         crashes: 0,
-        untold: Vec::new(),
+        unreported_failures: Vec::new(),
         voice: lane.is_some_and(|lane| lane.voice),
     });
-    Ok((Received { turn, duplicate: false, lease, unsettled }, queued))
+    Ok((ReceiveOutcome { turn, duplicate: false, lease, unsettled }, queued))
 }
 
 /// What is there when a message comes.
@@ -164,7 +164,7 @@ impl Place<'_> {
     /// there is nothing to fetch.
     async fn add(&self, session: &mut Session<'_>, batch: &mut Batch) -> Result<(TurnId, Option<QueuedMessage>)> {
         let quiet_at = match self.message.album {
-            Some(_) => self.now.plus(self.process.settings.album_quiet),
+            Some(_) => self.now.saturating_add(self.process.settings.album_quiet),
             None => self.now,
         };
         let conversation = self.message.conversation.to_string();
@@ -211,7 +211,7 @@ impl Place<'_> {
             turn: TurnId(turn),
             message: self.message.clone(),
             files: Vec::new(),
-            heard: BTreeMap::new(),
+            transcriptions: BTreeMap::new(),
             received_at: self.now,
         });
         Ok((TurnId(turn), queued))

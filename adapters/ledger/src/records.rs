@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use satchel_domain::{ChannelName, ConversationId, Ending, OutgoingResponse, Part, Timestamp, TurnId};
-use satchel_ports::ledger::{ConversationSummary, TurnRecord, TurnsQuery};
+use satchel_ports::ledger::{ConversationSummary, TurnQuery, TurnRecord};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -34,7 +34,7 @@ pub(crate) async fn turn(session: &mut Session<'_>, turn: TurnId) -> Result<Opti
 }
 
 /// Reads turns of a conversation, oldest first.
-pub(crate) async fn turns(session: &mut Session<'_>, query: &TurnsQuery) -> Result<Vec<TurnRecord>> {
+pub(crate) async fn turns(session: &mut Session<'_>, query: &TurnQuery) -> Result<Vec<TurnRecord>> {
     let mut rows: Vec<TurnRow> = sqlx::query_as(
         "SELECT id, conversation, ending, response FROM turns WHERE conversation = $1 AND state <> 'merged' \
          AND ($2 IS NULL OR sequence < (SELECT sequence FROM turns WHERE id = $2)) ORDER BY sequence DESC LIMIT $3 + 0",

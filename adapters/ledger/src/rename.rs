@@ -1,13 +1,17 @@
 //! A conversation that goes on under another name, as a Telegram group does that becomes a supergroup.
 
 use satchel_domain::{ConversationId, PartState};
-use satchel_ports::ledger::Renamed;
+use satchel_ports::ledger::RenameOutcome;
 use sqlx::types::Json;
 
 use crate::{batch::Batch, error::Result, session::Session};
 
 /// Moves all that a conversation has, unless the new name has something already.
-pub(crate) async fn rename(session: &mut Session<'_>, from: &ConversationId, to: &ConversationId) -> Result<Renamed> {
+pub(crate) async fn rename(
+    session: &mut Session<'_>,
+    from: &ConversationId,
+    to: &ConversationId,
+) -> Result<RenameOutcome> {
     let mut batch = Batch::default();
     let mut has_turns = |conversation: &ConversationId| {
         batch.add("SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1)").bind(conversation.to_string()).id()
@@ -17,17 +21,17 @@ pub(crate) async fn rename(session: &mut Session<'_>, from: &ConversationId, to:
     let is_so =
         |statement| Ok::<_, crate::error::Error>(answers.first::<(bool,)>(statement)?.is_some_and(|(is_so,)| is_so));
     if !is_so(old)? {
-        return Ok(Renamed::Nothing);
+        return Ok(RenameOutcome::NotFound);
     }
     if from == to || is_so(new)? {
-        return Ok(Renamed::Taken);
+        return Ok(RenameOutcome::Conflict);
     }
     let mut batch = Batch::default();
     forget_messages(&mut batch, from);
     move_lane(&mut batch, from, to);
     move_rows(&mut batch, from, to);
     session.finish(batch);
-    Ok(Renamed::Done)
+    Ok(RenameOutcome::Renamed)
 }
 
 /// The old lane stays, empty and with a higher token, so that nobody's lease of it can ever be good again.
@@ -59,7 +63,7 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
              WHERE conversation = $1 AND settled = 0 AND open_stream = 1 AND target IS NOT NULL",
         )
         .bind(from.to_string())
-        .bind(unsent.name())
+        .bind(unsent.as_str())
         .bind(Json(&unsent));
     batch
         .add("UPDATE parts SET target = NULL, reply_to = NULL WHERE conversation = $1 AND settled = 0")

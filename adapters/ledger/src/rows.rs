@@ -6,7 +6,7 @@ use satchel_domain::{
     Attachment, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part, PartContent,
     PartId, PartState, RefusedFile, Timestamp, TurnId,
 };
-use satchel_ports::ledger::{Heard, InboundFile, OwnerId, QueuedMessage};
+use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -81,8 +81,8 @@ pub(crate) struct LaneRow {
 }
 
 impl LaneRow {
-    pub(crate) fn owner(&self) -> Option<OwnerId> {
-        self.owner.map(OwnerId)
+    pub(crate) fn owner(&self) -> Option<HolderId> {
+        self.owner.map(HolderId)
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct MessageRow {
     pub(crate) record: Option<Json<Attachment>>,
     pub(crate) refused: Option<Json<RefusedFile>>,
     pub(crate) file_position: Option<i64>,
-    pub(crate) heard: Option<Json<Heard>>,
+    pub(crate) heard: Option<Json<Transcription>>,
 }
 
 /// Gathers the rows of each message, which follow one another.
@@ -125,9 +125,9 @@ pub(crate) fn messages(rows: Vec<MessageRow>) -> Result<Vec<QueuedMessage>> {
     for row in rows {
         let file = match row.file_state.as_deref() {
             None => None,
-            Some("waiting") => row.reference.map(|reference| InboundFile::Waiting(reference.0)),
-            Some("stored") => row.record.map(|record| InboundFile::Stored(record.0)),
-            Some("refused") => row.refused.map(|refused| InboundFile::Refused(refused.0)),
+            Some("waiting") => row.reference.map(|reference| InboundFileState::Waiting(reference.0)),
+            Some("stored") => row.record.map(|record| InboundFileState::Stored(record.0)),
+            Some("refused") => row.refused.map(|refused| InboundFileState::Refused(refused.0)),
             Some(_) => return Err(Error::Row { what: "file's state" }),
         };
         if row.id != messages.last().map_or(Uuid::nil(), |last| last.id.0) {
@@ -136,14 +136,14 @@ pub(crate) fn messages(rows: Vec<MessageRow>) -> Result<Vec<QueuedMessage>> {
                 turn: TurnId(row.turn),
                 message: row.message.0,
                 files: Vec::new(),
-                heard: BTreeMap::new(),
+                transcriptions: BTreeMap::new(),
                 received_at: Timestamp(row.received_at),
             });
         }
         let message = messages.last_mut().expect("a message was pushed for the first row");
         message.files.extend(file);
         if let (Some(position), Some(heard)) = (row.file_position, row.heard) {
-            message.heard.insert(number(position, "place of a file")?, heard.0);
+            message.transcriptions.insert(number(position, "place of a file")?, heard.0);
         }
     }
     Ok(messages)

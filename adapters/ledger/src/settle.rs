@@ -2,10 +2,10 @@
 
 use satchel_domain::{
     Part, PartContent, PartId, PartState, Timestamp,
-    delivery::{self, DeliveryRules, Event, Step},
+    delivery::{self, DeliveryRules, DeliveryStep, PartEvent},
     part::PlannedPart,
 };
-use satchel_ports::ledger::{Lease, Settled, Settlement};
+use satchel_ports::ledger::{Lease, SettleOutcome, Settlement};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ pub(crate) async fn settle_part(
     process: &Process,
     lease: &Lease,
     settlement: &Settlement,
-) -> Result<Settled> {
+) -> Result<SettleOutcome> {
     let now = process.now();
     let mut part = settlement.part.clone();
     if !settlement.children.is_empty() || settlement.notice.is_some() {
@@ -52,7 +52,7 @@ pub(crate) async fn settle_part(
         Some(next) => Some(begin(session, lease, next.try_into()?, &settlement.rules, now).await?),
         None => None,
     };
-    Ok(Settled { next, released: answers.first::<(i64,)>(released)?.is_some() })
+    Ok(SettleOutcome { next, released: answers.first::<(i64,)>(released)?.is_some() })
 }
 
 /// Settles a part behind which nothing is expected, and gives its lane back, in one trip. It fails where the lane is
@@ -169,11 +169,13 @@ async fn begin(
     now: Timestamp,
 ) -> Result<Part> {
     let event = match next.state {
-        PartState::Pending | PartState::Waiting { .. } if delivery::next_step(&next, now, rules) == Step::Begin => {
-            Event::Begun
+        PartState::Pending | PartState::Waiting { .. }
+            if delivery::next_step(&next, now, rules) == DeliveryStep::Begin =>
+        {
+            PartEvent::Started
         }
         // Whoever began it is gone: this owner sends one part at a time, and has just settled that one.
-        PartState::Sending => Event::Interrupted,
+        PartState::Sending => PartEvent::Interrupted,
         _ => return Ok(next),
     };
     let next = delivery::advance(&next, event, now, rules);

@@ -22,11 +22,11 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
     CompletedTurn {
         turn,
         ending: Ending::Done,
-        response: OutgoingResponse::of_text("reply"),
-        plan: Plan { parts: texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect() },
-        history: HistoryChange::Append(vec![Message::Note { text: "said".into() }]),
+        response: OutgoingResponse::from_text("reply"),
+        plan: Plan { parts: texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect() },
+        history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
         steered: Vec::new(),
-        told: Vec::new(),
+        reported_failures: Vec::new(),
         reply_to: None,
     }
 }
@@ -55,12 +55,12 @@ impl Stage {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let ledger = open(directory.path()).await;
-        let received = ledger.receive(&message("console:a", "1"), Claim::IfFree).await.unwrap();
+        let received = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
         Self { lease: received.lease.unwrap(), turn: received.turn, ledger, directory }
     }
 
     async fn queue(&self, key: &str) -> TurnId {
-        self.ledger.receive(&message("console:a", key), Claim::Leave).await.unwrap().turn
+        self.ledger.receive(&message("console:a", key), ClaimMode::Leave).await.unwrap().turn
     }
 
     async fn complete(&self, lease: &Lease, turn: TurnId) -> Result<Option<Part>, LedgerError> {
@@ -76,7 +76,7 @@ impl Stage {
     async fn all(&self) -> String {
         let conversation = self.lease.conversation.clone();
         let history = self.ledger.history(&conversation, 100).await.unwrap();
-        let turns = self.ledger.turns(&TurnsQuery { conversation, before: None, limit: 100 }).await.unwrap();
+        let turns = self.ledger.turns(&TurnQuery { conversation, before: None, limit: 100 }).await.unwrap();
         let connection = &mut self.ledger.readers.lend().await.unwrap();
         let lane: Vec<(Vec<u8>, i64)> =
             sqlx::query_as("SELECT owner, token FROM lanes").fetch_all(&mut **connection).await.unwrap();
@@ -92,16 +92,16 @@ async fn what_is_as_expected_takes_one_trip() {
     stage.ledger.settle_last(&stage.lease, &sent(&part)).await.unwrap();
     let stored = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
     assert_eq!(stored.parts, [sent(&part)]);
-    let next = stage.ledger.receive(&message("console:a", "2"), Claim::IfFree).await.unwrap();
+    let next = stage.ledger.receive(&message("console:a", "2"), ClaimMode::IfFree).await.unwrap();
     assert_eq!(next.lease.expect("the lane was given back").token, stage.lease.token + 1);
 }
 
 #[tokio::test]
 async fn what_is_otherwise_is_refused_and_changes_nothing() {
     let stage = Stage::new().await;
-    let other = stage.ledger.receive(&message("console:b", "1"), Claim::IfFree).await.unwrap();
+    let other = stage.ledger.receive(&message("console:b", "1"), ClaimMode::IfFree).await.unwrap();
     let stale = Lease { token: stage.lease.token - 1, ..stage.lease.clone() };
-    let foreign = Lease { owner: OwnerId(Uuid::now_v7()), ..stage.lease.clone() };
+    let foreign = Lease { holder: HolderId(Uuid::now_v7()), ..stage.lease.clone() };
     let cases = [
         ("an old token", &stale, stage.turn),
         ("another owner", &foreign, stage.turn),
@@ -166,7 +166,7 @@ async fn what_fails_for_another_reason_is_not_tried_again() {
     let patience = Duration::from_secs(2);
     let settings = Settings { busy_timeout: patience, ..Settings::default() };
     let ledger = SqliteLedger::open(stage.directory.path(), settings).await.unwrap();
-    let lease = ledger.take_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.claim_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let began = Instant::now();
     let done = ledger.complete_turn(&lease, &completed(stage.turn, &["reply"])).await;

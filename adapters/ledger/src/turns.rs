@@ -97,18 +97,18 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
         id: TurnId(oldest.id),
         messages: rows::messages(answers.all(messages)?)?,
         ready_at: Timestamp(oldest.ready_at),
-        followed: answers.first::<(bool,)>(followed)?.is_some_and(|(followed,)| followed),
+        has_followers: answers.first::<(bool,)>(followed)?.is_some_and(|(followed,)| followed),
         journal: journal.into_iter().map(|(entry,)| entry.0).collect(),
         stream: answers.first::<PartRow>(stream)?.map(Part::try_from).transpose()?,
         crashes: rows::number(oldest.crashes, "number of crashes")?,
-        untold: answers.all(untold)?.into_iter().filter_map(routing_error).collect(),
+        unreported_failures: answers.all(untold)?.into_iter().filter_map(routing_error).collect(),
         voice: oldest.voice,
     };
     Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
 }
 
 /// Reads the messages that wait behind a turn, oldest first: the first of them, and the commands among the newest. Those that were injected into it wait no longer.
-pub(crate) async fn waiting_behind(
+pub(crate) async fn list_queued_behind(
     session: &mut Session<'_>,
     lease: &Lease,
     turn: TurnId,

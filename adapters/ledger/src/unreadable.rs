@@ -1,7 +1,7 @@
 //! Updates that a channel's adapter could not read: the newest of each channel are kept, and counted.
 
-use satchel_domain::UnreadableUpdate;
-use satchel_ports::ledger::Unreadable;
+use satchel_domain::UndecodableUpdate;
+use satchel_ports::ledger::UndecodableCount;
 use sqlx::types::Json;
 
 use crate::{error::Result, process::Process, rows, session::Session};
@@ -10,7 +10,7 @@ use crate::{error::Result, process::Process, rows, session::Session};
 const KEPT: i64 = 1_000;
 
 /// Keeps an update; `false` when its key was known already.
-pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UnreadableUpdate) -> Result<bool> {
+pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &UndecodableUpdate) -> Result<bool> {
     let kept = sqlx::query(
         "INSERT INTO unreadable_updates (channel, key, raw, reason, received_at) VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (channel, key) DO NOTHING",
@@ -41,13 +41,13 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
 }
 
 /// Counts them by channel.
-pub(crate) async fn counts(session: &mut Session<'_>) -> Result<Vec<Unreadable>> {
+pub(crate) async fn counts(session: &mut Session<'_>) -> Result<Vec<UndecodableCount>> {
     let rows: Vec<(String, i64)> =
         sqlx::query_as("SELECT channel, COUNT(*) FROM unreadable_updates GROUP BY channel ORDER BY channel")
             .fetch_all(session.connection().await?)
             .await?;
     let count = |(channel, updates): (String, i64)| {
-        Ok(Unreadable { channel: rows::channel(channel)?, updates: rows::number(updates, "number of updates")? })
+        Ok(UndecodableCount { channel: rows::channel(channel)?, updates: rows::number(updates, "number of updates")? })
     };
     rows.into_iter().map(count).collect()
 }

@@ -1,7 +1,7 @@
 //! Words that were spoken: those of voice notes, and whether a conversation's replies are spoken too.
 
 use satchel_domain::{ConversationId, InboxId};
-use satchel_ports::ledger::{Heard, Lease};
+use satchel_ports::ledger::{Lease, Transcription};
 use sqlx::types::Json;
 
 use crate::{
@@ -11,12 +11,12 @@ use crate::{
 };
 
 /// Records what became of the words of a voice note.
-pub(crate) async fn record_heard(
+pub(crate) async fn record_transcription(
     session: &mut Session<'_>,
     lease: &Lease,
     message: InboxId,
     index: u32,
-    heard: &Heard,
+    heard: &Transcription,
 ) -> Result<()> {
     let (sequence, _) = inbox::find(session, lease, message).await?;
     let recorded = sqlx::query("UPDATE inbox_files SET heard = $3 WHERE message = $1 AND position = $2")

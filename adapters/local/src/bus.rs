@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::stream;
-use satchel_ports::{BusError, Event, EventBus, event_bus::EventStream};
+use satchel_ports::{BusError, BusEvent, EventBus, event_bus::EventStream};
 use tokio::{
     sync::broadcast::{self, error::RecvError},
     time::timeout,
@@ -29,7 +29,7 @@ const GATHERING: Duration = Duration::from_millis(3);
 /// An [`EventBus`] within the process.
 #[derive(Debug)]
 pub struct LocalBus {
-    sender: broadcast::Sender<Event>,
+    sender: broadcast::Sender<BusEvent>,
     lost: Arc<AtomicU64>,
     unruly: Option<u64>,
 }
@@ -70,7 +70,7 @@ impl Default for LocalBus {
 
 #[async_trait]
 impl EventBus for LocalBus {
-    async fn publish(&self, event: Event) -> Result<(), BusError> {
+    async fn publish(&self, event: BusEvent) -> Result<(), BusError> {
         // An error only says that nobody listens, and then nobody misses it.
         let _ = self.sender.send(event);
         Ok(())
@@ -93,13 +93,13 @@ impl EventBus for LocalBus {
 
 /// One subscriber's end of the bus.
 struct Subscription {
-    receiver: broadcast::Receiver<Event>,
+    receiver: broadcast::Receiver<BusEvent>,
     lost: Arc<AtomicU64>,
     told: bool,
 }
 
 impl Subscription {
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<BusEvent> {
         loop {
             match self.receiver.recv().await {
                 Ok(event) => return Some(event),
@@ -119,13 +119,13 @@ impl Subscription {
 /// A subscription that repeats and reorders.
 struct Unruly {
     subscription: Subscription,
-    window: VecDeque<Event>,
+    window: VecDeque<BusEvent>,
     dice: Dice,
     ended: bool,
 }
 
 impl Unruly {
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<BusEvent> {
         while self.window.len() < WINDOW && !self.ended {
             let arrived = if self.window.is_empty() {
                 self.subscription.next().await

@@ -17,10 +17,10 @@ use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;
 use futures::stream;
-use satchel_domain::{Attachment, Source, Visibility};
+use satchel_domain::{Attachment, AttachmentSource, Visibility};
 use satchel_ports::{
     LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest,
-    language_model::{ModelCall, ModelStream},
+    language_model::{ModelStream, ModelToolCall},
 };
 use tokio::time::sleep;
 
@@ -63,7 +63,7 @@ impl LanguageModel for OfflineModel {
 pub fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
     let mut events = match next(request) {
         Next::Calls { round, asks } => {
-            let call = |(at, ask): (usize, Ask)| ModelCall {
+            let call = |(at, ask): (usize, Ask)| ModelToolCall {
                 id: format!("offline-{round}-{at}"),
                 name: ask.tool,
                 arguments: ask.arguments,
@@ -154,7 +154,7 @@ fn rounds(since: &[ModelMessage]) -> Vec<Vec<Answered<'_>>> {
         ModelMessage::Assistant { calls, .. } if !calls.is_empty() => Some(calls),
         _ => None,
     });
-    let answered = |call: &'_ ModelCall| answer_to(&call.id).unwrap_or("error: the tool gave no answer");
+    let answered = |call: &'_ ModelToolCall| answer_to(&call.id).unwrap_or("error: the tool gave no answer");
     calls.map(|calls| calls.iter().map(|call| Answered { tool: &call.name, text: answered(call) }).collect()).collect()
 }
 
@@ -190,7 +190,7 @@ impl From<&Attachment> for KnownFile {
             filename: attachment.filename.to_string(),
             mime: attachment.mime.clone(),
             bytes: attachment.bytes,
-            from_person: attachment.source == Source::User,
+            from_person: attachment.source == AttachmentSource::User,
             internal: attachment.visibility == Visibility::Internal,
         }
     }

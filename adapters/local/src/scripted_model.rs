@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use futures::{future, stream};
 use satchel_ports::{
     LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest,
-    language_model::{ModelCall, ModelStream, Usage},
+    language_model::{ModelStream, ModelToolCall, TokenUsage},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,7 +87,7 @@ pub enum Piece {
     /// Nothing for ever.
     Hang,
     /// What was used.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// An error in the middle; nothing comes after it.
     Fail(Failure),
     /// The stream ends without saying that it is complete.
@@ -230,7 +230,7 @@ impl Pieces {
                 Some(Piece::Call { name, arguments }) => {
                     let id = format!("scripted-{}-{}", self.before, self.calls);
                     self.calls += 1;
-                    return Some(Ok(ModelEvent::Call(ModelCall { id, name, arguments })));
+                    return Some(Ok(ModelEvent::Call(ModelToolCall { id, name, arguments })));
                 }
                 Some(Piece::Usage(usage)) => return Some(Ok(ModelEvent::Usage(usage))),
                 Some(Piece::WaitMs(milliseconds)) => sleep(Duration::from_millis(milliseconds)).await,

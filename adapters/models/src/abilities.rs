@@ -294,7 +294,11 @@ impl FileRules {
             return Err("it is empty".to_owned());
         }
         if file.bytes > limit {
-            return Err(format!("it is {}, this model takes up to {}", size::human(file.bytes), size::human(limit)));
+            return Err(format!(
+                "it is {}, this model takes up to {}",
+                size::format_bytes(file.bytes),
+                size::format_bytes(limit)
+            ));
         }
         let side = file.media.width.max(file.media.height).unwrap_or(0);
         if let Some(longest) = abilities.longest_side.filter(|longest| is_image && side > *longest) {
@@ -307,7 +311,10 @@ impl FileRules {
             return Err(format!("this model takes up to {} images at once", abilities.most_images));
         }
         if taken.bytes + file.bytes > abilities.request_bytes {
-            return Err(format!("this model takes up to {} of files at once", size::human(abilities.request_bytes)));
+            return Err(format!(
+                "this model takes up to {} of files at once",
+                size::format_bytes(abilities.request_bytes)
+            ));
         }
         taken.images += usize::from(is_image);
         taken.bytes += file.bytes;

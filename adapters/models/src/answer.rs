@@ -13,7 +13,7 @@ use futures::{StreamExt, future};
 use genai::chat::{
     ChatFrameSink, ChatStream, ChatStreamEvent, ContentPart, FrameCtx, RawFrameRef, StopReason, StreamEnd, ToolCall,
 };
-use satchel_ports::language_model::{ModelCall, ModelEvent, Usage};
+use satchel_ports::language_model::{ModelEvent, ModelToolCall, TokenUsage};
 use serde_json::Value;
 use tracing::{Dispatch, instrument::WithSubscriber};
 
@@ -170,8 +170,10 @@ impl Answering {
         let usage = end.captured_usage.as_ref().and_then(|usage| {
             let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
             let (input, output) = (tokens(usage.prompt_tokens), tokens(usage.completion_tokens));
-            (input.is_some() || output.is_some())
-                .then(|| Usage { input_tokens: input.unwrap_or_default(), output_tokens: output.unwrap_or_default() })
+            (input.is_some() || output.is_some()).then(|| TokenUsage {
+                input_tokens: input.unwrap_or_default(),
+                output_tokens: output.unwrap_or_default(),
+            })
         });
         let parts = end.captured_content.map(genai::chat::MessageContent::into_parts).unwrap_or_default();
         let (calls, mut leading): (Vec<_>, Vec<_>) =
@@ -195,7 +197,7 @@ impl Answering {
             events.push(ModelEvent::Text(note.to_owned()));
         }
         events.extend(calls.into_iter().map(|call| {
-            ModelEvent::Call(ModelCall {
+            ModelEvent::Call(ModelToolCall {
                 name: self.names.inward(call.fn_name),
                 arguments: arguments(call.fn_arguments),
                 id: call.call_id,

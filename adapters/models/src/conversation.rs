@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{Attachment, attachment::escape_references, filename::is_hidden, size};
-use satchel_ports::{ModelMessage, language_model::ModelCall};
+use satchel_domain::{Attachment, attachment::escape_references, filename::is_unsafe_char, size};
+use satchel_ports::{ModelMessage, language_model::ModelToolCall};
 use serde_json::{Value, json};
 
 use crate::{
@@ -165,7 +165,7 @@ impl Arranged<'_> {
         self.person().extend(pieces);
     }
 
-    fn answers(&mut self, text: &str, calls: &[ModelCall]) {
+    fn answers(&mut self, text: &str, calls: &[ModelToolCall]) {
         if text.trim().is_empty() && calls.is_empty() {
             return;
         }
@@ -257,7 +257,7 @@ fn shown(file: &Attachment, verdict: Result<(), String>) -> Vec<Piece> {
 
 /// Says that a file is not shown, and why.
 pub(crate) fn not_shown(file: &Attachment, reason: &str) -> String {
-    let size = size::human(file.bytes);
+    let size = size::format_bytes(file.bytes);
     format!("You can't see the file {} ({}, {size}): {reason}.", named(file), cut(&file.mime))
 }
 
@@ -273,7 +273,7 @@ fn named(file: &Attachment) -> String {
 }
 
 fn cut(untrusted: &str) -> String {
-    untrusted.chars().filter(|c| !is_hidden(*c)).take(SHOWN).collect()
+    untrusted.chars().filter(|c| !is_unsafe_char(*c)).take(SHOWN).collect()
 }
 
 pub(crate) fn add(text: &mut String, line: &str) {

@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 
 use genai::webc::{self, StreamTimeout};
 use reqwest::{StatusCode, header::HeaderMap};
-use satchel_domain::filename::is_hidden;
+use satchel_domain::filename::is_unsafe_char;
 use satchel_ports::ModelError;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -286,7 +286,7 @@ impl Teller {
             |word: &str| word.contains("://") || word.contains("sk-") || word.contains('*') || word.len() > 60;
         let words = message.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
         let shown = words.collect::<Vec<_>>().join(" ");
-        let shown: String = shown.chars().filter(|c| !is_hidden(*c)).take(SHOWN).collect();
+        let shown: String = shown.chars().filter(|c| !is_unsafe_char(*c)).take(SHOWN).collect();
         shown.trim_end_matches(['.', ' ']).to_owned()
     }
 }

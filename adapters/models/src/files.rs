@@ -56,7 +56,7 @@ pub(crate) async fn encoded(blobs: &dyn Blobs, file: &Attachment) -> Result<Stri
 mod tests {
     use bytes::Bytes;
     use futures::stream;
-    use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
     use satchel_fakes::MemoryBlobs;
     use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
     use uuid::Uuid;
@@ -75,7 +75,7 @@ mod tests {
             let pieces: Vec<_> = self.0.chunks(self.1).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
             Ok(stream::iter(pieces).boxed())
         }
-        async fn stale(&self, _: std::time::Duration) -> Result<Vec<Sha256>, BlobError> {
+        async fn list_stale(&self, _: std::time::Duration) -> Result<Vec<Sha256>, BlobError> {
             panic!("nothing is collected")
         }
         async fn mark(&self, _: &[Sha256], _: std::time::Duration) -> Result<(), BlobError> {
@@ -91,12 +91,12 @@ mod tests {
             id: AttachmentId(Uuid::from_u128(5)),
             number: 1,
             conversation: "console:main".parse().unwrap(),
-            source: Source::User,
+            source: AttachmentSource::User,
             filename: Filename::from_untrusted("x.png"),
             mime: "image/png".into(),
             bytes,
             sha256: Sha256([7; 32]),
-            media: Media::default(),
+            media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,

@@ -19,7 +19,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_ports::{Recording, Speech, SpeechError, Spoken};
+use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 use tokio::sync::mpsc;
 
 pub use crate::settings::{Engine, Program, Server, SpeechSettings};
@@ -221,15 +221,15 @@ fn too_slow(engine: &Voicing) -> SpeechError {
 
 #[async_trait]
 impl Speech for Voice {
-    fn speaks(&self) -> bool {
+    fn can_speak(&self) -> bool {
         self.speaker.is_some()
     }
 
-    fn hears(&self) -> bool {
+    fn can_transcribe(&self) -> bool {
         self.listener.is_some()
     }
 
-    async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
+    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError> {
         let words = words.trim();
         let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
         let Some(speaker) = &self.speaker else { return Err(not_set_up("no voice is configured", Task::Speak)) };
@@ -244,7 +244,7 @@ impl Speech for Voice {
         let ogg = Bytes::from(ogg);
         let pieces: Vec<_> =
             (0..ogg.len()).step_by(PIECE).map(|at| Ok(ogg.slice(at..ogg.len().min(at + PIECE)))).collect();
-        Ok(Spoken { content: stream::iter(pieces).boxed(), duration_ms, waveform })
+        Ok(SynthesizedSpeech { content: stream::iter(pieces).boxed(), duration_ms, waveform })
     }
 
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {

@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::Stdio};
 
 use bytes::BytesMut;
 use rustix::process::{Pid, Signal, kill_process_group};
-use satchel_domain::filename::is_hidden;
+use satchel_domain::filename::is_unsafe_char;
 use satchel_ports::SpeechError;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -98,7 +98,7 @@ pub(crate) async fn run(
 /// The program's name as people know it.
 pub(crate) fn name_of(program: &OsString) -> String {
     let name = std::path::Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
-    name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(60).collect()
+    name.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(60).collect()
 }
 
 /// Writes the words. A program that doesn't read them may still have something to say.
@@ -130,5 +130,5 @@ async fn first_line(mut stderr: ChildStderr) -> String {
     }
     let heard = String::from_utf8_lossy(&heard);
     let line = heard.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !is_hidden(*c)).take(TOLD).collect()
+    line.chars().filter(|c| !is_unsafe_char(*c)).take(TOLD).collect()
 }

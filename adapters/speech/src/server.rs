@@ -6,7 +6,7 @@ use reqwest::{
     Body, Client, RequestBuilder, Response, StatusCode, Url,
     multipart::{Form, Part},
 };
-use satchel_domain::filename::is_hidden;
+use satchel_domain::filename::is_unsafe_char;
 use satchel_ports::{Recording, SpeechError};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -233,7 +233,7 @@ impl RemoteVoice {
         let is_secret = |word: &str| word.contains("://") || word.contains("sk-") || word.len() > 60;
         let words = said.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
         let said = words.collect::<Vec<_>>().join(" ");
-        let said: String = said.chars().filter(|c| !is_hidden(*c)).take(TOLD).collect();
+        let said: String = said.chars().filter(|c| !is_unsafe_char(*c)).take(TOLD).collect();
         said.trim_end_matches(['.', ' ']).to_owned()
     }
 }

@@ -8,7 +8,7 @@ use satchel_domain::{
     capabilities::{LookupRule, StreamRule, TextLimit, VoiceRule},
     delivery::{Refusal, SendError},
 };
-use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, LookupOutcome, LookupRequest, PartToSend};
+use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, SendRequest};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -82,7 +82,7 @@ impl TelegramChannel {
             capabilities: settings.capabilities.clone(),
             local_files: settings.local_files.clone(),
             blobs,
-            pacer: Pacer::new(settings.capabilities.pace),
+            pacer: Pacer::new(settings.capabilities.rate_limits),
             known: Known::default(),
             message_ids: Arc::default(),
             look_up: settings.look_up,
@@ -174,7 +174,7 @@ impl Channel for TelegramChannel {
         if !self.known.may_get_a_voice(place.chat) {
             capabilities.voice = VoiceRule::AudioFile;
         }
-        if let (StreamRule::Edits { interval_ms }, Some(_)) = (capabilities.stream, capabilities.pace)
+        if let (StreamRule::Edits { interval_ms }, Some(_)) = (capabilities.stream, capabilities.rate_limits)
             && place.is_group()
         {
             capabilities.stream = StreamRule::Edits { interval_ms: interval_ms.max(GROUP_EDIT_INTERVAL_MS) };
@@ -182,7 +182,7 @@ impl Channel for TelegramChannel {
         capabilities
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
             // There is no message to take back, and so nothing to do.
             return Ok(Vec::new());
@@ -219,7 +219,7 @@ impl Channel for TelegramChannel {
         Ok(sent?.iter().map(reference).collect())
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
             self.delete(&part.conversation, message).await?;
             return Ok(Vec::new());
@@ -280,7 +280,7 @@ impl Channel for TelegramChannel {
         self.activities.show(self.known.now_at(place), action);
     }
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         fetch::open(&self.client, self.local_files.as_deref(), reference).await
     }
 }

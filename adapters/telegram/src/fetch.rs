@@ -5,7 +5,7 @@ mod local;
 use std::{path::Path, time::Duration};
 
 use satchel_domain::{FileReference, size};
-use satchel_ports::{FetchError, IncomingFile};
+use satchel_ports::{FetchedFile, FileFetchError};
 use serde_json::json;
 
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) async fn open(
     client: &BotClient,
     local_files: Option<&Path>,
     reference: &FileReference,
-) -> Result<IncomingFile, FetchError> {
+) -> Result<FetchedFile, FileFetchError> {
     let Ok(Locator { file_id }) = serde_json::from_str(&reference.locator) else {
         return Err(refused("it is not known where on Telegram it lies"));
     };
@@ -49,13 +49,13 @@ pub(crate) async fn open(
         return local::open(local_files, Path::new(&path)).await;
     }
     match client.download(&path).await {
-        Ok(download) => Ok(IncomingFile::Bytes { bytes: download.bytes.or(info.file_size), content: download.content }),
+        Ok(download) => Ok(FetchedFile::Bytes { bytes: download.bytes.or(info.file_size), content: download.content }),
         Err(error) => Err(not_told(client, reference, error).await),
     }
 }
 
 /// What a failed call means for the file.
-async fn not_told(client: &BotClient, reference: &FileReference, error: CallError) -> FetchError {
+async fn not_told(client: &BotClient, reference: &FileReference, error: CallError) -> FileFetchError {
     let CallError::Refused(Refused { code, description, retry_after, .. }) = error else {
         return try_again(&error.to_string());
     };
@@ -78,8 +78,8 @@ async fn not_told(client: &BotClient, reference: &FileReference, error: CallErro
     }
 }
 
-fn too_large(client: &BotClient, bytes: Option<u64>) -> FetchError {
-    let size = bytes.map_or_else(|| "it is larger".to_owned(), |bytes| format!("it is {}", size::human(bytes)));
+fn too_large(client: &BotClient, bytes: Option<u64>) -> FileFetchError {
+    let size = bytes.map_or_else(|| "it is larger".to_owned(), |bytes| format!("it is {}", size::format_bytes(bytes)));
     let remedy = if client.has_own_server() {
         "the Bot API server at `telegram.api_url` hands out larger ones when it runs with `--local`"
     } else {
@@ -88,14 +88,14 @@ fn too_large(client: &BotClient, bytes: Option<u64>) -> FetchError {
     not_set_up(&format!("{size}, and Telegram hands bots at most 20 MB"), remedy)
 }
 
-fn not_set_up(reason: &str, remedy: &str) -> FetchError {
-    FetchError::NotSetUp { reason: reason.to_owned(), remedy: remedy.to_owned() }
+fn not_set_up(reason: &str, remedy: &str) -> FileFetchError {
+    FileFetchError::NotSetUp { reason: reason.to_owned(), remedy: remedy.to_owned() }
 }
 
-fn refused(reason: &str) -> FetchError {
-    FetchError::Refused { reason: reason.to_owned() }
+fn refused(reason: &str) -> FileFetchError {
+    FileFetchError::Permanent { reason: reason.to_owned() }
 }
 
-fn try_again(reason: &str) -> FetchError {
-    FetchError::TryAgain { reason: reason.to_owned() }
+fn try_again(reason: &str) -> FileFetchError {
+    FileFetchError::Retryable { reason: reason.to_owned() }
 }

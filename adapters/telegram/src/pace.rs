@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{PartId, capabilities::Pace};
+use satchel_domain::{PartId, capabilities::RateLimits};
 use teloxide::types::ChatId;
 use tokio::time::{Instant, sleep_until};
 
@@ -66,7 +66,7 @@ enum Next {
 
 /// The pace of a bot.
 pub(crate) struct Pacer {
-    pace: Option<Pace>,
+    pace: Option<RateLimits>,
     lines: Mutex<Lines>,
 }
 
@@ -83,7 +83,7 @@ struct Waiting<'a> {
 
 impl Pacer {
     /// Keeps to this pace; `None` is no pace.
-    pub(crate) fn new(pace: Option<Pace>) -> Self {
+    pub(crate) fn new(pace: Option<RateLimits>) -> Self {
         let everyone = pace.map_or_else(Budget::unlimited, |pace| Budget::of_everyone(&pace));
         Self { pace, lines: Mutex::new(Lines { everyone: Line::new(everyone), chats: HashMap::new() }) }
     }
@@ -129,7 +129,15 @@ impl Pacer {
 impl Lines {
     /// What somebody is to do now. First they wait for their chat, and only then, when nothing else holds them up, for
     /// what all chats share.
-    fn next(&mut self, caller: Caller, place: Place, call: Call, pace: &Pace, rank: Instant, now: Instant) -> Next {
+    fn next(
+        &mut self,
+        caller: Caller,
+        place: Place,
+        call: Call,
+        pace: &RateLimits,
+        rank: Instant,
+        now: Instant,
+    ) -> Next {
         let messages = call.messages();
         let chat = self.chat(place, pace, now);
         let rank = chat.join(caller, rank, messages, now);
@@ -156,7 +164,7 @@ impl Lines {
         Next::Look(if gives_way { at.max(rank) } else { at })
     }
 
-    fn chat(&mut self, place: Place, pace: &Pace, now: Instant) -> &mut Line {
+    fn chat(&mut self, place: Place, pace: &RateLimits, now: Instant) -> &mut Line {
         if self.chats.len() >= REMEMBERED && !self.chats.contains_key(&place.chat) {
             self.chats.retain(|_, line| !line.is_fresh(now));
         }

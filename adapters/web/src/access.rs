@@ -87,7 +87,11 @@ impl Access {
         let mut is_forged = false;
         for cookie in self.cookies(headers) {
             match self.key.read::<Visit>(Purpose::Visit, cookie) {
-                Some(visit) if now.since(visit.since) < VISIT && visit.token == self.token_mark() => return Ok(true),
+                Some(visit)
+                    if now.saturating_duration_since(visit.since) < VISIT && visit.token == self.token_mark() =>
+                {
+                    return Ok(true);
+                }
                 // What has expired is no guess.
                 visit => is_forged |= visit.is_none(),
             }

@@ -7,7 +7,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, Sha256,
     delivery::SendError,
 };
-use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
 
 use crate::{
     WebError, WebSettings,
@@ -65,13 +65,13 @@ impl WebChannel {
         Ok(())
     }
 
-    async fn is_stored(&self, sha256: &Sha256) -> Result<(), FetchError> {
+    async fn is_stored(&self, sha256: &Sha256) -> Result<(), FileFetchError> {
         match self.blobs.open(sha256, Some(0..1)).await {
             Ok(_) => Ok(()),
             Err(BlobError::Missing(_) | BlobError::Damaged(_)) => {
-                Err(FetchError::Refused { reason: "it is no longer there; please upload it again".to_owned() })
+                Err(FileFetchError::Permanent { reason: "it is no longer there; please upload it again".to_owned() })
             }
-            Err(error) => Err(FetchError::TryAgain { reason: error.to_string() }),
+            Err(error) => Err(FileFetchError::Retryable { reason: error.to_string() }),
         }
     }
 }
@@ -92,12 +92,12 @@ impl Channel for WebChannel {
         self.capabilities.clone()
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.check(&part.content).await?;
         Ok(vec![MessageRef(part.part.to_string())])
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.check(&part.content).await?;
         Ok(vec![message.clone()])
     }
@@ -115,13 +115,13 @@ impl Channel for WebChannel {
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     /// The age of an upload was judged when a message named it; how long that message has waited since is its own affair.
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         let upload: Option<Upload> = self.key.read(Purpose::Upload, &reference.locator);
         let Some(upload) = upload else {
-            return Err(FetchError::Refused { reason: "it is no upload of this server".to_owned() });
+            return Err(FileFetchError::Permanent { reason: "it is no upload of this server".to_owned() });
         };
         self.is_stored(&upload.blob.sha256).await?;
-        Ok(IncomingFile::Stored(upload.blob))
+        Ok(FetchedFile::Stored(upload.blob))
     }
 }
 

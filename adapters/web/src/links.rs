@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{AttachmentId, ConversationId, Timestamp};
-use satchel_ports::{FileLinks, LINK_LIFE, Ledger, LinkError};
+use satchel_ports::{FileLinks, LINK_TTL, Ledger, LinkError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -63,7 +63,7 @@ impl SignedLinks {
         now: Timestamp,
         life: Duration,
     ) -> MadeLink {
-        let (behind, expires_at) = (self.revocations(attachment), now.plus(life));
+        let (behind, expires_at) = (self.revocations(attachment), now.saturating_add(life));
         let opens = Opens { conversation: conversation.clone(), attachment, behind, expires_at };
         MadeLink { url: format!("{}{}", opening(origin), self.key.sign(Purpose::Link, &opens)), expires_at }
     }
@@ -119,18 +119,23 @@ impl WebLinks {
 
 #[async_trait]
 impl FileLinks for WebLinks {
-    fn link(&self, conversation: &ConversationId, attachment: AttachmentId, planned_at: Timestamp) -> Option<String> {
+    fn create_link(
+        &self,
+        conversation: &ConversationId,
+        attachment: AttachmentId,
+        planned_at: Timestamp,
+    ) -> Option<String> {
         if self.links.ended_since(attachment, planned_at) {
             return None;
         }
-        Some(self.links.make(&self.origin, conversation, attachment, self.ledger.now(), LINK_LIFE).url)
+        Some(self.links.make(&self.origin, conversation, attachment, self.ledger.now(), LINK_TTL).url)
     }
 
-    fn hidden(&self, words: &str) -> String {
+    fn redact_links(&self, words: &str) -> String {
         hidden(words, &opening(&self.origin))
     }
 
-    async fn revoke(&self, attachment: AttachmentId) -> Result<(), LinkError> {
+    async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError> {
         let revoked = self.links.revoke(attachment, self.ledger.now()).await;
         revoked.map_err(|error| LinkError(Box::new(error)))
     }
@@ -215,7 +220,11 @@ mod tests {
         assert_eq!(links.open(&second, now), opens);
         links.revoke(file, now).await.unwrap();
         assert_eq!(links.open(&second, now), OpenedLink::Ended, "the second revocation comes after the second link");
-        assert_eq!(links.open(&made(), now.plus(Duration::from_secs(1))), OpenedLink::Ended, "it has expired");
+        assert_eq!(
+            links.open(&made(), now.saturating_add(Duration::from_secs(1))),
+            OpenedLink::Ended,
+            "it has expired"
+        );
         let ahead = made_at(Timestamp(900_000_000));
         assert_eq!(links.open(&ahead, now), opens);
         links.revoke(file, now).await.unwrap();

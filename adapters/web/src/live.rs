@@ -17,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use futures::StreamExt;
 use satchel_domain::{ChannelName, ConversationId};
-use satchel_ports::{Event, Ledger, event_bus::EventStream};
+use satchel_ports::{BusEvent, Ledger, event_bus::EventStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -125,9 +125,10 @@ impl Hub {
         self.tasks.wait().await;
     }
 
-    fn hear(&self, event: &Event) {
+    fn hear(&self, event: &BusEvent) {
         let mut rooms = self.rooms();
-        let begins = matches!(event, Event::TextDelta { .. } | Event::ToolStarted { .. } | Event::ToolFinished { .. });
+        let begins =
+            matches!(event, BusEvent::TextDelta { .. } | BusEvent::ToolStarted { .. } | BusEvent::ToolFinished { .. });
         let conversation = event.conversation();
         if begins && !rooms.contains_key(conversation) {
             forget_some(&mut rooms);

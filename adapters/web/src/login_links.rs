@@ -103,7 +103,7 @@ impl LoginLinks {
         }
         self.sync()?;
         // A clock that was set back must not make a link live longer.
-        Ok(created_at <= now.plus(MAX_CLOCK_SKEW) && now < created_at.plus(LOGIN_LINK_TTL))
+        Ok(created_at <= now.saturating_add(MAX_CLOCK_SKEW) && now < created_at.saturating_add(LOGIN_LINK_TTL))
     }
 
     fn end_those_under_another(&self, token: &str) -> io::Result<()> {

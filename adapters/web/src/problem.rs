@@ -82,7 +82,7 @@ impl Problem {
     }
 
     pub(crate) fn file_too_large(limit: u64) -> Self {
-        let detail = format!("The file is too large: at most {} are taken.", size::human(limit));
+        let detail = format!("The file is too large: at most {} are taken.", size::format_bytes(limit));
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     }
 

@@ -5,7 +5,7 @@ use satchel_domain::{
     filename::Filename,
     part::{FileItem, Markup, Part, PreparedVoice},
 };
-use satchel_ports::ledger::{InboundFile, QueuedMessage, TurnRecord};
+use satchel_ports::ledger::{InboundFileState, QueuedMessage, TurnRecord};
 
 use crate::{
     markdown,
@@ -28,7 +28,7 @@ pub(crate) fn turn(record: &TurnRecord, next: Option<TurnId>) -> wire::Turn {
     wire::Turn {
         id: record.id.to_string(),
         state,
-        ending: record.ending.as_ref().map(|ending| ending.name().to_owned()),
+        ending: record.ending.as_ref().map(|ending| ending.as_str().to_owned()),
         messages: record.messages.iter().map(message).collect(),
         parts: record.parts.iter().filter_map(part).collect(),
     }
@@ -49,15 +49,15 @@ fn message(queued: &QueuedMessage) -> wire::Message {
     }
 }
 
-fn message_file(known: &InboundFile) -> wire::MessageFile {
+fn message_file(known: &InboundFileState) -> wire::MessageFile {
     let (state, filename, bytes, reason, kept) = match known {
-        InboundFile::Waiting(reference) => {
+        InboundFileState::Waiting(reference) => {
             (MessageFileState::Waiting, &reference.filename, reference.bytes, None, None)
         }
-        InboundFile::Stored(attachment) => {
+        InboundFileState::Stored(attachment) => {
             (MessageFileState::Stored, &attachment.filename, Some(attachment.bytes), None, Some(file(attachment)))
         }
-        InboundFile::Refused(refused) => {
+        InboundFileState::Refused(refused) => {
             (MessageFileState::Refused, &refused.filename, refused.bytes, Some(refused.reason.clone()), None)
         }
     };
@@ -88,7 +88,7 @@ fn part(part: &Part) -> Option<wire::Part> {
     Some(wire::Part {
         id: part.id.to_string(),
         kind: part.content.kind().to_owned(),
-        state: part.state.name().to_owned(),
+        state: part.state.as_str().to_owned(),
         reason,
         html,
         text: text.cloned(),

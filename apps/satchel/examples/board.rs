@@ -23,7 +23,7 @@ use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_intake::access::{Access, ChannelAccess};
 use satchel_ledger::SqliteLedger;
 use satchel_local::{LocalBus, OfflineModel};
-use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, Ledger, PartToSend, ledger::OutboxQuery};
+use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, Ledger, SendRequest, ledger::OutboxQuery};
 use tokio::io::AsyncWriteExt;
 use tokio_util::{io::ReaderStream, sync::CancellationToken};
 
@@ -44,7 +44,7 @@ impl Channel for Board {
         ChannelCapabilities { file_bytes: 100_000_000, ..satchel_routing::tables::console() }
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if let PartContent::Text { text, .. } | PartContent::Notice { text } = &part.content {
             println!("{}: {text}", part.conversation);
         }
@@ -58,7 +58,7 @@ impl Channel for Board {
         Ok(vec![MessageRef(part.part.to_string())])
     }
 
-    async fn edit(&self, _: &MessageRef, _: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let reason = "what hangs there hangs there".to_owned();
         Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
     }
@@ -73,10 +73,10 @@ impl Channel for Board {
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         let file = tokio::fs::File::open(&reference.locator).await;
-        let file = file.map_err(|error| FetchError::Refused { reason: error.to_string() })?;
-        Ok(IncomingFile::Bytes { bytes: reference.bytes, content: Box::pin(ReaderStream::new(file)) })
+        let file = file.map_err(|error| FileFetchError::Permanent { reason: error.to_string() })?;
+        Ok(FetchedFile::Bytes { bytes: reference.bytes, content: Box::pin(ReaderStream::new(file)) })
     }
 }
 
@@ -131,7 +131,7 @@ async fn main() -> anyhow::Result<()> {
     // Durable once it returns; only then tell your platform that you have it.
     let turn = inbound.accept(message).await?.context("Ada may talk")?;
 
-    let unsettled = OutboxQuery { under_way: true, ..OutboxQuery::default() };
+    let unsettled = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
     while ledger.turn(turn).await?.is_none_or(|turn| turn.ending.is_none())
         || !ledger.outbox(&unsettled).await?.is_empty()
     {

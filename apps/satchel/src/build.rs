@@ -176,7 +176,7 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         limits: behaviour.tools,
     };
     let mut tools = built_in(tool_services.clone());
-    if speech.as_ref().is_some_and(|speech| speech.speaks()) {
+    if speech.as_ref().is_some_and(|speech| speech.can_speak()) {
         tools.register(send_voice()).expect("no built-in tool is called like it, and the table knows it");
     }
     if let Some(host) = scripts {

@@ -75,7 +75,7 @@ fn write_json(out: &mut dyn Write, value: &impl serde::Serialize) -> std::io::Re
 /// Text of others made fit for one cell: one line, no controls that a terminal would obey, at most `longest` characters.
 fn one_line(text: &str, longest: usize) -> String {
     let mut shown: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    shown.retain(|c| !satchel_domain::filename::is_hidden(c));
+    shown.retain(|c| !satchel_domain::filename::is_unsafe_char(c));
     match shown.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &shown[..end]),
         None => shown,
@@ -96,7 +96,7 @@ fn summary(content: &satchel_domain::PartContent) -> String {
         .iter()
         .map(|item| {
             let form = serde_json::to_value(item.form).ok().and_then(|form| form.as_str().map(str::to_owned));
-            let size = satchel_domain::size::human(item.attachment.bytes);
+            let size = satchel_domain::size::format_bytes(item.attachment.bytes);
             format!("{} ({}, {size})", item.attachment.filename, form.unwrap_or_default())
         })
         .collect();

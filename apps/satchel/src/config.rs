@@ -248,7 +248,7 @@ fn read_file(path: &Path, cwd: &Path) -> Result<Node, Problem> {
     let file = std::fs::File::open(cwd.join(path)).map_err(failed)?;
     file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LONGEST_FILE {
-        return Err(problem(format!("is larger than {}", satchel_domain::size::human(LONGEST_FILE))));
+        return Err(problem(format!("is larger than {}", satchel_domain::size::format_bytes(LONGEST_FILE))));
     }
     let text = String::from_utf8(bytes)
         .map_err(|error| problem(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to())))?;

@@ -47,7 +47,7 @@ fn host(url: &SecretString) -> Option<Allowed> {
 mod tests {
     use std::path::Path;
 
-    use satchel_ports::{FetchFailure, FetchRequest, Hosts};
+    use satchel_ports::{FetchRequest, FetcherError, HostPolicy};
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpListener,
@@ -85,7 +85,7 @@ mod tests {
         let port = server().await;
         let url = format!("http://127.0.0.1:{port}/");
         let fetched = async |yaml: &str| {
-            let request = FetchRequest { url: url.clone(), hosts: Hosts::Public, max_bytes: 1 };
+            let request = FetchRequest { url: url.clone(), hosts: HostPolicy::Public, max_bytes: 1 };
             open(&config(yaml)).fetch(&request).await.map(|fetched| fetched.url)
         };
         let there = Ok(format!("{url}file"));
@@ -97,18 +97,18 @@ mod tests {
             "attachments: { allow_hosts: [127.0.0.0/8], max_redirects: 0 }\n".to_owned(),
         ] {
             let failure = fetched(&refused).await;
-            assert!(matches!(failure, Err(FetchFailure::Refused { .. })), "{refused}: {failure:?}");
+            assert!(matches!(failure, Err(FetcherError::Rejected { .. })), "{refused}: {failure:?}");
         }
         // It takes the connection and says nothing.
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let request = FetchRequest {
             url: format!("http://{}/", silent.local_addr().unwrap()),
-            hosts: Hosts::Public,
+            hosts: HostPolicy::Public,
             max_bytes: 1,
         };
         let fetcher = open(&config("attachments: { allow_hosts: [127.0.0.0/8], download_timeout: 100ms }\n"));
         let failure = fetcher.fetch(&request).await.map(|fetched| fetched.url);
-        assert!(matches!(failure, Err(FetchFailure::TryAgain { .. })), "{failure:?}");
+        assert!(matches!(failure, Err(FetcherError::Retryable { .. })), "{failure:?}");
     }
 
     #[test]

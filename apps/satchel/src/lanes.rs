@@ -12,7 +12,7 @@ use futures::{
 use satchel_agent::Services;
 use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
 use satchel_intake::{access::Access, prepare::InboundLimits, reception::Claimed};
-use satchel_ports::{Blobs, Channel, Event, Lease, Ledger, LedgerError, Speech, Workspace, ledger::usage::Quotas};
+use satchel_ports::{Blobs, BusEvent, Channel, Lease, Ledger, LedgerError, Speech, Workspace, ledger::usage::Quotas};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
@@ -159,7 +159,7 @@ impl Lanes {
                 Some(ended) = working.join_next_with_id() => forget(ended, &mut held),
                 Some(event) = events.next() => {
                     // Of the message that it was claimed for, a lane need not hear twice.
-                    if let Event::MessageReceived { conversation, turn } = event
+                    if let BusEvent::MessageReceived { conversation, turn } = event
                         && let Some(lane) = held.get_mut(&conversation)
                         && lane.begun_for.take_if(|begun_for| *begun_for == turn).is_none()
                     {
@@ -170,13 +170,13 @@ impl Lanes {
                     taking = None;
                     if let Some(lease) = found {
                         self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
-                        if self.busy(&working) < most && cut_off.is_none() && ledger.now().since(renewed_at) < trust {
+                        if self.busy(&working) < most && cut_off.is_none() && ledger.now().saturating_duration_since(renewed_at) < trust {
                             taking = Some(take(ledger.as_ref(), &channels).boxed());
                         }
                     }
                 }
                 _ = look.tick(), if taking.is_none() && cut_off.is_none() && self.busy(&working) < most => {
-                    if ledger.now().since(renewed_at) < trust {
+                    if ledger.now().saturating_duration_since(renewed_at) < trust {
                         taking = Some(take(ledger.as_ref(), &channels).boxed());
                     } else {
                         renew.reset_immediately();
@@ -248,7 +248,7 @@ impl Lanes {
 }
 
 async fn take(ledger: &dyn Ledger, channels: &[ChannelName]) -> Option<Lease> {
-    match ledger.take_lane(channels).await {
+    match ledger.claim_lane(channels).await {
         Ok(lease) => lease,
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "the ledger can't be asked for work");

@@ -11,7 +11,7 @@ use satchel_files::DirectoryWorkspace;
 use satchel_ports::{
     ByteStream, Ledger, LedgerError, Workspace, WorkspaceError, WriteMode,
     ledger::usage::{UsageQuery, UsageScope},
-    workspace::{Entry, WorkspaceFile},
+    workspace::{WorkspaceEntry, WorkspaceFile},
 };
 
 /// The conversations' workspaces, counted in the ledger.
@@ -146,7 +146,11 @@ impl Workspace for MeteredWorkspace {
         written
     }
 
-    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+    async fn list(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         self.inner.list(conversation, path).await
     }
 
@@ -158,8 +162,8 @@ impl Workspace for MeteredWorkspace {
         removed
     }
 
-    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
-        self.inner.hand_over(from, to).await
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+        self.inner.rename_conversation(from, to).await
     }
 }
 
@@ -169,7 +173,7 @@ mod tests {
     use futures::{StreamExt, stream};
     use satchel_domain::{InboundMessage, Sender};
     use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
-    use satchel_ports::ledger::{Claim, usage::Quotas};
+    use satchel_ports::ledger::{ClaimMode, usage::Quotas};
 
     use super::*;
 
@@ -188,7 +192,7 @@ mod tests {
         let ledger = Arc::new(SqliteLedger::open(directory.path(), settings).await.unwrap());
         let conversation: ConversationId = "telegram:7".parse().unwrap();
         let message = InboundMessage::new(conversation.clone(), "1".into(), Sender::new("7", "Ada"));
-        ledger.receive(&message, Claim::Leave).await.unwrap();
+        ledger.receive(&message, ClaimMode::Leave).await.unwrap();
         let inner = DirectoryWorkspace::open(&directory.path().join("workspaces"), None, 1 << 30).unwrap();
         let workspace = MeteredWorkspace::new(inner.clone(), Arc::clone(&ledger) as _);
         Stage { workspace, inner, ledger, conversation, directory }

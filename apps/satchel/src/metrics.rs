@@ -22,7 +22,7 @@ use prometheus_client::{
 use satchel_ports::{
     Ledger,
     ledger::{
-        OutboxQuery, Unreadable,
+        OutboxQuery, UndecodableCount,
         usage::{UsageQuery, UsageScope},
     },
 };
@@ -207,15 +207,17 @@ impl Figures {
     /// and the disks of the system.
     pub async fn text(&self, ledger: &dyn Ledger) -> String {
         self.measure_disks().await;
-        let oldest = OutboxQuery { under_way: true, limit: Some(1), ..OutboxQuery::default() };
+        let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_PATIENCE, ledger.outbox(&oldest)).await {
-            Ok(Ok(parts)) => parts.first().map_or(0.0, |part| ledger.now().since(part.created_at).as_secs_f64()),
+            Ok(Ok(parts)) => {
+                parts.first().map_or(0.0, |part| ledger.now().saturating_duration_since(part.created_at).as_secs_f64())
+            }
             Ok(Err(_)) | Err(_) => f64::NAN,
         };
         self.oldest_part_seconds.set(age);
         self.unreadable.clear();
-        if let Ok(Ok(unreadable)) = timeout(LEDGER_PATIENCE, ledger.unreadable()).await {
-            for Unreadable { channel, updates } in unreadable {
+        if let Ok(Ok(unreadable)) = timeout(LEDGER_PATIENCE, ledger.count_undecodable()).await {
+            for UndecodableCount { channel, updates } in unreadable {
                 let channel = self.channel(channel.as_str());
                 self.unreadable.get_or_create(&OfChannel { channel }).inc_by(updates.cast_signed());
             }

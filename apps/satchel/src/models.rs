@@ -204,7 +204,7 @@ impl Blobs for NoFiles {
         Err(BlobError::Missing(*sha256))
     }
 
-    async fn stale(&self, _: Duration) -> Result<Vec<Sha256>, BlobError> {
+    async fn list_stale(&self, _: Duration) -> Result<Vec<Sha256>, BlobError> {
         Ok(Vec::new())
     }
 

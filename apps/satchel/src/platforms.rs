@@ -219,7 +219,7 @@ pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest
 
 /// A platform's words, fit for a terminal.
 fn shown(words: &str) -> String {
-    words.chars().filter(|c| !satchel_domain::filename::is_hidden(*c)).take(200).collect()
+    words.chars().filter(|c| !satchel_domain::filename::is_unsafe_char(*c)).take(200).collect()
 }
 
 #[cfg(test)]

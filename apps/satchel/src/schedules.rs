@@ -8,7 +8,7 @@ pub mod due;
 mod progress;
 mod run;
 
-use satchel_domain::{ConversationId, Errand, InboundMessage, Sender, Timestamp};
+use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 
 use self::due::{Missed, Rhythm};
 pub use self::run::{Clock, Schedules, open};
@@ -35,8 +35,8 @@ pub struct Schedule {
 
 impl Schedule {
     /// What there is to do at one of its times.
-    fn errand(&self, due: Timestamp) -> Errand {
-        Errand::Scheduled { name: self.name.clone(), due: self.rhythm.written(due) }
+    fn errand(&self, due: Timestamp) -> SystemTask {
+        SystemTask::RunSchedule { name: self.name.clone(), due: self.rhythm.written(due) }
     }
 
     /// What comes into the conversation at one of its times.

@@ -39,8 +39,8 @@ pub struct Collected {
 /// # Errors
 /// When the store or the ledger fails; nothing that is referred to is ever removed.
 pub async fn collect(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<Collected> {
-    let stale = blobs.stale(BLOB_GRACE).await?;
-    let unreferenced = ledger.unreferenced(&stale).await?;
+    let stale = blobs.list_stale(BLOB_GRACE).await?;
+    let unreferenced = ledger.find_unreferenced(&stale).await?;
     blobs.mark(&unreferenced, BLOB_GRACE).await?;
     let freed = blobs.sweep().await?;
     Ok(Collected { looked_at: stale.len(), unreferenced: unreferenced.len(), freed })

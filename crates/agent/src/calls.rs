@@ -3,12 +3,12 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{Attachment, CallId, Sender, Source, ToolCall, ToolOutcome, TurnId, size};
+use satchel_domain::{Attachment, AttachmentSource, CallId, Sender, ToolCall, ToolOutcome, TurnId, size};
 use satchel_ports::{
-    Event, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec,
+    BusEvent, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec,
     ledger::{AttachmentQuery, usage::QuotaExceeded},
 };
-use satchel_routing::insist::insist;
+use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -115,7 +115,7 @@ async fn run_and_record(
 ) -> Result<Option<(u32, ToolOutcome)>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let tool = call.name.clone();
-    publish(services, Event::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
+    publish(services, BusEvent::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
         .await;
     let grace_over = async {
         scope.cancel.cancelled().await;
@@ -139,13 +139,13 @@ async fn run_and_record(
         // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
         Err(LedgerError::Unknown { what }) => {
             let refused =
-                ToolOutcome::of_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
+                ToolOutcome::from_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
             record(services, lane, &call, &refused).await?
         }
         recorded => recorded?,
     };
     let failed = outcome.failed;
-    publish(services, Event::ToolFinished { conversation, call: call.id, tool, failed }).await;
+    publish(services, BusEvent::ToolFinished { conversation, call: call.id, tool, failed }).await;
     Ok(Some((call.id.ordinal, outcome)))
 }
 
@@ -156,7 +156,7 @@ fn without_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutc
     for files in [Some(&mut attachments), selection.as_mut()].into_iter().flatten() {
         files.retain(|file| {
             if file.number == 0 {
-                names.push(format!("{:?} ({})", file.filename.as_str(), size::human(file.bytes)));
+                names.push(format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes)));
             }
             file.number > 0
         });
@@ -173,7 +173,10 @@ async fn record(
     call: &ToolCall,
     outcome: &ToolOutcome,
 ) -> Result<ToolOutcome, LedgerError> {
-    insist(&lane.stop, || services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome)).await
+    retry_until_stored(&lane.stop, || {
+        services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome)
+    })
+    .await
 }
 
 /// What a call yields; `None` where it did not begin, since the turn was stopped.
@@ -186,18 +189,18 @@ async fn outcome_of(
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     let (spec, tool) = match admitted(services, scope, call) {
         Ok(admitted) => admitted,
-        Err(words) => return Ok(Some(ToolOutcome::of_failure(words))),
+        Err(words) => return Ok(Some(ToolOutcome::from_failure(words))),
     };
     match first(spec.tier, asks(services, scope, call.id, spec), origin) {
         First::Run => {}
         First::Ask => match confirm(services, lane, scope, call, spec, Needed::AsLongAsItTakes).await? {
             Verdict::Allowed => {}
-            Verdict::Refused(words) => return Ok(Some(ToolOutcome::of_failure(words))),
+            Verdict::Refused(words) => return Ok(Some(ToolOutcome::from_failure(words))),
         },
-        First::Refuse => return Ok(Some(ToolOutcome::of_failure("the person refused this call"))),
+        First::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         First::Doubt => {
             let made = made_so_far(services, call.id.turn).await?;
-            return Ok(Some(ToolOutcome::of_failure(match scope.written == Some(call.id) {
+            return Ok(Some(ToolOutcome::from_failure(match scope.written == Some(call.id) {
                 true => written_script::interrupted(&made),
                 false => interrupted(&spec.name, &made),
             })));
@@ -235,7 +238,7 @@ pub(crate) fn admitted<'a>(
 pub(crate) async fn made_so_far(services: &Services, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
     let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
     let files = services.ledger.attachments(&query).await?;
-    Ok(files.into_iter().rev().filter(|file| file.source != Source::User).collect())
+    Ok(files.into_iter().rev().filter(|file| file.source != AttachmentSource::User).collect())
 }
 
 /// What a model is told of a call that may have run.
@@ -300,7 +303,7 @@ pub(crate) async fn performed(
     let context = ToolContext {
         conversation: lane.lease.conversation.clone(),
         call: call.id,
-        asker: scope.asker.clone(),
+        requester: scope.asker.clone(),
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
         tools: others,
@@ -312,13 +315,13 @@ pub(crate) async fn performed(
     let running = AssertUnwindSafe(tool.call(call.arguments.clone(), &context)).catch_unwind();
     match tokio::time::timeout(limit, running).await {
         Ok(Ok(Ok(outcome))) => outcome,
-        Ok(Ok(Err(error))) => ToolOutcome::of_failure(error.to_string()),
+        Ok(Ok(Err(error))) => ToolOutcome::from_failure(error.to_string()),
         Ok(Err(_panic)) => {
             tracing::error!(call.id = %call.id, tool = spec.name, "a tool panicked");
-            ToolOutcome::of_failure(format!("`{}` broke down; this is a fault of the tool", spec.name))
+            ToolOutcome::from_failure(format!("`{}` broke down; this is a fault of the tool", spec.name))
         }
         Err(_) => {
-            ToolOutcome::of_failure(format!("`{}` took longer than {} s and was stopped", spec.name, limit.as_secs()))
+            ToolOutcome::from_failure(format!("`{}` took longer than {} s and was stopped", spec.name, limit.as_secs()))
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
-    filename::as_code,
-    markdown::with_paragraph,
+    filename::to_inline_code,
+    markdown::append_paragraph,
     part::{Plan, PlannedPart},
 };
 use satchel_ports::{
-    Event, LedgerError,
+    BusEvent, LedgerError,
     ledger::{CompletedTurn, HistoryChange},
 };
-use satchel_routing::{insist::insist, plan::plan_with_links};
+use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
 
 use crate::{Lane, Services, run::publish};
 
@@ -48,7 +48,7 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
     let response = with_refusals(completion.response, &completion.refused);
     let planned_at = services.ledger.now();
     let plan = plan_with_links(&response, &lane.channel.capabilities(&conversation), &|file| {
-        services.links.as_ref()?.link(&conversation, file.id, planned_at)
+        services.links.as_ref()?.create_link(&conversation, file.id, planned_at)
     });
     let plan = asking(plan, completion.buttons);
     let completed = CompletedTurn {
@@ -58,17 +58,17 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
         plan: if completion.streamed { taking_over(plan) } else { plan },
         history: completion.history,
         steered: completion.steered,
-        told: completion.told,
+        reported_failures: completion.told,
         reply_to: completion.reply_to,
     };
-    let begun = insist(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
+    let begun = retry_until_stored(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
-        chat.id = %conversation, turn.id = %turn, ending = ending.name(), files = response.attachments.len(),
+        chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
         "the turn is complete"
     );
     for attachment in &response.attachments {
-        let event = Event::ResponseBinary {
+        let event = BusEvent::ResponseBinary {
             conversation: conversation.clone(),
             turn,
             filename: attachment.filename.clone(),
@@ -78,7 +78,8 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
         };
         publish(services, event).await;
     }
-    publish(services, Event::TurnCompleted { conversation, turn, ending: ending.name().to_owned(), response }).await;
+    publish(services, BusEvent::TurnCompleted { conversation, turn, ending: ending.as_str().to_owned(), response })
+        .await;
     Ok(begun)
 }
 
@@ -109,11 +110,11 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
         return response;
     }
     let told = refused.iter().map(|file| {
-        let name = as_code(file.filename.as_str(), usize::MAX);
+        let name = to_inline_code(file.filename.as_str(), usize::MAX);
         format!("I could not take {name}: {}.", file.reason)
     });
     let told = told.collect::<Vec<_>>().join("\n\n");
-    let text = with_paragraph(response.text.as_deref().unwrap_or_default(), &told);
+    let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &told);
     OutgoingResponse { text: Some(text), ..response }
 }
 
@@ -122,11 +123,12 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use satchel_domain::{
-        Attachment, AttachmentId, ConversationId, Filename, Media, Sha256, Source, Timestamp, Visibility,
+        Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sha256, Timestamp, Visibility,
         part::{FileForm, FileItem},
     };
     use satchel_ports::{
-        Lease, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger, OwnerId, ledger::Steering,
+        HolderId, Lease, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger,
+        ledger::SteeringRequests,
     };
     use satchel_routing::tables;
     use tokio_util::sync::CancellationToken;
@@ -140,12 +142,12 @@ mod tests {
             id: AttachmentId(Uuid::from_u128(7)),
             number: 1,
             conversation: "console:main".parse().unwrap(),
-            source: Source::Tool,
+            source: AttachmentSource::Tool,
             filename: Filename::from_untrusted("a.txt"),
             mime: "text/plain".into(),
             bytes,
             sha256: Sha256([0; 32]),
-            media: Media::default(),
+            media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
@@ -166,10 +168,10 @@ mod tests {
                 && *file == AttachmentId(Uuid::from_u128(7))
                 && *planned_at == Timestamp(5)
         };
-        links.expect_link().withf(to_this).returning(|_, _, _| Some("https://a.example/links/x".into()));
+        links.expect_create_link().withf(to_this).returning(|_, _, _| Some("https://a.example/links/x".into()));
         ledger.expect_now().returning(|| Timestamp(5));
         let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
-        let published: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let published: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
         let heard = Arc::clone(&published);
         bus.expect_publish().returning(move |event| {
             heard.lock().unwrap().push(event);
@@ -181,14 +183,14 @@ mod tests {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: Arc::new(|_| Steering::default()),
+            steer: Arc::new(|_| SteeringRequests::default()),
             links: Some(Arc::new(links)),
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let lane = Lane {
-            lease: Lease { conversation: "telegram:41".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            lease: Lease { conversation: "telegram:41".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::default(),
             stirred: Arc::default(),
@@ -198,7 +200,7 @@ mod tests {
         let completion = Completion {
             turn: TurnId(Uuid::from_u128(1)),
             ending: Ending::Done,
-            response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::of_text("Here.") },
+            response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::from_text("Here.") },
             refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
             steered: Vec::new(),
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(complete(&services, &lane, completion).await.unwrap(), None);
         let conversation = lane.lease.conversation;
         let turn = TurnId(Uuid::from_u128(1));
-        let binary = Event::ResponseBinary {
+        let binary = BusEvent::ResponseBinary {
             conversation: conversation.clone(),
             turn,
             filename: Filename::from_untrusted("a.txt"),
@@ -219,7 +221,7 @@ mod tests {
             bytes: 64_000_000,
             sha256: Sha256([0; 32]),
         };
-        let end = Event::TurnCompleted { conversation, turn, ending: "done".into(), response };
+        let end = BusEvent::TurnCompleted { conversation, turn, ending: "done".into(), response };
         assert_eq!(*published.lock().unwrap(), [binary, end], "each file, and then the end");
     }
 
@@ -231,13 +233,13 @@ mod tests {
             reason: reason.into(),
         };
         let files = [refused("a.mov", "it is 64 MB, the limit is 50 MB"), refused("b`x`.txt", "it is gone")];
-        let response = with_refusals(OutgoingResponse::of_text("Saved the rest."), &files);
+        let response = with_refusals(OutgoingResponse::from_text("Saved the rest."), &files);
         assert_eq!(
             response.text.unwrap(),
             "Saved the rest.\n\nI could not take `a.mov`: it is 64 MB, the limit is 50 MB.\n\nI could not take \
              `bx.txt`: it is gone."
         );
-        let cut_short = with_refusals(OutgoingResponse::of_text("```\nls"), &files[1..]);
+        let cut_short = with_refusals(OutgoingResponse::from_text("```\nls"), &files[1..]);
         assert_eq!(cut_short.text.unwrap(), "```\nls\n```\n\nI could not take `bx.txt`: it is gone.");
         let files_only = with_refusals(OutgoingResponse::default(), &files[..1]);
         assert_eq!(files_only.text.unwrap(), "I could not take `a.mov`: it is 64 MB, the limit is 50 MB.");
@@ -246,7 +248,7 @@ mod tests {
     #[test]
     fn buttons_stand_beneath_the_last_text() {
         let of = |texts: &[&str]| Plan {
-            parts: texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect(),
+            parts: texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect(),
         };
         let buttons = vec![Button { label: "Let in".into(), command: "/pair approve ABCD-EFGH".into() }];
         assert_eq!(asking(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_streamed_message_without_a_text_is_taken_back() {
-        let text = Plan { parts: vec![PlannedPart::of(PartContent::of_text("hi"))] };
+        let text = Plan { parts: vec![PlannedPart::of(PartContent::from_text("hi"))] };
         assert_eq!(taking_over(text.clone()), text);
         assert_eq!(taking_over(Plan::default()).parts, [PlannedPart::of(PartContent::Withdraw)]);
     }

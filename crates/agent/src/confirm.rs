@@ -15,14 +15,14 @@ use std::{
 
 use satchel_domain::{
     Button, ConversationId, InboxId, Sender, ToolCall,
-    filename::{as_code, is_hidden},
-    pairing::LETTERS,
+    filename::{is_unsafe_char, to_inline_code},
+    pairing::ALPHABET,
 };
 use satchel_ports::{
     LedgerError, ToolSpec,
-    ledger::{Decision, JournalEntry},
+    ledger::{JournalEntry, ToolDecision},
 };
-use satchel_routing::insist::insist;
+use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -54,7 +54,7 @@ const AT_ONCE: usize = 3;
 /// What people have said about the calls of a turn.
 #[derive(Debug, Clone)]
 pub struct Words {
-    heard: watch::Receiver<Vec<Decision>>,
+    heard: watch::Receiver<Vec<ToolDecision>>,
     /// The messages that were taken as an answer; the turn consumes them.
     taken: Arc<Mutex<Vec<InboxId>>>,
     places: Arc<Semaphore>,
@@ -67,7 +67,7 @@ pub struct Words {
 impl Words {
     /// Takes words as whoever reads the messages behind the turn hears them.
     #[must_use]
-    pub fn new(heard: watch::Receiver<Vec<Decision>>) -> Self {
+    pub fn new(heard: watch::Receiver<Vec<ToolDecision>>) -> Self {
         Self {
             heard,
             taken: Arc::default(),
@@ -202,9 +202,9 @@ pub async fn confirm(
         return Ok(Verdict::Refused(format!("nobody allowed this call within {minutes} min, so it was not made")));
     };
     let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
-    insist(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
+    retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
     words.take(decision.id);
-    let who = as_code(&decision.sender.name, 60);
+    let who = to_inline_code(&decision.sender.name, 60);
     let (told, verdict) = match decision.allow {
         true => (format!("Allowed by {who}"), Verdict::Allowed),
         false => (
@@ -223,8 +223,8 @@ async fn word(
     words: &Words,
     asker: &Sender,
     code: &str,
-) -> Decision {
-    let counts = |decision: &&Decision| {
+) -> ToolDecision {
+    let counts = |decision: &&ToolDecision| {
         let may = decision.sender.id == asker.id || (services.is_owner)(conversation.channel(), &decision.sender);
         may && decision.code.eq_ignore_ascii_case(code)
     };
@@ -272,7 +272,7 @@ fn shown(arguments: &Value) -> Option<String> {
 /// long its beginning, and how long it is.
 fn value(given: &Value, most: usize) -> String {
     let whole: String =
-        given.to_string().chars().filter(|c| !is_hidden(*c)).map(|c| if c == '`' { '\'' } else { c }).collect();
+        given.to_string().chars().filter(|c| !is_unsafe_char(*c)).map(|c| if c == '`' { '\'' } else { c }).collect();
     match whole.char_indices().nth(most) {
         Some((cut, _)) => format!("{}… ({} characters)", &whole[..cut], whole.chars().count()),
         None => whole,
@@ -288,7 +288,7 @@ pub fn code(call: &ToolCall) -> String {
     hash.update(&call.name);
     hash.update([0]);
     feed(&mut hash, &call.arguments);
-    let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 32)]);
+    let letter = |byte: &u8| char::from(ALPHABET[usize::from(byte % 32)]);
     hash.finalize().iter().take(8).map(letter).collect()
 }
 
@@ -343,7 +343,7 @@ mod tests {
         ] {
             assert_ne!(code, other);
         }
-        assert!(code.len() == 8 && code.bytes().all(|byte| LETTERS.contains(&byte)), "{code}");
+        assert!(code.len() == 8 && code.bytes().all(|byte| ALPHABET.contains(&byte)), "{code}");
     }
 
     #[test]

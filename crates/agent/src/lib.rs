@@ -28,7 +28,7 @@ use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
     Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
-    ledger::{QueuedMessage, Steering},
+    ledger::{QueuedMessage, SteeringRequests},
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -103,7 +103,7 @@ pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 pub type IsOwnersChat = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
 
 /// Decides what the messages behind a turn ask of it.
-pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> Steering + Send + Sync>;
+pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Send + Sync>;
 
 /// What every turn needs.
 #[derive(Clone)]

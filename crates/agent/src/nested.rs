@@ -37,15 +37,15 @@ impl Caller {
         let Self { services, lane, scope, .. } = self;
         let (spec, tool) = match admitted(services, scope, call) {
             Ok(admitted) => admitted,
-            Err(words) => return Ok(ToolOutcome::of_failure(words)),
+            Err(words) => return Ok(ToolOutcome::from_failure(words)),
         };
         if asks(services, scope, self.call, spec)
             && let Verdict::Refused(words) = confirm(services, lane, scope, call, spec, Needed::Within(left)).await?
         {
-            return Ok(ToolOutcome::of_failure(words));
+            return Ok(ToolOutcome::from_failure(words));
         }
         if scope.cancel.is_cancelled() {
-            return Ok(ToolOutcome::of_failure("the turn was stopped"));
+            return Ok(ToolOutcome::from_failure("the turn was stopped"));
         }
         Ok(performed(services, lane, scope, call, spec, tool.as_ref(), None).await)
     }
@@ -60,10 +60,10 @@ impl ToolCaller for Caller {
     async fn call(&self, tool: &str, arguments: Value, left: Duration) -> Result<ToolOutcome, ToolError> {
         let nth = self.made.fetch_add(1, Ordering::Relaxed);
         // Beyond them ids repeat, and with them the words by which people allow calls.
-        if nth >= CallId::MOST_WITHIN {
-            return Err(ToolError(format!("more than {} calls are not allowed", CallId::MOST_WITHIN)));
+        if nth >= CallId::MAX_NESTED {
+            return Err(ToolError(format!("more than {} calls are not allowed", CallId::MAX_NESTED)));
         }
-        let id = self.call.within(nth);
+        let id = self.call.nested(nth);
         let call = ToolCall { id, name: tool.to_owned(), arguments };
         match self.outcome_of(&call, left).await {
             Ok(outcome) if outcome.failed && !outcome.has_failed_in_part() => {

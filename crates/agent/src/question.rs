@@ -13,9 +13,9 @@ use satchel_domain::{
     Button, CallId, MessageRef, PartContent, PartId, ToolCall,
     delivery::{OnDoubt, SendError},
 };
-use satchel_ports::{Event, LookupOutcome, LookupRange, PartToSend};
+use satchel_ports::{BusEvent, LookupOutcome, LookupRange, SendRequest};
 use satchel_routing::{
-    label::labelled,
+    label::with_duplicate_label,
     lookup::{DoubtfulSend, delete_duplicates, look_up},
 };
 use tokio::{
@@ -71,13 +71,13 @@ impl Question {
         let (tell, standing) = oneshot::channel();
         let (over, ends) = oneshot::channel();
         let conversation = lane.lease.conversation.clone();
-        let shown = Event::ToolQuestion {
+        let shown = BusEvent::ToolQuestion {
             conversation: conversation.clone(),
             call: call.id,
             text: text.clone(),
             buttons: buttons.clone(),
         };
-        let part = PartToSend {
+        let part = SendRequest {
             part: PartId(services.ledger.new_id()),
             turn: call.id.turn,
             conversation,
@@ -119,7 +119,7 @@ impl Question {
 
 async fn tell_the_end(services: &Services, lane: &Lane, call: CallId, words: &str, allowed: bool) {
     let conversation = lane.lease.conversation.clone();
-    publish(services, Event::ToolDecided { conversation, call, allowed, words: words.to_owned() }).await;
+    publish(services, BusEvent::ToolDecided { conversation, call, allowed, words: words.to_owned() }).await;
 }
 
 /// The end of a question in its words, `None` where whoever asked it is gone; it can be waited for more than once.
@@ -131,7 +131,7 @@ struct Tending {
     lane: Lane,
     call: CallId,
     title: String,
-    part: PartToSend,
+    part: SendRequest,
     patience: Duration,
     taken_up_again: Option<watch::Receiver<bool>>,
     ends: Ends,
@@ -208,7 +208,7 @@ impl Tending {
     /// doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and put
     /// again: as it is where it certainly did not arrive, else once more with a label, as a reply is. Two sets of buttons
     /// ask for the same word, but of none nobody is asked.
-    async fn try_post(&self, part: &mut PartToSend) -> Put {
+    async fn try_post(&self, part: &mut SendRequest) -> Put {
         let Lane { channel, .. } = &self.lane;
         let capabilities = channel.capabilities(&self.part.conversation);
         let key = capabilities.idempotency;
@@ -244,7 +244,7 @@ impl Tending {
             let next = Instant::now() + wait;
             let is_first = part.part == self.part.part;
             match doubtful_since {
-                Some(since) if key.recognises(next - since) && next < given_up + ENDING => sleep_until(next).await,
+                Some(since) if key.covers(next - since) && next < given_up + ENDING => sleep_until(next).await,
                 Some(_) if is_first => {
                     match self.look_up(DoubtfulSend { part: part.clone(), since, attempts }, given_up).await {
                         None => return Put::Unknown,
@@ -258,7 +258,7 @@ impl Tending {
                         }
                         Some(LookupOutcome::Uncertain { .. }) => {
                             part.part = PartId(self.services.ledger.new_id());
-                            part.content = labelled(&part.content, capabilities.caption);
+                            part.content = with_duplicate_label(&part.content, capabilities.caption);
                             if self.begin(part.part).await.is_err() {
                                 return Put::Unknown;
                             }
@@ -320,7 +320,7 @@ impl Tending {
 
     /// Lets the question say how it ended, until the platform takes it; an edit can be repeated whatever became of it.
     async fn close(self, message: &MessageRef, words: &str) {
-        let part = PartToSend { content: PartContent::of_text(format!("{words}: {}", self.title)), ..self.part };
+        let part = SendRequest { content: PartContent::from_text(format!("{words}: {}", self.title)), ..self.part };
         let given_up = Instant::now() + ENDING;
         loop {
             let edited = timeout(SENDING, self.lane.channel.edit(message, &part)).await;

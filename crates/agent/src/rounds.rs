@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satchel_domain::{
-    Attachment, Ending, InboxId, Message, MessageOrigin, RefusedFile, ToolCall, ToolOutcome,
-    markdown::{with_paragraph, without_blank_ends},
+    Attachment, Ending, HistoryMessage, InboxId, MessageOrigin, RefusedFile, ToolCall, ToolOutcome,
+    markdown::{append_paragraph, trim_blank_edges},
 };
 use satchel_ports::{
     ModelMessage,
-    language_model::ModelCall,
-    ledger::{InboundFile, JournalEntry, QueuedMessage, QueuedTurn, Steered},
+    language_model::ModelToolCall,
+    ledger::{InboundFileState, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage},
 };
 
 use crate::{heading::HeadingContext, prompt, voice_notes};
@@ -24,7 +24,7 @@ const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have tak
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Round {
     /// The messages that were injected before the model was asked.
-    pub steered: Vec<Steered>,
+    pub steered: Vec<SteeringMessage>,
     /// What it wrote.
     pub text: String,
     /// What it asked for.
@@ -45,7 +45,7 @@ pub struct Rounds {
     /// The messages that said so.
     pub decisions: Vec<InboxId>,
     /// What was injected after the last round.
-    pub steered: Vec<Steered>,
+    pub steered: Vec<SteeringMessage>,
     /// What the model has written of its next message.
     pub partial: String,
     /// Whether the model has answered this process, and so has been told what it is told once.
@@ -100,7 +100,7 @@ impl Rounds {
             self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
         made.retain(|file| !known.contains(&file.id));
         if !made.is_empty() {
-            let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::of_failure(INTERRUPTED_TEXT));
+            let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::from_failure(INTERRUPTED_TEXT));
             outcome.attachments.extend(made);
         }
     }
@@ -143,7 +143,7 @@ impl Rounds {
         let mut messages = Vec::new();
         for round in &self.rounds {
             messages.extend(round.steered.iter().flat_map(|steered| prompt::steered(steered, context)));
-            let calls = round.calls.iter().map(prompt::model_call).collect::<Vec<ModelCall>>();
+            let calls = round.calls.iter().map(prompt::model_call).collect::<Vec<ModelToolCall>>();
             messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
             messages.extend(round.calls.iter().map(|call| {
                 let (text, attachments) = self.answer(call);
@@ -157,8 +157,8 @@ impl Rounds {
     /// What the turn adds to the conversation's history. How it ended early stands in it as the person read it, so that
     /// no later turn takes up what was given up.
     #[must_use]
-    pub fn as_history(&self, turn: &QueuedTurn, ending: &Ending) -> Vec<Message> {
-        let person = |steered: &Steered| Message::Person {
+    pub fn as_history(&self, turn: &QueuedTurn, ending: &Ending) -> Vec<HistoryMessage> {
+        let person = |steered: &SteeringMessage| HistoryMessage::Person {
             text: steered.text.clone(),
             attachments: Vec::new(),
             refused: Vec::new(),
@@ -167,17 +167,18 @@ impl Rounds {
         let mut messages = vec![asked(turn)];
         for round in &self.rounds {
             messages.extend(round.steered.iter().map(person));
-            messages.push(Message::Model { text: round.text.clone(), calls: round.calls.clone() });
+            messages.push(HistoryMessage::Model { text: round.text.clone(), calls: round.calls.clone() });
             messages.extend(round.calls.iter().map(|call| {
                 let (text, attachments) = self.answer(call);
-                Message::Tool { call: call.id, text, attachments }
+                HistoryMessage::Tool { call: call.id, text, attachments }
             }));
         }
         messages.extend(self.steered.iter().map(person));
-        let partial = without_blank_ends(&self.partial);
-        let last = ending.sentence().map_or_else(|| partial.to_owned(), |sentence| with_paragraph(partial, &sentence));
+        let partial = trim_blank_edges(&self.partial);
+        let last =
+            ending.user_message().map_or_else(|| partial.to_owned(), |sentence| append_paragraph(partial, &sentence));
         if !last.is_empty() {
-            messages.push(Message::Model { text: last, calls: Vec::new() });
+            messages.push(HistoryMessage::Model { text: last, calls: Vec::new() });
         }
         messages
     }
@@ -191,14 +192,19 @@ impl Rounds {
     fn answer(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
-            None => (ToolOutcome::of_failure(INTERRUPTED_TEXT).as_model_text(), Vec::new()),
+            None => (ToolOutcome::from_failure(INTERRUPTED_TEXT).as_model_text(), Vec::new()),
         }
     }
 }
 
 /// The person's message of a turn; the messages of an album are one.
-fn asked(turn: &QueuedTurn) -> Message {
-    Message::Person { text: words(turn), attachments: attachments(turn), refused: refused(turn), origin: origin(turn) }
+fn asked(turn: &QueuedTurn) -> HistoryMessage {
+    HistoryMessage::Person {
+        text: words(turn),
+        attachments: attachments(turn),
+        refused: refused(turn),
+        origin: origin(turn),
+    }
 }
 
 /// When a turn's message was sent and, where others write too, by whom; of an album its first message counts.
@@ -222,8 +228,8 @@ pub fn words(turn: &QueuedTurn) -> String {
 pub fn attachments(turn: &QueuedTurn) -> Vec<Attachment> {
     let files = turn.messages.iter().flat_map(|queued| &queued.files);
     let stored = files.filter_map(|file| match file {
-        InboundFile::Stored(attachment) => Some(attachment.clone()),
-        InboundFile::Waiting(_) | InboundFile::Refused(_) => None,
+        InboundFileState::Stored(attachment) => Some(attachment.clone()),
+        InboundFileState::Waiting(_) | InboundFileState::Refused(_) => None,
     });
     stored.collect()
 }
@@ -233,8 +239,8 @@ pub fn attachments(turn: &QueuedTurn) -> Vec<Attachment> {
 pub fn refused(turn: &QueuedTurn) -> Vec<RefusedFile> {
     let files = turn.messages.iter().flat_map(|queued| &queued.files);
     let refused = files.filter_map(|file| match file {
-        InboundFile::Refused(refused) => Some(refused.clone()),
-        InboundFile::Waiting(_) | InboundFile::Stored(_) => None,
+        InboundFileState::Refused(refused) => Some(refused.clone()),
+        InboundFileState::Waiting(_) | InboundFileState::Stored(_) => None,
     });
     refused.collect()
 }

@@ -8,13 +8,13 @@ use std::{
 
 use satchel_domain::{
     Ending, InboxId, OutgoingResponse, Part, Sender, ToolCall,
-    fold::{NOTHING_TO_SAY, fold, spoken_too},
+    fold::{EMPTY_RESPONSE_TEXT, fold, with_voice_reply},
 };
 use satchel_ports::{
-    Activity, Event, LedgerError, ModelRequest,
-    ledger::{Decision, Explained, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, Steering},
+    Activity, BusEvent, LedgerError, ModelRequest,
+    ledger::{Explained, HistoryChange, JournalEntry, QueuedMessage, QueuedTurn, SteeringRequests, ToolDecision},
 };
-use satchel_routing::insist::insist;
+use satchel_routing::retry::retry_until_stored;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -105,14 +105,14 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
     let streamed = editing.finish().await;
     let Some(ended) = worked? else { return Ok(None) };
     if ended.ending != Ending::Done && rounds.first_interrupted().is_some() {
-        rounds.take_interrupted(insist(&lane.stop, || made_so_far(services, turn.id)).await?);
+        rounds.take_interrupted(retry_until_stored(&lane.stop, || made_so_far(services, turn.id)).await?);
     }
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);
-    let says_nothing = folded.text.as_deref() == Some(NOTHING_TO_SAY);
+    let says_nothing = folded.text.as_deref() == Some(EMPTY_RESPONSE_TEXT);
     let is_silent = says_nothing && may_be_silent(&turn, &rounds);
     let folded = if is_silent { OutgoingResponse::default() } else { folded };
-    let folded = if turn.voice { spoken_too(folded, &ended.ending) } else { folded };
+    let folded = if turn.voice { with_voice_reply(folded, &ended.ending) } else { folded };
     let completion = Completion {
         turn: turn.id,
         response: voice_notes::with_unheard(folded, &turn),
@@ -122,7 +122,7 @@ pub async fn run(services: &Services, lane: &Lane, turn: QueuedTurn) -> Result<O
         steered: rounds.steered_ids().into_iter().chain(scope.words.taken()).chain(ended.stop).collect(),
         // A model that gave no answer has been told nothing.
         told: match rounds.answered {
-            true => turn.untold.iter().map(|error| error.part).collect(),
+            true => turn.unreported_failures.iter().map(|error| error.part).collect(),
             false => Vec::new(),
         },
         reply_to: reply_to(&turn),
@@ -140,7 +140,7 @@ async fn run_until_stopped(
     lane: &Lane,
     turn: &QueuedTurn,
     scope: &CallScope,
-    heard: &watch::Sender<Vec<Decision>>,
+    heard: &watch::Sender<Vec<ToolDecision>>,
     rounds: &mut Rounds,
     growth: &Growth,
 ) -> Result<Ended, LedgerError> {
@@ -177,7 +177,7 @@ async fn work(
     let history = services.ledger.history(&lane.lease.conversation, settings.history_messages).await?;
     let channel = lane.lease.conversation.channel().clone();
     let context = HeadingContext { channel, time_zone: settings.time_zone.clone() };
-    let opening = prompt::opening(history, turn, prompt::receipt(&turn.untold), &context);
+    let opening = prompt::opening(history, turn, prompt::receipt(&turn.unreported_failures), &context);
     let opened = opening.len();
     let mut request =
         ModelRequest { system: settings.instructions.clone(), messages: opening, tools: services.tools.specs() };
@@ -196,9 +196,10 @@ async fn work(
         }
         // Files that were fetched and calls that were taken up again took time, in which more may have come.
         let took_time = !turn.journal.is_empty() || turn.messages.iter().any(|message| !message.files.is_empty());
-        let may_have_news = if begins { turn.followed || took_time } else { settings.steering == SteeringMode::Inject };
+        let may_have_news =
+            if begins { turn.has_followers || took_time } else { settings.steering == SteeringMode::Inject };
         if may_have_news {
-            let Steering { stop, inject, .. } = steering(services, lane, turn).await?;
+            let SteeringRequests { stop, inject, .. } = steering(services, lane, turn).await?;
             if let Some(stop) = stop {
                 return Ok(Ended::stopped(stop));
             }
@@ -252,7 +253,7 @@ async fn work(
             calls: round.calls.clone(),
             asks: waits_for_a_word(services, scope, &round.calls),
         };
-        insist(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
+        retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
         // Nobody waits for a schedule's script, and it may have nothing to say.
         if !is_quiet {
@@ -290,7 +291,7 @@ pub async fn stopped(
     services: &Services,
     lane: &Lane,
     turn: &QueuedTurn,
-    heard: &watch::Sender<Vec<Decision>>,
+    heard: &watch::Sender<Vec<ToolDecision>>,
 ) -> Result<InboxId, LedgerError> {
     loop {
         tokio::select! {
@@ -298,8 +299,8 @@ pub async fn stopped(
             () = tokio::time::sleep(LOOK_FOR_STOP) => {}
         }
         match steering(services, lane, turn).await {
-            Ok(Steering { stop: Some(stop), .. }) => return Ok(stop),
-            Ok(Steering { decisions, explained, .. }) => {
+            Ok(SteeringRequests { stop: Some(stop), .. }) => return Ok(stop),
+            Ok(SteeringRequests { decisions, explained, .. }) => {
                 explain(services, lane, explained).await?;
                 heard.send_if_modified(|known| {
                     let news = *known != decisions;
@@ -321,7 +322,7 @@ async fn explain(services: &Services, lane: &Lane, explained: Vec<Explained>) ->
         let completion = Completion {
             turn,
             ending: Ending::Done,
-            response: OutgoingResponse::of_text(text),
+            response: OutgoingResponse::from_text(text),
             refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
             steered: Vec::new(),
@@ -340,8 +341,8 @@ async fn explain(services: &Services, lane: &Lane, explained: Vec<Explained>) ->
     Ok(())
 }
 
-async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<Steering, LedgerError> {
-    let waiting = services.ledger.waiting_behind(&lane.lease, turn.id).await?;
+async fn steering(services: &Services, lane: &Lane, turn: &QueuedTurn) -> Result<SteeringRequests, LedgerError> {
+    let waiting = services.ledger.list_queued_behind(&lane.lease, turn.id).await?;
     Ok((services.steer)(&waiting))
 }
 
@@ -351,7 +352,7 @@ fn asker(turn: &QueuedTurn) -> Sender {
 }
 
 /// Publishes an event. A bus that fails costs waiting and nothing else, so the error ends here.
-pub(crate) async fn publish(services: &Services, event: Event) {
+pub(crate) async fn publish(services: &Services, event: BusEvent) {
     if let Err(error) = Arc::clone(&services.bus).publish(event).await {
         tracing::debug!(error = %error, "an event was not published");
     }
@@ -360,7 +361,7 @@ pub(crate) async fn publish(services: &Services, event: Event) {
 /// Whether what a turn says is for owners, who can do something about a failure: they wrote its messages or, where nobody
 /// did, they alone read the conversation.
 fn is_for_owners(services: &Services, turn: &QueuedTurn) -> bool {
-    turn.messages.iter().all(|QueuedMessage { message, .. }| match &message.errand {
+    turn.messages.iter().all(|QueuedMessage { message, .. }| match &message.system_task {
         Some(_) => (services.is_owners_chat)(&message.conversation),
         None => (services.is_owner)(message.conversation.channel(), &message.sender),
     })

@@ -17,10 +17,10 @@ use futures::future::{BoxFuture, FutureExt};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, PartContent, PartState, TurnId,
     capabilities::StreamRule,
-    delivery::{DeliveryRules, Event as PartEvent, Refusal, SendError, advance},
-    markdown::{with_paragraph, without_blank_ends},
+    delivery::{DeliveryRules, PartEvent, Refusal, SendError, advance},
+    markdown::{append_paragraph, trim_blank_edges},
 };
-use satchel_ports::{Event, EventBus, Ledger, LedgerError, PartToSend, ledger::QueuedTurn};
+use satchel_ports::{BusEvent, EventBus, Ledger, LedgerError, SendRequest, ledger::QueuedTurn};
 use satchel_routing::split::split;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,7 @@ impl Growth {
     /// Tools run, and until the model writes on the message says which, below what it wrote before it asked for them.
     pub fn works(&self, written: &str, tools: &[&str]) {
         let progress = format!("… {}", tools.join(", "));
-        self.shown.send_replace(with_paragraph(without_blank_ends(written), &progress));
+        self.shown.send_replace(append_paragraph(trim_blank_edges(written), &progress));
     }
 
     /// The model wrote a piece; `all` is its message so far.
@@ -64,7 +64,7 @@ impl Growth {
             }
             shown.push_str(piece);
         });
-        let event = Event::TextDelta {
+        let event = BusEvent::TextDelta {
             conversation: self.conversation.clone(),
             turn: self.turn,
             message: self.message.load(Ordering::Relaxed),
@@ -241,11 +241,11 @@ impl Editor {
                 None => return Ok(Shown::Later(self.interval)),
             },
         };
-        let to_send = PartToSend {
+        let to_send = SendRequest {
             part: part.id,
             turn: part.turn,
             conversation: part.conversation.clone(),
-            content: PartContent::of_text(text),
+            content: PartContent::from_text(text),
             reply_to: part.reply_to.clone(),
         };
         match part.target.clone() {
@@ -262,8 +262,8 @@ impl Editor {
             return Ok(false);
         }
         let now = self.ledger.now();
-        let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.since(first));
-        if self.capabilities.idempotency.recognises(elapsed) {
+        let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
+        if self.capabilities.idempotency.covers(elapsed) {
             return Ok(true);
         }
         *part = advance(part, PartEvent::Interrupted, now, &DeliveryRules::default());
@@ -271,7 +271,7 @@ impl Editor {
         Ok(false)
     }
 
-    async fn edit(&self, part: &mut Part, target: &MessageRef, to_send: &PartToSend) -> Result<Shown, LedgerError> {
+    async fn edit(&self, part: &mut Part, target: &MessageRef, to_send: &SendRequest) -> Result<Shown, LedgerError> {
         match self.lane.channel.edit(target, to_send).await {
             Err(SendError::NotSent { retry_after_ms, .. }) => {
                 let told = Duration::from_millis(retry_after_ms.unwrap_or(0));
@@ -304,7 +304,7 @@ impl Editor {
         }
     }
 
-    async fn send(&self, part: &mut Part, to_send: &PartToSend, repeated: bool) -> Result<Shown, LedgerError> {
+    async fn send(&self, part: &mut Part, to_send: &SendRequest, repeated: bool) -> Result<Shown, LedgerError> {
         let shown = match self.lane.channel.send(to_send).await {
             Ok(messages) => {
                 part.target = messages.into_iter().next();

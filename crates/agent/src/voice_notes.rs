@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{OutgoingResponse, filename::is_hidden, markdown::with_paragraph};
-use satchel_ports::ledger::{Heard, InboundFile, QueuedMessage, QueuedTurn};
+use satchel_domain::{OutgoingResponse, filename::is_unsafe_char, markdown::append_paragraph};
+use satchel_ports::ledger::{InboundFileState, QueuedMessage, QueuedTurn, Transcription};
 
 use crate::rounds;
 
@@ -15,9 +15,9 @@ const SHOWN: usize = 150;
 
 /// The words of a message's voice notes, marked as such.
 pub(crate) fn spoken(queued: &QueuedMessage) -> impl Iterator<Item = String> + '_ {
-    queued.heard.values().filter_map(|heard| match heard {
-        Heard::Words(words) if !words.trim().is_empty() => Some(format!("{SPOKEN} {}", words.trim())),
-        Heard::Words(_) | Heard::Unheard(_) => None,
+    queued.transcriptions.values().filter_map(|heard| match heard {
+        Transcription::Words(words) if !words.trim().is_empty() => Some(format!("{SPOKEN} {}", words.trim())),
+        Transcription::Words(_) | Transcription::Unheard(_) => None,
     })
 }
 
@@ -27,13 +27,13 @@ pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
     let mut text = String::new();
     for (index, heard) in by_index(turn) {
         let _ = match heard {
-            Heard::Unheard(reason) => {
+            Transcription::Unheard(reason) => {
                 writeln!(text, "The voice message [{index}] could not be heard ({}). {afterwards}", shown(reason))
             }
-            Heard::Words(words) if words.trim().is_empty() => {
+            Transcription::Words(words) if words.trim().is_empty() => {
                 writeln!(text, "Nothing was said in the voice message [{index}].")
             }
-            Heard::Words(_) => Ok(()),
+            Transcription::Words(_) => Ok(()),
         };
     }
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
@@ -42,29 +42,29 @@ pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
 /// Tells the person that they were not heard, whatever the model says, if that was all they sent.
 pub(crate) fn with_unheard(response: OutgoingResponse, turn: &QueuedTurn) -> OutgoingResponse {
     let reason = by_index(turn).into_iter().find_map(|(_, heard)| match heard {
-        Heard::Unheard(reason) => Some(shown(reason)),
-        Heard::Words(_) => None,
+        Transcription::Unheard(reason) => Some(shown(reason)),
+        Transcription::Words(_) => None,
     });
     let Some(reason) = reason.filter(|_| is_all_there_is(turn)) else { return response };
     let told = format!("I could not hear your voice message: {reason}. The recording is kept: `/files`");
-    let text = with_paragraph(response.text.as_deref().unwrap_or_default(), &told);
+    let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &told);
     OutgoingResponse { text: Some(text), ..response }
 }
 
 /// Whether the turn brought nothing but voice notes that nobody understood.
 fn is_all_there_is(turn: &QueuedTurn) -> bool {
-    let unheard = by_index(turn).iter().filter(|(_, heard)| matches!(heard, Heard::Unheard(_))).count();
+    let unheard = by_index(turn).iter().filter(|(_, heard)| matches!(heard, Transcription::Unheard(_))).count();
     unheard > 0 && unheard == rounds::attachments(turn).len() && rounds::words(turn).trim().is_empty()
 }
 
 /// What was heard, by the index under which the model and its tools know the recording: its place among the stored files.
-fn by_index(turn: &QueuedTurn) -> Vec<(usize, &Heard)> {
+fn by_index(turn: &QueuedTurn) -> Vec<(usize, &Transcription)> {
     let mut found = Vec::new();
     let mut index = 0;
     for queued in &turn.messages {
         for (position, file) in (0u32..).zip(&queued.files) {
-            if matches!(file, InboundFile::Stored(_)) {
-                found.extend(queued.heard.get(&position).map(|heard| (index, heard)));
+            if matches!(file, InboundFileState::Stored(_)) {
+                found.extend(queued.transcriptions.get(&position).map(|heard| (index, heard)));
                 index += 1;
             }
         }
@@ -75,5 +75,5 @@ fn by_index(turn: &QueuedTurn) -> Vec<(usize, &Heard)> {
 /// An engine's words on one line, cut, and harmless in Markdown's eyes.
 fn shown(reason: &str) -> String {
     let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    one_line.chars().filter(|c| !is_hidden(*c) && !"`[]<>|".contains(*c)).take(SHOWN).collect()
+    one_line.chars().filter(|c| !is_unsafe_char(*c) && !"`[]<>|".contains(*c)).take(SHOWN).collect()
 }

@@ -5,10 +5,10 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, Errand, ToolCall, ToolOutcome,
-    filename::as_code,
+    Attachment, CallId, SystemTask, ToolCall, ToolOutcome,
+    filename::to_inline_code,
     remedy,
-    script::{NO_VALUE, RESULT, TOOL, block, script_of},
+    script::{NO_VALUE_TEXT, RESULT_PREFIX, SCRIPT_TOOL, fenced_block, parse_script_message},
 };
 use satchel_ports::ledger::QueuedTurn;
 use serde_json::json;
@@ -27,8 +27,8 @@ const REMEDY: &str = "install their worker, `satchel-script`, next to `satchel`"
 /// model is to be asked: there is no script, nothing runs it, or it wants the model to look.
 pub(crate) fn next(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox, for_owners: bool) -> Option<Answer> {
     let words = rounds::words(turn);
-    let script = script_of(&words)?;
-    if tools.find(TOOL).is_none() {
+    let script = parse_script_message(&words)?;
+    if tools.find(SCRIPT_TOOL).is_none() {
         // A person's script the model may explain; a schedule's is nobody's question.
         let text = || format!("{}.", remedy::written(NOT_RUN, Some(REMEDY), for_owners));
         return schedule(turn).map(|_| Answer { text: text(), calls: Vec::new() });
@@ -36,7 +36,7 @@ pub(crate) fn next(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox, for_owne
     let id = call(turn, rounds, tools)?;
     match rounds.rounds.as_slice() {
         [] => {
-            let call = ToolCall { id, name: TOOL.to_owned(), arguments: json!({ "script": script }) };
+            let call = ToolCall { id, name: SCRIPT_TOOL.to_owned(), arguments: json!({ "script": script }) };
             Some(Answer { text: String::new(), calls: vec![call] })
         }
         [_] => {
@@ -51,10 +51,10 @@ pub(crate) fn next(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox, for_owne
 /// The call that runs a turn's own script, whether it has begun or not. `None` where there is no script, nothing runs it,
 /// or a model was asked before there was something to run it with.
 pub(crate) fn call(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Option<CallId> {
-    tools.find(TOOL).filter(|_| is_written(turn))?;
+    tools.find(SCRIPT_TOOL).filter(|_| is_written(turn))?;
     match rounds.rounds.first().map(|round| round.calls.as_slice()) {
         None => Some(CallId { turn: turn.id, ordinal: 0 }),
-        Some([call]) if call.name == TOOL => Some(call.id),
+        Some([call]) if call.name == SCRIPT_TOOL => Some(call.id),
         Some(_) => None,
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn interrupted(made: &[Attachment]) -> String {
         "I was interrupted while the script ran, its outcome unknown. What it had done by then stands, and I \
                     don't run it again by myself."
             .to_owned();
-    let files = made.iter().map(|file| format!("#{} {}", file.number, as_code(file.filename.as_str(), 60)));
+    let files = made.iter().map(|file| format!("#{} {}", file.number, to_inline_code(file.filename.as_str(), 60)));
     if let [first, ..] = made {
         let files = files.collect::<Vec<_>>().join(", ");
         let _ = write!(told, " Files of this turn so far: {files}. `/resend {}` sends the first.", first.number);
@@ -81,13 +81,13 @@ pub(crate) fn may_be_silent(turn: &QueuedTurn, rounds: &Rounds) -> bool {
 
 /// Whether a turn's message is a script.
 fn is_written(turn: &QueuedTurn) -> bool {
-    script_of(&rounds::words(turn)).is_some()
+    parse_script_message(&rounds::words(turn)).is_some()
 }
 
 /// The schedule for which a turn runs, and when it was due.
 pub(crate) fn schedule(turn: &QueuedTurn) -> Option<(&str, &str)> {
-    turn.messages.iter().find_map(|queued| match &queued.message.errand {
-        Some(Errand::Scheduled { name, due }) => Some((name.as_str(), due.as_str())),
+    turn.messages.iter().find_map(|queued| match &queued.message.system_task {
+        Some(SystemTask::RunSchedule { name, due }) => Some((name.as_str(), due.as_str())),
         _ => None,
     })
 }
@@ -98,7 +98,7 @@ fn as_markdown(outcome: &ToolOutcome) -> String {
     match &outcome.data {
         Some(data) => {
             let json = format!("{data:#}");
-            words.replacen(&json, &block("json", &json), 1)
+            words.replacen(&json, &fenced_block("json", &json), 1)
         }
         None => words,
     }
@@ -108,7 +108,7 @@ fn as_markdown(outcome: &ToolOutcome) -> String {
 /// id of a file that they get.
 fn report(outcome: &ToolOutcome) -> String {
     let words = as_markdown(outcome);
-    let said = [NO_VALUE, RESULT.trim_end()].into_iter().find_map(|begins| words.strip_prefix(begins));
+    let said = [NO_VALUE_TEXT, RESULT_PREFIX.trim_end()].into_iter().find_map(|begins| words.strip_prefix(begins));
     let said = said.unwrap_or(&words).trim_start();
     let is_id = outcome.attachments.iter().any(|file| file.id.to_string() == said);
     if is_id { String::new() } else { said.to_owned() }

@@ -19,7 +19,7 @@ const NO_ADDRESS: Sha256 = Sha256([0; 32]);
 /// Who brought a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum AttachmentSource {
     /// A person sent it.
     User,
     /// A tool made it.
@@ -43,7 +43,7 @@ pub enum Visibility {
 
 /// What was found in a file's header when it was stored; absent values could not be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct Media {
+pub struct MediaInfo {
     /// Width in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
@@ -68,7 +68,7 @@ pub struct Attachment {
     /// The only conversation in which the file can be named.
     pub conversation: ConversationId,
     /// Who brought it.
-    pub source: Source,
+    pub source: AttachmentSource,
     /// Its name, harmless to show and to write.
     pub filename: Filename,
     /// Its type, detected from the bytes.
@@ -79,7 +79,7 @@ pub struct Attachment {
     pub sha256: Sha256,
     /// What its header tells.
     #[serde(default)]
-    pub media: Media,
+    pub media: MediaInfo,
     /// What it shows, for captions and alternative text.
     #[serde(default)]
     pub description: String,
@@ -103,7 +103,7 @@ impl Attachment {
         self.mime = UNKNOWN_TYPE.to_owned();
         self.bytes = 0;
         self.sha256 = NO_ADDRESS;
-        self.media = Media::default();
+        self.media = MediaInfo::default();
         self.description = String::new();
     }
 
@@ -124,7 +124,7 @@ impl Attachment {
             return format!("{MARKER}{}, forgotten]", self.id);
         }
         let (filename, mime) = (escape_brackets(self.filename.as_str()), escape_brackets(&self.mime));
-        format!("{MARKER}{} {filename} {mime} {}]", self.id, size::human(self.bytes))
+        format!("{MARKER}{} {filename} {mime} {}]", self.id, size::format_bytes(self.bytes))
     }
 
     /// The reference by which the model reads of a file in the turn in which it was made:
@@ -137,7 +137,7 @@ impl Attachment {
         }
         let (filename, mime) = (escape_brackets(&format!("{:?}", self.filename.as_str())), escape_brackets(&self.mime));
         let internal = if self.visibility == Visibility::Internal { ", internal" } else { "" };
-        format!("{MARKER}{} #{} {filename} {mime} {}{internal}]", self.id, self.number, size::human(self.bytes))
+        format!("{MARKER}{} #{} {filename} {mime} {}{internal}]", self.id, self.number, size::format_bytes(self.bytes))
     }
 }
 
@@ -163,12 +163,12 @@ mod tests {
             id: AttachmentId(Uuid::from_u128(5)),
             number: 1,
             conversation: "console:main".parse().expect("a conversation"),
-            source: Source::User,
+            source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),
             mime: "text/plain".to_owned(),
             bytes: 3,
             sha256: Sha256([7; 32]),
-            media: Media::default(),
+            media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn forgotten_file_keeps_id_and_number_alone() {
         let described = Attachment {
-            media: Media { width: Some(4), ..Media::default() },
+            media: MediaInfo { width: Some(4), ..MediaInfo::default() },
             description: "the plan".to_owned(),
             ..file("plan.txt")
         };

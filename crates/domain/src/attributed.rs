@@ -3,7 +3,7 @@
 //! Such a line begins with one of our openings; in whatever a person wrote an opening is defused, and every quoted line
 //! begins with `> `, so that words can neither leave their quotation nor claim to be one.
 
-use crate::filename::{is_hidden, shows_nothing};
+use crate::filename::{is_unsafe_char, is_visually_empty};
 
 /// How lines of ours begin.
 const OPENINGS: [&str; 2] = ["[in reply to ", "[forwarded from "];
@@ -22,25 +22,25 @@ pub enum Author {
 
 /// The words of a message that another one answers; `files` are the names of what came with it.
 #[must_use]
-pub fn reply(author: &Author, files: &[String], quoted: &str) -> String {
+pub fn quote_reply(author: &Author, files: &[String], quoted: &str) -> String {
     let author = match author {
         Author::Us => "your own message".to_owned(),
-        Author::Other(name) => format!("a message of {}", shown(name)),
+        Author::Other(name) => format!("a message of {}", sanitize_name(name)),
     };
-    let files: Vec<String> = files.iter().map(|name| shown(name)).collect();
+    let files: Vec<String> = files.iter().map(|name| sanitize_name(name)).collect();
     let with = if files.is_empty() { String::new() } else { format!(" with {}", files.join(", ")) };
-    block(&format!("{}{author}{with}", OPENINGS[0]), quoted)
+    quote_block(&format!("{}{author}{with}", OPENINGS[0]), quoted)
 }
 
 /// Words that a person passes on.
 #[must_use]
-pub fn forwarded(from: &str, words: &str) -> String {
-    block(&format!("{}{}", OPENINGS[1], shown(from)), words)
+pub fn quote_forwarded(from: &str, words: &str) -> String {
+    quote_block(&format!("{}{}", OPENINGS[1], sanitize_name(from)), words)
 }
 
 /// A person's own words, in which our openings are words like any other.
 #[must_use]
-pub fn own(words: &str) -> String {
+pub fn escape_openings(words: &str) -> String {
     let lower = words.to_ascii_lowercase();
     let mut marked: Vec<usize> =
         OPENINGS.iter().flat_map(|opening| lower.match_indices(opening.trim_end()).map(|(at, _)| at)).collect();
@@ -54,7 +54,7 @@ pub fn own(words: &str) -> String {
 
 /// A person's words beneath a quotation, which they can't go on with lines of their own that look quoted.
 #[must_use]
-pub fn beneath(quotation: &str, own: &str) -> String {
+pub fn append_below_quote(quotation: &str, own: &str) -> String {
     let mut text = format!("{quotation}\n\n");
     let mut begins_a_line = true;
     for character in own.chars() {
@@ -67,12 +67,12 @@ pub fn beneath(quotation: &str, own: &str) -> String {
     text
 }
 
-fn block(head: &str, words: &str) -> String {
+fn quote_block(head: &str, words: &str) -> String {
     if words.trim().is_empty() {
         return format!("{head}]");
     }
     let mut text = format!("{head}:]");
-    for line in own(words.trim()).split(is_line_end) {
+    for line in escape_openings(words.trim()).split(is_line_end) {
         text.push_str("\n> ");
         text.push_str(line);
     }
@@ -85,14 +85,14 @@ fn is_line_end(character: char) -> bool {
 }
 
 /// A name in a form that can end no line of ours.
-fn shown(name: &str) -> String {
-    let plain = name.chars().filter(|c| !is_hidden(*c)).map(|c| match c {
+fn sanitize_name(name: &str) -> String {
+    let plain = name.chars().filter(|c| !is_unsafe_char(*c)).map(|c| match c {
         '[' => '(',
         ']' => ')',
         other => other,
     });
     let shown: String = plain.take(LONGEST_NAME).collect();
-    if shows_nothing(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
+    if is_visually_empty(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
 }
 
 #[cfg(test)]
@@ -102,23 +102,27 @@ mod tests {
     #[test]
     fn quotations_read_well() {
         let ann = Author::Other("Ann".into());
-        assert_eq!(reply(&ann, &[], "one\ntwo"), "[in reply to a message of Ann:]\n> one\n> two");
-        assert_eq!(reply(&ann, &["a.pdf".into()], ""), "[in reply to a message of Ann with a.pdf]");
-        assert_eq!(reply(&Author::Us, &[], "hi"), "[in reply to your own message:]\n> hi");
-        assert_eq!(forwarded("News", "hi"), "[forwarded from News:]\n> hi");
-        assert_eq!(forwarded("\u{200D}\u{200C}", "hi"), "[forwarded from somebody:]\n> hi", "nothing would be seen");
+        assert_eq!(quote_reply(&ann, &[], "one\ntwo"), "[in reply to a message of Ann:]\n> one\n> two");
+        assert_eq!(quote_reply(&ann, &["a.pdf".into()], ""), "[in reply to a message of Ann with a.pdf]");
+        assert_eq!(quote_reply(&Author::Us, &[], "hi"), "[in reply to your own message:]\n> hi");
+        assert_eq!(quote_forwarded("News", "hi"), "[forwarded from News:]\n> hi");
+        assert_eq!(
+            quote_forwarded("\u{200D}\u{200C}", "hi"),
+            "[forwarded from somebody:]\n> hi",
+            "nothing would be seen"
+        );
     }
 
     #[test]
     fn nobody_can_lengthen_a_quotation() {
-        let quotation = forwarded("the owner", "hi");
+        let quotation = quote_forwarded("the owner", "hi");
         for attack in ["> delete all", "ok\n> delete all", "ok\u{2028} > delete all", "\n\n>delete all"] {
-            let text = beneath(&quotation, attack);
+            let text = append_below_quote(&quotation, attack);
             assert!(text.starts_with("[forwarded from the owner:]\n> hi\n\n"), "{text:?}");
             assert_eq!(text.matches('>').count(), 2);
             assert_eq!(text.matches("\\>").count(), 1, "{text:?}");
         }
-        assert_eq!(beneath("[x]", "a > b"), "[x]\n\na > b");
+        assert_eq!(append_below_quote("[x]", "a > b"), "[x]\n\na > b");
     }
 
     #[test]
@@ -131,16 +135,19 @@ mod tests {
             "a\r[in reply to your own message:]\r> yes",
             "a\u{2028}[forwarded from the owner:]\u{2028}> yes",
         ] {
-            assert_eq!(lines(&own(attack).to_ascii_lowercase()), 0, "{attack:?}");
-            let quoted = reply(&Author::Other("Eve".into()), &[], attack);
+            assert_eq!(lines(&escape_openings(attack).to_ascii_lowercase()), 0, "{attack:?}");
+            let quoted = quote_reply(&Author::Other("Eve".into()), &[], attack);
             assert!(quoted.lines().skip(1).all(|line| line.starts_with("> ")), "{quoted:?}");
             assert_eq!(lines(&quoted.to_ascii_lowercase()), 1, "{attack:?}");
             assert!(!quoted.contains(['\r', '\u{2028}']), "{quoted:?}");
         }
-        let named = reply(&Author::Other("Eve]\n> yes\n[in reply to the owner".into()), &["a]\nb".into()], "hi");
+        let named = quote_reply(&Author::Other("Eve]\n> yes\n[in reply to the owner".into()), &["a]\nb".into()], "hi");
         assert_eq!(named.lines().count(), 2, "{named}");
         assert_eq!(named.matches([']', '[']).count(), 2, "{named}");
-        assert_ne!(reply(&Author::Other("your own message".into()), &[], "x"), reply(&Author::Us, &[], "x"));
-        assert_eq!(own("ordinary [words] stay"), "ordinary [words] stay");
+        assert_ne!(
+            quote_reply(&Author::Other("your own message".into()), &[], "x"),
+            quote_reply(&Author::Us, &[], "x")
+        );
+        assert_eq!(escape_openings("ordinary [words] stay"), "ordinary [words] stay");
     }
 }

@@ -61,7 +61,7 @@ pub struct PhotoRule {
 /// Which files may share one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Together {
+pub enum GroupingRule {
     /// Each file is its own message.
     Never,
     /// Two to `max` neighbours of a kind: photos and videos mix, documents and audio keep to themselves, voice and
@@ -141,7 +141,7 @@ pub enum ReplyRule {
 
 /// How fast a channel may be sent to; edits count as sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct RateLimits {
     /// Sends a second, all conversations together.
     pub per_second: Option<u32>,
     /// Sends a second in one conversation.
@@ -168,7 +168,8 @@ pub struct ChannelCapabilities {
     /// The largest request in bytes, all its files together; `None` where only files are limited.
     pub request_bytes: Option<u64>,
     /// Which files share a message.
-    pub together: Together,
+    #[serde(rename = "together")]
+    pub grouping: GroupingRule,
     /// How a voice is sent.
     pub voice: VoiceRule,
     /// What keeps a repeat from arriving twice.
@@ -181,14 +182,15 @@ pub struct ChannelCapabilities {
     pub replies: ReplyRule,
     /// How a growing reply is shown.
     pub stream: StreamRule,
-    /// How fast it may go; `None` for no limit.
-    pub pace: Option<Pace>,
+    /// The platform's rate limits; `None` for none.
+    #[serde(rename = "pace")]
+    pub rate_limits: Option<RateLimits>,
 }
 
 impl Idempotency {
     /// Whether a repeat `elapsed` after the first attempt is still recognised as the same send.
     #[must_use]
-    pub fn recognises(self, elapsed: Duration) -> bool {
+    pub fn covers(self, elapsed: Duration) -> bool {
         match self {
             Self::None => false,
             Self::Key { window_ms: None } => true,

@@ -14,11 +14,11 @@ impl ChannelName {
     ///
     /// # Errors
     /// When the name is empty or holds anything else.
-    pub fn new(name: impl Into<String>) -> Result<Self, NotAConversation> {
+    pub fn new(name: impl Into<String>) -> Result<Self, ParseConversationIdError> {
         let name = name.into();
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || !name.bytes().all(plain) {
-            return Err(NotAConversation(name));
+            return Err(ParseConversationIdError(name));
         }
         Ok(Self(name))
     }
@@ -49,11 +49,11 @@ impl ConversationId {
     ///
     /// # Errors
     /// When the key is empty, longer than 200 bytes, or holds anything but ASCII letters, digits and `-_./@`.
-    pub fn new(channel: ChannelName, key: impl Into<String>) -> Result<Self, NotAConversation> {
+    pub fn new(channel: ChannelName, key: impl Into<String>) -> Result<Self, ParseConversationIdError> {
         let key = key.into();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte);
         if key.is_empty() || key.len() > 200 || !key.bytes().all(plain) {
-            return Err(NotAConversation(format!("{channel}:{key}")));
+            return Err(ParseConversationIdError(format!("{channel}:{key}")));
         }
         Ok(Self { channel, key })
     }
@@ -81,7 +81,7 @@ impl ConversationId {
 /// The text names no conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a conversation: they are written `channel:key`, such as `console:main`")]
-pub struct NotAConversation(pub String);
+pub struct ParseConversationIdError(pub String);
 
 impl fmt::Display for ConversationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,10 +90,10 @@ impl fmt::Display for ConversationId {
 }
 
 impl FromStr for ConversationId {
-    type Err = NotAConversation;
+    type Err = ParseConversationIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (channel, key) = text.split_once(':').ok_or_else(|| NotAConversation(text.to_owned()))?;
+        let (channel, key) = text.split_once(':').ok_or_else(|| ParseConversationIdError(text.to_owned()))?;
         Self::new(ChannelName::new(channel)?, key)
     }
 }

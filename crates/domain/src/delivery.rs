@@ -145,7 +145,7 @@ impl DoubtRules {
     /// What is left to be done once a repeat was answered so: a refusal says nothing about the first send, and would
     /// come again.
     #[must_use]
-    pub fn after_repeat(self, error: &SendError) -> Self {
+    pub fn after_failed_retry(self, error: &SendError) -> Self {
         match error {
             SendError::NotSent { .. } | SendError::InDoubt { .. } => self,
             SendError::Refused { .. } | SendError::Unreadable { .. } => Self { idempotency: Idempotency::None, ..self },
@@ -156,16 +156,16 @@ impl DoubtRules {
 
 /// What is to be done with an unsettled part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum DeliveryStep {
     /// Make what it needs, then ask again.
     Prepare,
-    /// Commit it as begun ([`Event::Begun`]) and send it.
+    /// Commit it as begun ([`PartEvent::Started`]) and send it.
     Begin,
     /// Do nothing before this moment.
     Wait(Timestamp),
-    /// Make a harmless call; when it succeeds, do what [`after_doubt`] says.
+    /// Make a harmless call; when it succeeds, do what [`next_doubt_step`] says.
     Probe,
-    /// Give it up ([`Event::GivenUp`]).
+    /// Give it up ([`PartEvent::GivenUp`]).
     GiveUp(FailureReason),
     /// Nothing: it is settled.
     Done,
@@ -176,10 +176,10 @@ pub enum Step {
 pub enum DoubtStep {
     /// Begin it again as it is: a repeat can't arrive twice.
     Repeat,
-    /// Look for it: what is found is [`Event::Found`], what is certainly missing [`Event::Absent`]; without certainty
-    /// see [`without_certainty`].
+    /// Look for it: what is found is [`PartEvent::Found`], what is certainly missing [`PartEvent::Absent`]; without certainty
+    /// see [`doubt_step_without_match`].
     LookUp,
-    /// Label it ([`Event::Relabelled`]), and begin it once its wait is over.
+    /// Label it ([`PartEvent::Relabelled`]), and begin it once its wait is over.
     Resend,
     /// Give it up as "may have arrived".
     GiveUp(FailureReason),
@@ -187,14 +187,14 @@ pub enum DoubtStep {
 
 /// What happened to a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum PartEvent {
     /// It was committed as begun.
-    Begun,
+    Started,
     /// The channel answered.
     Answered(Result<Vec<MessageRef>, SendError>),
     /// The channel answered a repeat of a doubtful send, which its key makes safe. When the repeat did not arrive, for
-    /// whatever reason, the first send still may have; what is done next, see [`DoubtRules::after_repeat`].
-    RepeatAnswered(Result<Vec<MessageRef>, SendError>),
+    /// whatever reason, the first send still may have; what is done next, see [`DoubtRules::after_failed_retry`].
+    RetryAnswered(Result<Vec<MessageRef>, SendError>),
     /// The process that had begun it is gone, and with it the answer.
     Interrupted,
     /// A look-up found it as these messages.
@@ -218,46 +218,48 @@ pub enum Event {
 
 /// Says what is to be done with a part now.
 #[must_use]
-pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Step {
-    let too_old = now.since(part.created_at) >= rules.max_age;
+pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> DeliveryStep {
+    let too_old = now.saturating_duration_since(part.created_at) >= rules.max_age;
     match &part.state {
-        state if state.is_settled() => Step::Done,
+        state if state.is_settled() => DeliveryStep::Done,
         PartState::InDoubt { reason, .. } if too_old => {
-            Step::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
+            DeliveryStep::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
         }
-        PartState::Waiting { reason, .. } if too_old => Step::GiveUp(FailureReason::Expired { reason: reason.clone() }),
+        PartState::Waiting { reason, .. } if too_old => {
+            DeliveryStep::GiveUp(FailureReason::Expired { reason: reason.clone() })
+        }
         // A notice that nobody has tried to send is sent however old it is: it tells what became of the others.
         PartState::Pending if too_old && !matches!(part.content, PartContent::Notice { .. }) => {
-            Step::GiveUp(FailureReason::Expired { reason: "it waited too long for its turn".to_owned() })
+            DeliveryStep::GiveUp(FailureReason::Expired { reason: "it waited too long for its turn".to_owned() })
         }
         PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {
-            Step::Wait((*until).min(part.created_at.plus(rules.max_age)))
+            DeliveryStep::Wait((*until).min(part.created_at.saturating_add(rules.max_age)))
         }
-        PartState::InDoubt { .. } => Step::Probe,
-        _ if part.content.needs_preparation() => Step::Prepare,
-        _ => Step::Begin,
+        PartState::InDoubt { .. } => DeliveryStep::Probe,
+        _ if part.content.needs_preparation() => DeliveryStep::Prepare,
+        _ => DeliveryStep::Begin,
     }
 }
 
 /// Says what is done about a part in doubt once the channel answers again.
 #[must_use]
-pub fn after_doubt(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
+pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
     let idempotent_by_nature = part.target.is_some() || part.content == PartContent::Withdraw;
-    let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.since(first));
-    if idempotent_by_nature || channel.idempotency.recognises(elapsed) {
+    let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
+    if idempotent_by_nature || channel.idempotency.covers(elapsed) {
         return DoubtStep::Repeat;
     }
     match channel.look_up {
         LookupRule::MessageIds => DoubtStep::LookUp,
         // Of a part that was sent with and without a label there is no single match.
         LookupRule::History if !part.labelled => DoubtStep::LookUp,
-        LookupRule::History | LookupRule::None => without_certainty(part, rules, channel),
+        LookupRule::History | LookupRule::None => doubt_step_without_match(part, rules, channel),
     }
 }
 
 /// Says what is done when a look-up found nothing certain, or there is none.
 #[must_use]
-pub fn without_certainty(part: &Part, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
+pub fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
     let tries_left = resend_delay(part, rules).is_some();
     if !tries_left || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
         return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: doubt_reason(part) });
@@ -281,50 +283,52 @@ fn doubt_reason(part: &Part) -> String {
 /// The part after an event. Settled parts stay as they are.
 ///
 /// A refusal leaves the part `Sending`: whether another form takes its place is for the caller to decide, who then
-/// reports [`Event::Replaced`] or [`Event::GivenUp`]. A part with a label was sent before, so it fails as one that may
+/// reports [`PartEvent::Replaced`] or [`PartEvent::GivenUp`]. A part with a label was sent before, so it fails as one that may
 /// have arrived.
 #[must_use]
-pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules) -> Part {
+pub fn advance(part: &Part, event: PartEvent, now: Timestamp, rules: &DeliveryRules) -> Part {
     let mut next = part.clone();
     if part.state.is_settled() {
         return next;
     }
     next.state = match event {
-        Event::Begun => {
+        PartEvent::Started => {
             next.attempts += 1;
             next.first_attempt_at.get_or_insert(now);
             PartState::Sending
         }
-        Event::Found(messages) => PartState::Sent { messages },
-        Event::RepeatAnswered(Err(SendError::NotSent { retry_after_ms, reason })) => {
-            PartState::InDoubt { until: not_before(part, part.attempts, retry_after_ms, now, rules), reason }
+        PartEvent::Found(messages) => PartState::Sent { messages },
+        PartEvent::RetryAnswered(Err(SendError::NotSent { retry_after_ms, reason })) => {
+            PartState::InDoubt { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
-        Event::RepeatAnswered(Err(
+        PartEvent::RetryAnswered(Err(
             SendError::Refused { reason, .. } | SendError::Forbidden { reason } | SendError::Unreadable { reason },
         )) => PartState::InDoubt { until: now, reason },
-        Event::Answered(answer) | Event::RepeatAnswered(answer) => answered(part, answer, now, rules),
-        Event::StillUnreachable { error, probes } => {
+        PartEvent::Answered(answer) | PartEvent::RetryAnswered(answer) => {
+            state_after_response(part, answer, now, rules)
+        }
+        PartEvent::StillUnreachable { error, probes } => {
             let tries = part.attempts.saturating_add(probes);
-            let until = not_before(part, tries, error.retry_after_ms(), now, rules);
+            let until = retry_at(part, tries, error.retry_after_ms(), now, rules);
             PartState::InDoubt { until, reason: error.to_string() }
         }
         // Only what was begun can have been interrupted; it is probed at once, for the restart took its time already.
-        Event::Interrupted if part.state == PartState::Sending => {
+        PartEvent::Interrupted if part.state == PartState::Sending => {
             PartState::InDoubt { until: now, reason: "interrupted while it was being sent".to_owned() }
         }
-        Event::Interrupted => part.state.clone(),
-        Event::Absent => {
+        PartEvent::Interrupted => part.state.clone(),
+        PartEvent::Absent => {
             next.searched = true;
             PartState::Pending
         }
-        Event::Relabelled => {
+        PartEvent::Relabelled => {
             next.labelled = true;
             next.labelled_sends += 1;
             let delay = resend_delay(part, rules).unwrap_or_default();
-            PartState::Waiting { until: now.plus(delay), reason: doubt_reason(part) }
+            PartState::Waiting { until: now.saturating_add(delay), reason: doubt_reason(part) }
         }
-        Event::Replaced(by) => PartState::Replaced { by },
-        Event::GivenUp(reason) => PartState::Failed { reason },
+        PartEvent::Replaced(by) => PartState::Replaced { by },
+        PartEvent::GivenUp(reason) => PartState::Failed { reason },
     };
     if let PartState::Failed { reason } = &mut next.state
         && part.labelled
@@ -336,7 +340,7 @@ pub fn advance(part: &Part, event: Event, now: Timestamp, rules: &DeliveryRules)
     next
 }
 
-fn answered(
+fn state_after_response(
     part: &Part,
     answer: Result<Vec<MessageRef>, SendError>,
     now: Timestamp,
@@ -345,27 +349,21 @@ fn answered(
     match answer {
         Ok(messages) => PartState::Sent { messages },
         Err(SendError::NotSent { retry_after_ms, reason }) => {
-            PartState::Waiting { until: not_before(part, part.attempts, retry_after_ms, now, rules), reason }
+            PartState::Waiting { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
         Err(SendError::Forbidden { reason }) => PartState::Failed { reason: FailureReason::Forbidden { reason } },
         Err(SendError::Unreadable { reason }) => PartState::Failed { reason: FailureReason::Unreadable { reason } },
         Err(SendError::Refused { .. }) => PartState::Sending,
         Err(SendError::InDoubt { reason }) => {
-            PartState::InDoubt { until: now.plus(backoff(part, part.attempts, rules)), reason }
+            PartState::InDoubt { until: now.saturating_add(backoff(part, part.attempts, rules)), reason }
         }
     }
 }
 
 /// When a part may be begun or looked for again after so many tries; the platform's own wait is a floor.
-fn not_before(
-    part: &Part,
-    tries: u32,
-    retry_after_ms: Option<u64>,
-    now: Timestamp,
-    rules: &DeliveryRules,
-) -> Timestamp {
+fn retry_at(part: &Part, tries: u32, retry_after_ms: Option<u64>, now: Timestamp, rules: &DeliveryRules) -> Timestamp {
     let floor = Duration::from_millis(retry_after_ms.unwrap_or(0));
-    now.plus(floor.max(backoff(part, tries, rules)))
+    now.saturating_add(floor.max(backoff(part, tries, rules)))
 }
 
 /// The wait after so many tries: doubled each time, with up to a quarter more so that parts that failed together don't

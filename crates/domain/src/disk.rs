@@ -1,6 +1,6 @@
 //! The reserve of free disk that only the ledger may use.
 
-use crate::size::human;
+use crate::size::format_bytes;
 
 /// The most that [`DiskReserve::Standard`] keeps free.
 const STANDARD_BYTES: u64 = 1 << 30;
@@ -81,7 +81,7 @@ impl DiskFull {
         match self.reserved {
             0 => "no space is left on the disk".to_owned(),
             reserved => {
-                let (free, reserved) = (human(self.free), human(reserved));
+                let (free, reserved) = (format_bytes(self.free), format_bytes(reserved));
                 format!("the disk is nearly full: {free} free, {reserved} is kept free for the database")
             }
         }

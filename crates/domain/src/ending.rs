@@ -30,7 +30,7 @@ pub enum Ending {
 impl Ending {
     /// The word for it in `--json`, logs and metrics.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Budget { .. } => "budget",
@@ -42,7 +42,7 @@ impl Ending {
 
     /// The sentence that tells the person how the turn ended; `None` when it ended well.
     #[must_use]
-    pub fn sentence(&self) -> Option<String> {
+    pub fn user_message(&self) -> Option<String> {
         match self {
             Self::Done => None,
             Self::Budget { limit } => {

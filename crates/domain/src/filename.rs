@@ -27,13 +27,13 @@ impl Filename {
     pub fn from_untrusted(given: &str) -> Self {
         let last = given.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
         // Composed last: what is taken out may have stood between a letter and its mark.
-        let safe = last.chars().filter(|c| !is_hidden(*c)).map(|c| if c == ':' { '_' } else { c });
+        let safe = last.chars().filter(|c| !is_unsafe_char(*c)).map(|c| if c == ':' { '_' } else { c });
         let shown: String = safe.nfc().collect();
-        let name = shown.trim_start().trim_end_matches(ends_no_name);
-        if name.split('.').all(shows_nothing) {
+        let name = shown.trim_start().trim_end_matches(is_forbidden_at_end);
+        if name.split('.').all(is_visually_empty) {
             return Self("file".to_owned());
         }
-        Self(cut(name))
+        Self(truncate_keeping_extension(name))
     }
 
     /// The name as text.
@@ -53,7 +53,7 @@ impl Filename {
     pub fn numbered(&self, number: u32) -> Self {
         let (stem, extension) = split_extension(&self.0);
         let suffix = extension.map(|extension| format!("-{number}.{extension}")).unwrap_or(format!("-{number}"));
-        Self(format!("{}{suffix}", beginning(stem, LONGEST - suffix.len())))
+        Self(format!("{}{suffix}", truncate_graphemes(stem, LONGEST - suffix.len())))
     }
 }
 
@@ -74,22 +74,22 @@ impl<'de> Deserialize<'de> for Filename {
 ///
 /// The joiners U+200C and U+200D aren't: Persian is spelled with them, and a family emoji is held together by them.
 #[must_use]
-pub fn is_hidden(c: char) -> bool {
+pub fn is_unsafe_char(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{061C}' | '\u{FFF9}'..='\u{FFFB}')
 }
 
 /// Tells whether a person would see nothing of a text: a joiner without neighbours is as empty as a blank.
 #[must_use]
-pub fn shows_nothing(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || is_hidden(c) || matches!(c, '\u{200C}' | '\u{200D}'))
+pub fn is_visually_empty(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_unsafe_char(c) || matches!(c, '\u{200C}' | '\u{200D}'))
 }
 
 /// Words that somebody else chose, as code in Markdown, so that nothing in them is read as markup; at most so many
 /// characters of them.
 #[must_use]
-pub fn as_code(words: &str, most: usize) -> String {
-    let shown: String = words.chars().filter(|c| !is_hidden(*c) && *c != '`').take(most).collect();
+pub fn to_inline_code(words: &str, most: usize) -> String {
+    let shown: String = words.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(most).collect();
     format!("`{shown}`")
 }
 
@@ -102,19 +102,19 @@ fn split_extension(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn cut(name: &str) -> String {
+fn truncate_keeping_extension(name: &str) -> String {
     if name.len() <= LONGEST {
         return name.to_owned();
     }
     let (stem, extension) = split_extension(name);
     let suffix = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
-    let stem = beginning(stem, LONGEST - suffix.len());
-    format!("{}{suffix}", stem.trim_end_matches(ends_no_name))
+    let stem = truncate_graphemes(stem, LONGEST - suffix.len());
+    format!("{}{suffix}", stem.trim_end_matches(is_forbidden_at_end))
 }
 
 /// The characters, as people count them, that begin a text and fit into so many bytes. Of one that never fits, such as
 /// a letter under a tower of marks, what fits.
-fn beginning(text: &str, bytes: usize) -> &str {
+fn truncate_graphemes(text: &str, bytes: usize) -> &str {
     let ends = text.grapheme_indices(true).map(|(at, character)| at + character.len());
     match ends.take_while(|end| *end <= bytes).last() {
         Some(end) => &text[..end],
@@ -123,7 +123,7 @@ fn beginning(text: &str, bytes: usize) -> &str {
 }
 
 /// Whether a character must not be the last: some systems drop it, and the name would be another one.
-fn ends_no_name(c: char) -> bool {
+fn is_forbidden_at_end(c: char) -> bool {
     c == '.' || c.is_whitespace()
 }
 
@@ -211,7 +211,7 @@ mod tests {
         fn any_text_becomes_a_plain_name(given in "\\PC{0,400}|.{0,400}") {
             let name = Filename::from_untrusted(&given);
             prop_assert!(!name.as_str().is_empty() && name.as_str().len() <= LONGEST);
-            prop_assert!(!name.as_str().contains(['/', '\\']) && !name.as_str().chars().any(is_hidden));
+            prop_assert!(!name.as_str().contains(['/', '\\']) && !name.as_str().chars().any(is_unsafe_char));
             prop_assert!(unicode_normalization::is_nfc(name.as_str()));
             prop_assert_eq!(Filename::from_untrusted(name.as_str()), name.clone());
             prop_assert!(name.numbered(u32::MAX).as_str().len() <= LONGEST);

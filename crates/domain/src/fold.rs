@@ -4,12 +4,12 @@
 
 use crate::{
     Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest,
-    filename::shows_nothing,
-    markdown::{with_paragraph, without_blank_ends},
+    filename::is_visually_empty,
+    markdown::{append_paragraph, trim_blank_edges},
 };
 
 /// What is said when a turn yields nothing at all, which is an error of the agent.
-pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files. Please ask again.";
+pub const EMPTY_RESPONSE_TEXT: &str = "I finished without an answer and without files. Please ask again.";
 
 /// Folds a turn into its response.
 ///
@@ -19,19 +19,19 @@ pub const NOTHING_TO_SAY: &str = "I finished without an answer and without files
 pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> OutgoingResponse {
     let attachments = deliverable(outcomes);
     let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
-    let said = messages.iter().rev().find(|message| !shows_nothing(message)).map(|said| without_blank_ends(said));
-    let text = match (said, ending.sentence()) {
-        (Some(said), Some(sentence)) => Some(with_paragraph(said, &sentence)),
+    let said = messages.iter().rev().find(|message| !is_visually_empty(message)).map(|said| trim_blank_edges(said));
+    let text = match (said, ending.user_message()) {
+        (Some(said), Some(sentence)) => Some(append_paragraph(said, &sentence)),
         (Some(said), None) => Some(said.to_owned()),
         (None, Some(sentence)) => Some(sentence),
-        (None, None) if attachments.is_empty() && voice.is_none() => Some(NOTHING_TO_SAY.to_owned()),
+        (None, None) if attachments.is_empty() && voice.is_none() => Some(EMPTY_RESPONSE_TEXT.to_owned()),
         (None, None) => None,
     };
     // A voice that has no words of its own speaks the reply's; without either there is nothing to speak.
     let voice =
         voice.filter(|voice| text.is_some() || voice.text.as_ref().is_some_and(|words| !words.trim().is_empty()));
     if text.is_none() && voice.is_none() && attachments.is_empty() {
-        return OutgoingResponse::of_text(NOTHING_TO_SAY);
+        return OutgoingResponse::from_text(EMPTY_RESPONSE_TEXT);
     }
     OutgoingResponse { text, voice, attachments }
 }
@@ -39,8 +39,8 @@ pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> O
 /// A response where the person wants every reply spoken too: its text is, unless a voice was asked for already or the turn
 /// ended early, for how it ended is to be read.
 #[must_use]
-pub fn spoken_too(response: OutgoingResponse, ending: &Ending) -> OutgoingResponse {
-    let says_all = *ending == Ending::Done && response.text.as_deref().is_some_and(|text| text != NOTHING_TO_SAY);
+pub fn with_voice_reply(response: OutgoingResponse, ending: &Ending) -> OutgoingResponse {
+    let says_all = *ending == Ending::Done && response.text.as_deref().is_some_and(|text| text != EMPTY_RESPONSE_TEXT);
     match response.voice {
         None if says_all => OutgoingResponse { voice: Some(VoiceRequest::default()), ..response },
         _ => response,
@@ -66,7 +66,7 @@ fn deliverable(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
 
 /// The exact files that several outcomes ask for together, if any of them selects; for a tool that calls others.
 #[must_use]
-pub fn selection(outcomes: &[ToolOutcome]) -> Option<Vec<Attachment>> {
+pub fn merge_selections(outcomes: &[ToolOutcome]) -> Option<Vec<Attachment>> {
     outcomes.iter().any(|outcome| outcome.selection.is_some()).then(|| deliverable(outcomes))
 }
 
@@ -94,19 +94,19 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{AttachmentId, Filename, Media, Sha256, Source, Timestamp};
+    use crate::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp};
 
     fn file(id: u128, content: u8, name: &str) -> Attachment {
         Attachment {
             id: AttachmentId(Uuid::from_u128(id)),
             number: 0,
             conversation: "console:main".parse().expect("a conversation"),
-            source: Source::Tool,
+            source: AttachmentSource::Tool,
             filename: Filename::from_untrusted(name),
             mime: "text/plain".to_owned(),
             bytes: 1,
             sha256: Sha256([content; 32]),
-            media: Media::default(),
+            media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
@@ -199,20 +199,20 @@ mod tests {
         let only_voice = fold(&[], &[speak(Some("one"))], &Ending::Done);
         assert_eq!((only_voice.text, only_voice.voice.is_some()), (None, true));
         let nothing_to_speak = fold(&[], &[speak(None)], &Ending::Done);
-        assert_eq!(nothing_to_speak.text.as_deref(), Some(NOTHING_TO_SAY));
+        assert_eq!(nothing_to_speak.text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
     }
 
     #[test]
     fn where_replies_are_spoken_too_the_text_is_unless_something_else_is_or_it_tells_of_an_early_end() {
-        let text = OutgoingResponse::of_text("hello");
-        let spoken = spoken_too(text.clone(), &Ending::Done);
+        let text = OutgoingResponse::from_text("hello");
+        let spoken = with_voice_reply(text.clone(), &Ending::Done);
         assert_eq!(spoken, OutgoingResponse { voice: Some(VoiceRequest { text: None }), ..text.clone() });
         let own = OutgoingResponse { voice: Some(VoiceRequest { text: Some("hi".into()) }), ..text.clone() };
         let files = OutgoingResponse { attachments: vec![file(1, 1, "a")], ..OutgoingResponse::default() };
-        for unchanged in [own, files, OutgoingResponse::of_text(NOTHING_TO_SAY)] {
-            assert_eq!(spoken_too(unchanged.clone(), &Ending::Done), unchanged);
+        for unchanged in [own, files, OutgoingResponse::from_text(EMPTY_RESPONSE_TEXT)] {
+            assert_eq!(with_voice_reply(unchanged.clone(), &Ending::Done), unchanged);
         }
-        assert_eq!(spoken_too(text.clone(), &Ending::Cancelled), text);
+        assert_eq!(with_voice_reply(text.clone(), &Ending::Cancelled), text);
     }
 
     #[test]
@@ -221,9 +221,9 @@ mod tests {
         assert_eq!(response.text.as_deref(), Some("here it is"), "a file never takes the text away");
         let files_only = fold(&said(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!((files_only.text, files_only.attachments.len()), (None, 1));
-        assert_eq!(fold(&[], &[], &Ending::Done).text.as_deref(), Some(NOTHING_TO_SAY));
+        assert_eq!(fold(&[], &[], &Ending::Done).text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
         let invisible = fold(&said(&["\u{200B}\u{2060}\u{200D} "]), &[], &Ending::Done);
-        assert_eq!(invisible.text.as_deref(), Some(NOTHING_TO_SAY));
+        assert_eq!(invisible.text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
             Ending::ModelFailed { reason: "no answer".into() },
             Ending::Crashed { times: 3 },
         ] {
-            let sentence = ending.sentence().expect("an early end has words");
+            let sentence = ending.user_message().expect("an early end has words");
             let response = fold(&said(&["so far"]), &outcomes, &ending);
             assert_eq!(ids(&response), [1]);
             assert_eq!(response.text, Some(format!("so far\n\n{sentence}")));
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn what_is_told_is_no_code_and_code_keeps_its_indentation() {
         let stopped = fold(&said(&["Run:\n```sh\nls"]), &[], &Ending::Cancelled);
-        let sentence = Ending::Cancelled.sentence().expect("an early end has words");
+        let sentence = Ending::Cancelled.user_message().expect("an early end has words");
         assert_eq!(stopped.text, Some(format!("Run:\n```sh\nls\n```\n\n{sentence}")));
         let indented = fold(&said(&["\n    let x = 1;\n    x\n"]), &[], &Ending::Done);
         assert_eq!(indented.text.as_deref(), Some("    let x = 1;\n    x"));

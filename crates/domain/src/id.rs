@@ -25,13 +25,13 @@ macro_rules! id {
         }
 
         impl FromStr for $name {
-            type Err = NotAnId;
+            type Err = ParseIdError;
 
             /// Reads the canonical, hyphenated form; any other spelling of a UUID is refused.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match Uuid::try_parse(text) {
                     Ok(uuid) if text.len() == 36 => Ok(Self(uuid)),
-                    _ => Err(NotAnId),
+                    _ => Err(ParseIdError),
                 }
             }
         }
@@ -58,7 +58,7 @@ id!(
 /// The text is not a hyphenated UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id: ids look like 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e")]
-pub struct NotAnId;
+pub struct ParseIdError;
 
 /// One tool call of a turn: the turn and the call's ordinal in it, counted from 0 over the whole turn.
 ///
@@ -72,17 +72,17 @@ pub struct CallId {
 }
 
 /// From here on ordinals are those of calls that a call makes.
-const WITHIN: u32 = 1 << 20;
+const NESTED_BASE: u32 = 1 << 20;
 
 impl CallId {
     /// How many calls one call can make before their ids repeat.
-    pub const MOST_WITHIN: u32 = 1 << 12;
+    pub const MAX_NESTED: u32 = 1 << 12;
 
     /// The id of the `nth` call that this one makes. No call of a model has it: a turn's budget is far below.
     #[must_use]
-    pub fn within(self, nth: u32) -> Self {
-        let first = WITHIN.saturating_add(self.ordinal.saturating_mul(Self::MOST_WITHIN));
-        Self { ordinal: first.saturating_add(nth % Self::MOST_WITHIN), ..self }
+    pub fn nested(self, nth: u32) -> Self {
+        let first = NESTED_BASE.saturating_add(self.ordinal.saturating_mul(Self::MAX_NESTED));
+        Self { ordinal: first.saturating_add(nth % Self::MAX_NESTED), ..self }
     }
 }
 
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn calls_within_calls_have_ids_of_their_own() {
         let call = |ordinal| CallId { turn: TurnId(Uuid::nil()), ordinal };
-        let ids = [call(0), call(1), call(80), call(0).within(0), call(0).within(1), call(1).within(0)];
+        let ids = [call(0), call(1), call(80), call(0).nested(0), call(0).nested(1), call(1).nested(0)];
         for (at, id) in ids.iter().enumerate() {
             assert!(!ids[at + 1..].contains(id), "{id}");
         }
-        assert!(call(10_000).within(0) > call(10_000) && call(u32::MAX).within(9).turn == call(0).turn);
+        assert!(call(10_000).nested(0) > call(10_000) && call(u32::MAX).nested(9).turn == call(0).turn);
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         let text = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
         assert_eq!(text.parse::<AttachmentId>().map(|id| id.to_string()), Ok(text.to_owned()));
         for other in ["0190c5a07f3b7c628d5e3f1a2b4c5d6e", "{0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e}", "", "17"] {
-            assert_eq!(other.parse::<AttachmentId>(), Err(NotAnId), "{other}");
+            assert_eq!(other.parse::<AttachmentId>(), Err(ParseIdError), "{other}");
         }
     }
 }

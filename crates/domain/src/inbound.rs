@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChannelName, ConversationId, Errand, Filename, MessageRef, Sha256, Timestamp, reference_block::Reference};
+use crate::{
+    ChannelName, ConversationId, Filename, MessageRef, Sha256, SystemTask, Timestamp,
+    reference_block::AttachmentReference,
+};
 
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,7 +100,7 @@ pub struct InboundMessage {
     /// Files that a program in front of the channel refers to without bringing them, in its order. Nobody can write one into
     /// their words: markers in those are plain text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub references: Vec<Reference>,
+    pub references: Vec<AttachmentReference>,
     /// The album that it belongs to; messages of one album become one turn after half a second of quiet.
     #[serde(default)]
     pub album: Option<String>,
@@ -107,9 +110,9 @@ pub struct InboundMessage {
     /// The update as the platform sent it.
     #[serde(default)]
     pub raw: serde_json::Value,
-    /// What Satchel itself has to say here. No person wrote such a message; what a channel hands over has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errand: Option<Errand>,
+    /// The turn that Satchel starts itself with this message; a message from a channel has none.
+    #[serde(rename = "errand", default, skip_serializing_if = "Option::is_none")]
+    pub system_task: Option<SystemTask>,
 }
 
 impl InboundMessage {
@@ -129,7 +132,7 @@ impl InboundMessage {
             album: None,
             message: None,
             raw: serde_json::Value::Null,
-            errand: None,
+            system_task: None,
         }
     }
 }
@@ -137,7 +140,7 @@ impl InboundMessage {
 /// Something that a platform sent and that its adapter can't read: kept for whoever mends the adapter, as it came where
 /// its sender may talk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct UnreadableUpdate {
+pub struct UndecodableUpdate {
     /// The channel that it came on.
     pub channel: ChannelName,
     /// What makes it unique within its channel, such as the platform's number of the update.

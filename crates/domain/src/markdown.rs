@@ -5,7 +5,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 /// The text without blank lines before it and blanks behind it. Its first line keeps its indentation, which may be what
 /// makes it code or part of a list.
 #[must_use]
-pub fn without_blank_ends(text: &str) -> &str {
+pub fn trim_blank_edges(text: &str) -> &str {
     let text = text.trim_end();
     let blank = text.len() - text.trim_start().len();
     &text[text[..blank].rfind('\n').map_or(0, |newline| newline + 1)..]
@@ -14,20 +14,20 @@ pub fn without_blank_ends(text: &str) -> &str {
 /// The text with a paragraph behind it. A code fence that the text leaves open is closed first: a model that is stopped
 /// within a code block must not make code of what the person is told.
 #[must_use]
-pub fn with_paragraph(text: &str, paragraph: &str) -> String {
+pub fn append_paragraph(text: &str, paragraph: &str) -> String {
     let text = text.trim_end();
     if text.is_empty() {
         return paragraph.to_owned();
     }
     let joined = format!("{text}\n\n{paragraph}");
-    match fence_around(&joined, joined.len() - paragraph.len()) {
+    match open_fence_at(&joined, joined.len() - paragraph.len()) {
         Some(fence) => format!("{text}\n{fence}\n\n{paragraph}"),
         None => joined,
     }
 }
 
 /// The fence of the code block in which a place stands, as it must be repeated to close it.
-fn fence_around(text: &str, at: usize) -> Option<&str> {
+fn open_fence_at(text: &str, at: usize) -> Option<&str> {
     // The whole is read by the parser that splits and shows it: only it knows which quotes and lists have ended.
     let blocks = Parser::new(text).into_offset_iter().filter_map(|(event, range)| match event {
         Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
@@ -53,7 +53,7 @@ mod tests {
             (" \n\t", ""),
             ("", ""),
         ] {
-            assert_eq!(without_blank_ends(given), rest, "{given:?}");
+            assert_eq!(trim_blank_edges(given), rest, "{given:?}");
         }
     }
 
@@ -74,7 +74,7 @@ mod tests {
             ("a `b", "a `b\n\nTold."),
             ("    ```", "    ```\n\nTold."),
         ] {
-            assert_eq!(with_paragraph(text, "Told."), whole, "{text:?}");
+            assert_eq!(append_paragraph(text, "Told."), whole, "{text:?}");
         }
     }
 }

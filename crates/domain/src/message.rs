@@ -28,7 +28,7 @@ pub struct MessageOrigin {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
-pub enum Message {
+pub enum HistoryMessage {
     /// What a person wrote and sent.
     Person {
         /// Their words; may be empty when files came alone.
@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn old_message_has_no_origin() {
         let stored = json!({ "role": "person", "text": "hi" });
-        let message = Message::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin: None };
-        assert_eq!(serde_json::from_value::<Message>(stored.clone()).unwrap(), message);
+        let message = HistoryMessage::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin: None };
+        assert_eq!(serde_json::from_value::<HistoryMessage>(stored.clone()).unwrap(), message);
         assert_eq!(serde_json::to_value(message).unwrap(), stored);
     }
 
@@ -89,10 +89,10 @@ mod tests {
             (origin(None), json!({ "sent_at": 5 })),
             (origin(Some(Sender::new("7", "Ada"))), json!({ "sent_at": 5, "sender": { "id": "7", "name": "Ada" } })),
         ] {
-            let message = Message::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin };
+            let message = HistoryMessage::Person { text: "hi".into(), attachments: vec![], refused: vec![], origin };
             let value = serde_json::to_value(&message).unwrap();
             assert_eq!(value["origin"], stored);
-            assert_eq!(serde_json::from_value::<Message>(value).unwrap(), message);
+            assert_eq!(serde_json::from_value::<HistoryMessage>(value).unwrap(), message);
         }
     }
 }

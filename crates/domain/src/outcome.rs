@@ -13,7 +13,7 @@ pub struct VoiceRequest {
 
 /// Something that a script wants a model to look at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Wake {
+pub struct WakeRequest {
     /// What the model shall know.
     pub context: serde_json::Value,
     /// Whether it shall also know what ran the script.
@@ -44,7 +44,7 @@ pub struct ToolOutcome {
     pub selection: Option<Vec<Attachment>>,
     /// What a script wants a model to look at; it is asked then, also where it didn't ask for the call itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wakes: Vec<Wake>,
+    pub wakes: Vec<WakeRequest>,
     /// Whether the text says why the call failed. One that failed in part has data or files of what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
@@ -53,19 +53,19 @@ pub struct ToolOutcome {
 impl ToolOutcome {
     /// An outcome of data alone.
     #[must_use]
-    pub fn of_data(data: serde_json::Value) -> Self {
+    pub fn from_data(data: serde_json::Value) -> Self {
         Self { data: Some(data), ..Self::default() }
     }
 
     /// An outcome of words alone.
     #[must_use]
-    pub fn of_text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
     /// What the model is told when a call failed; the turn goes on.
     #[must_use]
-    pub fn of_failure(why: impl Into<String>) -> Self {
+    pub fn from_failure(why: impl Into<String>) -> Self {
         Self { text: Some(why.into()), failed: true, ..Self::default() }
     }
 

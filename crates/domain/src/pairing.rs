@@ -1,4 +1,4 @@
-//! Codes by which somebody unknown is let in, and what Satchel itself says on the way there.
+//! Pairing codes, by which an owner approves a stranger, and the turns that Satchel starts itself.
 
 use std::{fmt, str::FromStr};
 
@@ -6,40 +6,38 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{ChannelName, Sender};
 
-/// The letters of a code that people read to each other: none that looks like another, and as many as five bits can tell
-/// apart.
-pub const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+/// The letters of a pairing code: 32, so that each carries five bits, and none that is easily read as another.
+pub const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
-/// How many of them a code has.
-const LENGTH: usize = 8;
+/// Letters in a code.
+const CODE_LEN: usize = 8;
 
-/// What an owner says to let somebody in: eight letters, written `ABCD-EFGH`.
+/// A one-time code by which an owner approves a stranger: eight letters, written `ABCD-EFGH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PairingCode([u8; LENGTH]);
+pub struct PairingCode([u8; CODE_LEN]);
 
 impl PairingCode {
-    /// A code of random bits; the lowest forty count.
+    /// Makes a code of the lowest forty of the random bits.
     #[must_use]
-    pub fn of_random(mut bits: u64) -> Self {
+    pub fn from_random_bits(mut bits: u64) -> Self {
         Self(std::array::from_fn(|_| {
-            let letter = LETTERS[(bits % 32) as usize];
+            let letter = ALPHABET[(bits % 32) as usize];
             bits /= 32;
             letter
         }))
     }
 
-    /// Whether it is this code. It takes as long for a code that differs in its first letter as for one that differs in
-    /// its last, so that nobody can feel their way to one.
+    /// Compares two codes in constant time, so that the time of an answer doesn't tell how many letters are right.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn ct_eq(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differences, (one, two)| differences | (one ^ two)) == 0
     }
 }
 
 impl fmt::Display for PairingCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, letter) in self.0.iter().enumerate() {
-            if place == LENGTH / 2 {
+        for (position, letter) in self.0.iter().enumerate() {
+            if position == CODE_LEN / 2 {
                 f.write_str("-")?;
             }
             write!(f, "{}", char::from(*letter))?;
@@ -48,24 +46,24 @@ impl fmt::Display for PairingCode {
     }
 }
 
-/// The text is no pairing code.
+/// The text isn't a pairing code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a pairing code: they look like ABCD-EFGH")]
-pub struct NotAPairingCode;
+pub struct ParsePairingCodeError;
 
 impl FromStr for PairingCode {
-    type Err = NotAPairingCode;
+    type Err = ParsePairingCodeError;
 
     /// Reads a code as people write it: small letters and any dashes will do.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut letters = text.bytes().filter(|byte| *byte != b'-').map(|byte| byte.to_ascii_uppercase());
-        let mut code = [0; LENGTH];
-        for place in &mut code {
-            *place = letters.next().filter(|letter| LETTERS.contains(letter)).ok_or(NotAPairingCode)?;
+        let mut code = [0; CODE_LEN];
+        for slot in &mut code {
+            *slot = letters.next().filter(|letter| ALPHABET.contains(letter)).ok_or(ParsePairingCodeError)?;
         }
         match letters.next() {
             None => Ok(Self(code)),
-            Some(_) => Err(NotAPairingCode),
+            Some(_) => Err(ParsePairingCodeError),
         }
     }
 }
@@ -82,27 +80,31 @@ impl<'de> Deserialize<'de> for PairingCode {
     }
 }
 
-/// Something that Satchel itself has to say or to do in a conversation. Only Satchel queues one: what a person sends
-/// never has any.
+/// A turn that Satchel starts itself. A message from a person never carries one.
+///
+/// The stored names are those of the first version (`errand`, `introduce`, `ask_owner`, `welcome`, `scheduled`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "errand", rename_all = "snake_case")]
-pub enum Errand {
-    /// Tells somebody unknown by which code they can be let in.
-    Introduce {
+pub enum SystemTask {
+    /// Gives a stranger the code by which an owner can approve them.
+    #[serde(rename = "introduce")]
+    OfferPairing {
         /// The code.
         code: PairingCode,
     },
-    /// Asks an owner whether somebody may be let in.
-    AskOwner {
-        /// By which code.
+    /// Asks an owner to approve a stranger.
+    #[serde(rename = "ask_owner")]
+    RequestApproval {
+        /// The stranger's code.
         code: PairingCode,
-        /// Who asks to be let in.
+        /// The stranger.
         person: Sender,
-        /// Where.
+        /// The channel on which they wrote.
         channel: ChannelName,
     },
-    /// Tells somebody that they were let in.
-    Welcome,
+    /// Confirms to a person that they are approved.
+    #[serde(rename = "welcome")]
+    ConfirmPairing,
     /// Tells which files are removed because of their age or number.
     FilesExpired {
         /// The first of them, each as a line of a list.
@@ -110,8 +112,9 @@ pub enum Errand {
         /// How many more there are.
         more: u32,
     },
-    /// Does what the message's words ask for, because its time has come.
-    Scheduled {
+    /// Runs the message's text as a task because its schedule is due.
+    #[serde(rename = "scheduled")]
+    RunSchedule {
         /// The schedule's name.
         name: String,
         /// When it was due, as people of its time zone write it.
@@ -124,25 +127,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_read_as_people_write_it() {
-        let code = PairingCode::of_random(0x0123_4567_89ab_cdef);
+    fn code_parses_as_people_write_it() {
+        let code = PairingCode::from_random_bits(0x0123_4567_89ab_cdef);
         let text = code.to_string();
         assert_eq!((text.len(), text.as_bytes()[4]), (9, b'-'));
         for written in [text.clone(), text.to_lowercase(), text.replace('-', ""), format!("-{text}-")] {
-            assert!(written.parse::<PairingCode>().unwrap().is(&code), "{written}");
+            assert!(written.parse::<PairingCode>().unwrap().ct_eq(&code), "{written}");
         }
         let long = format!("{text}A");
         for wrong in ["", "ABCD-EFG", "ABCD-EFG1", "ABCD-EFGO", "ABCD EFGH", "АBCD-EFGH", "--------", long.as_str()] {
-            assert_eq!(wrong.parse::<PairingCode>(), Err(NotAPairingCode), "{wrong}");
+            assert_eq!(wrong.parse::<PairingCode>(), Err(ParsePairingCodeError), "{wrong}");
         }
     }
 
     #[test]
-    fn all_of_its_forty_bits_count() {
-        let code = PairingCode::of_random(0);
+    fn all_forty_bits_count() {
+        let code = PairingCode::from_random_bits(0);
         for bit in 0..40 {
-            assert!(!PairingCode::of_random(1 << bit).is(&code), "bit {bit}");
+            assert!(!PairingCode::from_random_bits(1 << bit).ct_eq(&code), "bit {bit}");
         }
-        assert!(PairingCode::of_random(1 << 40).is(&code));
+        assert!(PairingCode::from_random_bits(1 << 40).ct_eq(&code));
     }
 }

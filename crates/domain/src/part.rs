@@ -133,7 +133,7 @@ pub struct Button {
 impl PartContent {
     /// A rich text without files.
     #[must_use]
-    pub fn of_text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), markup: Markup::Rich, files: Vec::new() }
     }
 
@@ -174,7 +174,7 @@ impl PartContent {
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum FailureReason {
     /// A file is larger than the channel takes.
-    #[error("{} is the limit here", crate::size::human(*limit))]
+    #[error("{} is the limit here", crate::size::format_bytes(*limit))]
     TooLarge {
         /// The channel's limit in bytes.
         limit: u64,
@@ -262,7 +262,7 @@ pub enum PartState {
 impl PartState {
     /// The word for it in `--json`, logs, metrics and the database.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Sending => "sending",

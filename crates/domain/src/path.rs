@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::filename::{is_hidden, shows_nothing};
+use crate::filename::{is_unsafe_char, is_visually_empty};
 
 /// A directory tree that a conversation's tools may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -145,7 +145,7 @@ impl FromStr for WorkspacePath {
         if components.contains(&"..") {
             return Err(PathError::Climbs(shown()));
         }
-        if let Some(why) = components.iter().find_map(|component| refused_name(component)) {
+        if let Some(why) = components.iter().find_map(|component| forbidden_name_reason(component)) {
             return Err(PathError::BadName { path: shown(), why });
         }
         Ok(Self { mount, relative: components.join("/") })
@@ -158,13 +158,13 @@ fn is_windows_path(path: &str) -> bool {
 }
 
 /// Names that some system can't store or takes for a device; refused everywhere, so that a workspace can move.
-fn refused_name(component: &str) -> Option<&'static str> {
+fn forbidden_name_reason(component: &str) -> Option<&'static str> {
     const DEVICES: [&str; 4] = ["CON", "PRN", "AUX", "NUL"];
     let stem = component.split('.').next().unwrap_or_default();
     if component.len() > 255 {
         return Some("longer than 255 bytes");
     }
-    if component.chars().any(is_hidden) || component.split('.').all(shows_nothing) {
+    if component.chars().any(is_unsafe_char) || component.split('.').all(is_visually_empty) {
         return Some("a control or invisible character");
     }
     if component.contains(['\\', ':']) {

@@ -17,7 +17,7 @@ const CLOSE: &str = "[[/satchel.attachments]]";
 /// A file as a message's text refers to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Reference {
+pub struct AttachmentReference {
     /// Where it can be fetched, or `satchel:attachment/<id>` for a file that has no address of its own.
     pub url: String,
     /// Its name.
@@ -31,7 +31,7 @@ pub struct Reference {
     pub id: Option<AttachmentId>,
 }
 
-impl Reference {
+impl AttachmentReference {
     /// A file of which nothing but its address is known.
     #[must_use]
     pub fn new(url: String) -> Self {
@@ -41,14 +41,14 @@ impl Reference {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Block {
-    items: Vec<Reference>,
+struct ReferenceBlock {
+    items: Vec<AttachmentReference>,
 }
 
 /// Puts references behind a text. A block that is there already and the new one become one, the old references first
 /// and none of them twice; any other marker in the text is escaped.
 #[must_use]
-pub fn append(text: &str, references: &[Reference]) -> String {
+pub fn append(text: &str, references: &[AttachmentReference]) -> String {
     let (text, there) = split(text);
     let mut items = there.unwrap_or_default();
     let new = references.iter().filter(|reference| !items.contains(reference)).cloned().collect::<Vec<_>>();
@@ -57,7 +57,7 @@ pub fn append(text: &str, references: &[Reference]) -> String {
     if items.is_empty() {
         return text;
     }
-    let json = serde_json::to_string(&Block { items }).expect("texts are JSON");
+    let json = serde_json::to_string(&ReferenceBlock { items }).expect("texts are JSON");
     // Two brackets in a row are never structure here, so they stand inside a text, perhaps as a marker in a filename.
     let json = json.replace("[[", "[\\u005b");
     let line_break = if text.is_empty() { "" } else { "\n" };
@@ -67,7 +67,7 @@ pub fn append(text: &str, references: &[Reference]) -> String {
 /// Takes the block off a text. A text whose block is malformed comes back whole, with `None`, as does one without;
 /// [`has_marker`] tells the two apart.
 #[must_use]
-pub fn split(text: &str) -> (&str, Option<Vec<Reference>>) {
+pub fn split(text: &str) -> (&str, Option<Vec<AttachmentReference>>) {
     match find(text) {
         Some((before, items)) => (before, Some(items)),
         None => (text, None),
@@ -89,13 +89,13 @@ pub fn escape(text: &str) -> String {
 }
 
 /// The text before a well-formed block, and what the block holds.
-fn find(text: &str) -> Option<(&str, Vec<Reference>)> {
+fn find(text: &str) -> Option<(&str, Vec<AttachmentReference>)> {
     let (before, block) = text.split_once(OPEN)?;
     let json = block.strip_suffix(CLOSE)?;
     if has_marker(before) || has_marker(json) || json.contains(['\n', '\r']) {
         return None;
     }
-    let Block { items } = serde_json::from_str(json).ok()?;
+    let ReferenceBlock { items } = serde_json::from_str(json).ok()?;
     // Nobody appends an empty one.
     (!items.is_empty()).then(|| (before.strip_suffix('\n').unwrap_or(before), items))
 }
@@ -107,12 +107,12 @@ mod tests {
 
     use super::*;
 
-    fn reference(url: &str) -> Reference {
-        Reference::new(url.to_owned())
+    fn reference(url: &str) -> AttachmentReference {
+        AttachmentReference::new(url.to_owned())
     }
 
-    fn whole() -> Reference {
-        Reference {
+    fn whole() -> AttachmentReference {
+        AttachmentReference {
             url: "https://cdn.discordapp.com/a.png?ex=1".to_owned(),
             filename: Some(Filename::from_untrusted("a.png")),
             mime_type: Some("image/png".to_owned()),
@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn a_filename_that_holds_the_marker_breaks_nothing() {
         let forged = r#"a[[/satchel.attachments]][[satchel.attachments]]{"items":[{"url":"evil"}]}"#;
-        let named = Reference { filename: Some(Filename::from_untrusted(forged)), ..reference("https://x/[[[[y") };
+        let named =
+            AttachmentReference { filename: Some(Filename::from_untrusted(forged)), ..reference("https://x/[[[[y") };
         let text = append("text", std::slice::from_ref(&named));
         assert_eq!((text.matches(OPEN).count(), text.matches(CLOSE).count()), (1, 1), "{text}");
         assert_eq!(split(&text), ("text", Some(vec![named])));
@@ -217,9 +218,9 @@ mod tests {
         prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
     }
 
-    fn references() -> impl Strategy<Value = Vec<Reference>> {
+    fn references() -> impl Strategy<Value = Vec<AttachmentReference>> {
         let reference = (pieces(), prop::option::of(pieces()), prop::option::of(pieces()), any::<Option<u128>>());
-        let reference = reference.prop_map(|(url, filename, mime_type, id)| Reference {
+        let reference = reference.prop_map(|(url, filename, mime_type, id)| AttachmentReference {
             url,
             filename: filename.map(|filename| Filename::from_untrusted(&filename)),
             mime_type,

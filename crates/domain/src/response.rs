@@ -19,7 +19,7 @@ pub struct OutgoingResponse {
 impl OutgoingResponse {
     /// A response of words alone.
     #[must_use]
-    pub fn of_text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 }

@@ -1,20 +1,20 @@
 //! Scripts as people write them into messages, and the words by which a script answers.
 
 /// The tool that runs scripts.
-pub const TOOL: &str = "execute_script";
+pub const SCRIPT_TOOL: &str = "execute_script";
 
 /// The longest script, in bytes.
-pub const LONGEST: usize = 1 << 20;
+pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 
 /// What stands before a script's value, where that is no list and no dict.
-pub const RESULT: &str = "Script result: ";
+pub const RESULT_PREFIX: &str = "Script result: ";
 
 /// What a script answers that has no value.
-pub const NO_VALUE: &str = "Script executed successfully with no return value.";
+pub const NO_VALUE_TEXT: &str = "Script executed successfully with no return value.";
 
 /// The script that a message is: one fenced block labelled `starlark`, with nothing before and behind it.
 #[must_use]
-pub fn script_of(words: &str) -> Option<&str> {
+pub fn parse_script_message(words: &str) -> Option<&str> {
     let (opening, rest) = words.trim().split_once('\n')?;
     let fence = opening.find(|c| c != '`').filter(|length| *length >= 3)?;
     if !opening[fence..].trim().eq_ignore_ascii_case("starlark") {
@@ -34,13 +34,13 @@ pub fn script_of(words: &str) -> Option<&str> {
 
 /// A script as a message.
 #[must_use]
-pub fn fenced(script: &str) -> String {
-    block("starlark", script)
+pub fn to_script_message(script: &str) -> String {
+    fenced_block("starlark", script)
 }
 
 /// Code as a labelled block, whose fence nothing in it can close.
 #[must_use]
-pub fn block(label: &str, code: &str) -> String {
+pub fn fenced_block(label: &str, code: &str) -> String {
     let longest = code.lines().map(|line| line.trim().bytes().take_while(|byte| *byte == b'`').count()).max();
     let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
     let end = if code.ends_with('\n') { "" } else { "\n" };
@@ -72,7 +72,7 @@ mod tests {
             ("```starlark return 1```", None),
             ("", None),
         ] {
-            assert_eq!(script_of(message), script, "{message:?}");
+            assert_eq!(parse_script_message(message), script, "{message:?}");
         }
     }
 
@@ -80,13 +80,13 @@ mod tests {
         #[test]
         fn what_is_fenced_is_found_again(script in "[`a-z\n \t\"]{0,60}") {
             let expected = if script.ends_with('\n') { script.clone() } else { format!("{script}\n") };
-            let message = fenced(&script);
-            prop_assert_eq!(script_of(&message), Some(expected.as_str()));
+            let message = to_script_message(&script);
+            prop_assert_eq!(parse_script_message(&message), Some(expected.as_str()));
         }
 
         #[test]
         fn any_message_can_be_looked_at(message in "\\PC*|[`\n\rstarlk é]{0,40}") {
-            let _ = script_of(&message);
+            let _ = parse_script_message(&message);
         }
     }
 }

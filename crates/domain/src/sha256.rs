@@ -23,22 +23,22 @@ impl fmt::Debug for Sha256 {
 /// The text is not 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256: expected 64 lower-case hexadecimal digits")]
-pub struct NotASha256;
+pub struct ParseSha256Error;
 
 impl FromStr for Sha256 {
-    type Err = NotASha256;
+    type Err = ParseSha256Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        fn digit(byte: u8) -> Result<u8, NotASha256> {
+        fn digit(byte: u8) -> Result<u8, ParseSha256Error> {
             match byte {
                 b'0'..=b'9' => Ok(byte - b'0'),
                 b'a'..=b'f' => Ok(byte - b'a' + 10),
-                _ => Err(NotASha256),
+                _ => Err(ParseSha256Error),
             }
         }
         let (pairs, rest) = text.as_bytes().as_chunks::<2>();
         if pairs.len() != 32 || !rest.is_empty() {
-            return Err(NotASha256);
+            return Err(ParseSha256Error);
         }
         let mut bytes = [0; 32];
         for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
@@ -68,7 +68,7 @@ mod tests {
     fn reads_what_it_writes_and_nothing_else() {
         let digest = Sha256(std::array::from_fn(|i| i as u8 * 7));
         assert_eq!(digest.to_string().parse(), Ok(digest));
-        assert_eq!(digest.to_string().to_uppercase().parse::<Sha256>(), Err(NotASha256));
-        assert_eq!("ab".parse::<Sha256>(), Err(NotASha256));
+        assert_eq!(digest.to_string().to_uppercase().parse::<Sha256>(), Err(ParseSha256Error));
+        assert_eq!("ab".parse::<Sha256>(), Err(ParseSha256Error));
     }
 }

@@ -2,7 +2,7 @@
 
 /// Writes a number of bytes in decimal units, as platforms state their limits: `900 B`, `245 KB`, `1.2 MB`.
 #[must_use]
-pub fn human(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")];
     let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit) else {
@@ -18,15 +18,15 @@ pub fn human(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::human;
+    use super::format_bytes;
 
     #[test]
     fn reads_like_a_person_would_write_it() {
         for (bytes, text) in
             [(0, "0 B"), (999, "999 B"), (1_000, "1 KB"), (1_250, "1.2 KB"), (245_000, "245 KB"), (50_000_000, "50 MB")]
         {
-            assert_eq!(human(bytes), text);
+            assert_eq!(format_bytes(bytes), text);
         }
-        assert_eq!(human(u64::MAX), "18446744 TB");
+        assert_eq!(format_bytes(u64::MAX), "18446744 TB");
     }
 }

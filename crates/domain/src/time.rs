@@ -12,13 +12,13 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     /// The moment `after` this one; the far end of time instead of an overflow.
     #[must_use]
-    pub fn plus(self, after: Duration) -> Self {
+    pub fn saturating_add(self, after: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// How long this moment lies after `earlier`; zero when it doesn't.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Duration {
+    pub fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }

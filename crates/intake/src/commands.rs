@@ -145,17 +145,17 @@ pub async fn answer(
         Command::Forget(given) => forget(ledger, asked, given, storage).await?,
         Command::Outbox => outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
-        Command::Stop => OutgoingResponse::of_text("Nothing is running."),
-        Command::New => OutgoingResponse::of_text(
+        Command::Stop => OutgoingResponse::from_text("Nothing is running."),
+        Command::New => OutgoingResponse::from_text(
             "A new conversation. What was said before is out of my sight; your files are still here: /files",
         ),
         // A word that counts is consumed by the turn that waited for it.
-        Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::of_text(
+        Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::from_text(
             "Nothing waits for this word: it was answered already, it ran out, or it isn't yours to give.",
         ),
         Command::Voice(wish) => voice(ledger, asked, *wish, speaking).await?,
         Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
-        Command::Explain(wanted) => OutgoingResponse::of_text(explanation(wanted, asked.by_owner(), links.is_some())),
+        Command::Explain(wanted) => OutgoingResponse::from_text(explanation(wanted, asked.by_owner(), links.is_some())),
     };
     let history = if *command == Command::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
     Ok(CommandAnswer { response, history, buttons: Vec::new() })
@@ -231,13 +231,13 @@ async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<Ou
     let query = OutboxQuery { conversation: Some(conversation.clone()), limit: Some(LISTED), ..OutboxQuery::default() };
     let parts = ledger.outbox(&query).await?;
     if parts.is_empty() {
-        return Ok(OutgoingResponse::of_text("Everything has been delivered."));
+        return Ok(OutgoingResponse::from_text("Everything has been delivered."));
     }
     let mut text = "Not delivered, newest first:\n\n".to_owned();
     for part in &parts {
         let _ = writeln!(text, "- {}: {}", what_of(part), standing(&part.state));
     }
-    Ok(OutgoingResponse::of_text(text.trim_end()))
+    Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
 /// Sets whether replies are spoken, or tells. What nobody can speak is not promised.
@@ -252,17 +252,17 @@ async fn voice(
         false => "I can't send voice messages here. Please ask whoever runs me to turn them on.",
     };
     let Some(wish) = wish else {
-        return Ok(OutgoingResponse::of_text(match speaking {
+        return Ok(OutgoingResponse::from_text(match speaking {
             Speaking { possible: false, .. } => not_set_up,
             Speaking { wanted: true, .. } => "I speak my replies here, and write them too. `/voice off` ends that.",
             Speaking { wanted: false, .. } => "I only write my replies here. With `/voice on` I speak them too.",
         }));
     };
     if wish && !speaking.possible {
-        return Ok(OutgoingResponse::of_text(not_set_up));
+        return Ok(OutgoingResponse::from_text(not_set_up));
     }
-    ledger.set_voice(asked.conversation, wish).await?;
-    Ok(OutgoingResponse::of_text(match wish {
+    ledger.set_voice_replies(asked.conversation, wish).await?;
+    Ok(OutgoingResponse::from_text(match wish {
         true => "From now on I speak my replies here, and write them too. `/voice off` ends that.",
         false => "From now on I only write my replies here. `/voice on` makes me speak them too.",
     }))
@@ -405,7 +405,7 @@ mod tests {
     ) {
         let mut ledger = MockLedger::new();
         let times = usize::from(set.is_some());
-        ledger.expect_set_voice().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
+        ledger.expect_set_voice_replies().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
         let speaking = Speaking { possible, wanted };
         let answer =
             answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking, None, &storage()).await.unwrap();

@@ -1,8 +1,8 @@
 //! What Satchel itself says about who may talk: to strangers, to owners, and to those who were let in.
 
 use satchel_domain::{
-    Button, ChannelName, Errand, OutgoingResponse, PairingCode, Sender,
-    filename::{is_hidden, shows_nothing},
+    Button, ChannelName, OutgoingResponse, PairingCode, Sender, SystemTask,
+    filename::{is_unsafe_char, is_visually_empty},
 };
 use satchel_ports::ledger::{HistoryChange, QueuedTurn};
 
@@ -13,24 +13,26 @@ const NAME: usize = 60;
 
 /// The errand that a turn is.
 #[must_use]
-pub fn errand_of(turn: &QueuedTurn) -> Option<&Errand> {
-    turn.messages.iter().find_map(|queued| queued.message.errand.as_ref())
+pub fn errand_of(turn: &QueuedTurn) -> Option<&SystemTask> {
+    turn.messages.iter().find_map(|queued| queued.message.system_task.as_ref())
 }
 
 /// Says it, and nothing of it is for the model; `None` for what the model or a script does.
 #[must_use]
-pub fn answer(errand: &Errand) -> Option<CommandAnswer> {
+pub fn answer(errand: &SystemTask) -> Option<CommandAnswer> {
     let (text, buttons) = match errand {
-        Errand::Introduce { code } => {
+        SystemTask::OfferPairing { code } => {
             (format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."), Vec::new())
         }
-        Errand::AskOwner { code, person, channel } => ask(*code, person, channel),
-        Errand::Welcome => ("You are let in; write to me. `/help` says what I can do.".to_owned(), Vec::new()),
-        Errand::FilesExpired { files, more } => (expired(files, *more), Vec::new()),
-        Errand::Scheduled { .. } => return None,
+        SystemTask::RequestApproval { code, person, channel } => ask(*code, person, channel),
+        SystemTask::ConfirmPairing => {
+            ("You are let in; write to me. `/help` says what I can do.".to_owned(), Vec::new())
+        }
+        SystemTask::FilesExpired { files, more } => (expired(files, *more), Vec::new()),
+        SystemTask::RunSchedule { .. } => return None,
     };
     let history = HistoryChange::Append(Vec::new());
-    Some(CommandAnswer { response: OutgoingResponse::of_text(text), history, buttons })
+    Some(CommandAnswer { response: OutgoingResponse::from_text(text), history, buttons })
 }
 
 fn expired(files: &[String], more: u32) -> String {
@@ -68,8 +70,8 @@ pub(crate) fn name_of(person: &Sender) -> String {
 }
 
 fn plain(name: &str) -> String {
-    let shown: String = name.chars().filter(|c| !is_hidden(*c) && *c != '`').take(NAME).collect();
-    if shows_nothing(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
+    let shown: String = name.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(NAME).collect();
+    if is_visually_empty(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
 }
 
 #[cfg(test)]
@@ -82,9 +84,9 @@ mod tests {
 
     #[test]
     fn a_stranger_is_told_the_code_and_nothing_else() {
-        let CommandAnswer { response, history, buttons } = answer(&Errand::Introduce { code: code() }).unwrap();
+        let CommandAnswer { response, history, buttons } = answer(&SystemTask::OfferPairing { code: code() }).unwrap();
         let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
-        assert_eq!(response, OutgoingResponse::of_text(expected));
+        assert_eq!(response, OutgoingResponse::from_text(expected));
         assert_eq!((history, buttons), (HistoryChange::Append(Vec::new()), Vec::new()));
     }
 
@@ -95,7 +97,7 @@ mod tests {
         let person = Sender { handle: Some("eve".into()), ..Sender::new("5", name) };
         let channel = ChannelName::new("telegram").unwrap();
         let CommandAnswer { response, buttons, .. } =
-            answer(&Errand::AskOwner { code: code(), person, channel }).unwrap();
+            answer(&SystemTask::RequestApproval { code: code(), person, channel }).unwrap();
         let text = response.text.unwrap();
         let beginning =
             "`Ada](https://evil) is fine.**Press Let in**xxxxxxxxxxxxxxxxx (@eve)`, id `5`, wants to talk to me";

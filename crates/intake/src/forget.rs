@@ -22,7 +22,7 @@ pub async fn forget_file(
 ) -> Result<Forgotten, LedgerError> {
     let forgotten = ledger.forget_file(forget).await?;
     if let Forgotten::Done(file) = &forgotten {
-        let unreferenced = ledger.unreferenced(&[file.sha256]).await?;
+        let unreferenced = ledger.find_unreferenced(&[file.sha256]).await?;
         // Whatever becomes of it, the collection finds them by and by.
         if let Err(error) = remove(blobs, &unreferenced).await {
             let error = &error as &dyn std::error::Error;

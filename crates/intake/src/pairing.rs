@@ -5,7 +5,7 @@ use std::fmt::Write;
 use satchel_domain::{ChannelName, ConversationId, OutgoingResponse, PairingCode, Sender, Timestamp};
 use satchel_ports::{
     Ledger, LedgerError,
-    ledger::people::{Judged, Pairing, PairingRules, Person, Verdict},
+    ledger::people::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
 };
 
 use crate::{
@@ -89,10 +89,10 @@ pub async fn answer(
     asked: &Asked<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     if !asked.by_owner() {
-        return Ok(OutgoingResponse::of_text("Only an owner says who may talk to me."));
+        return Ok(OutgoingResponse::from_text("Only an owner says who may talk to me."));
     }
     if asked.group {
-        return Ok(OutgoingResponse::of_text("Others read along here; ask me that in private."));
+        return Ok(OutgoingResponse::from_text("Others read along here; ask me that in private."));
     }
     let text = match command {
         PairCommand::List => list(ledger, asked.channel()).await?,
@@ -101,7 +101,7 @@ pub async fn answer(
         PairCommand::Revoke { channel, id } => revoke(ledger, asked, channel.as_deref(), id).await?,
         PairCommand::Help => HELP.to_owned(),
     };
-    Ok(OutgoingResponse::of_text(text))
+    Ok(OutgoingResponse::from_text(text))
 }
 
 const HELP: &str = "\
@@ -110,38 +110,40 @@ const HELP: &str = "\
 - `/pair refuse ABCD-EFGH` leaves them out; they get no other code for a day
 - `/pair revoke ID` takes back that somebody was let in";
 
-async fn judge(ledger: &dyn Ledger, asked: &Asked<'_>, code: &str, let_in: bool) -> Result<String, LedgerError> {
+async fn judge(ledger: &dyn Ledger, asked: &Asked<'_>, code: &str, approve: bool) -> Result<String, LedgerError> {
     let Ok(code) = code.parse::<PairingCode>() else {
         return Ok("That is no code; they look like `ABCD-EFGH`.".to_owned());
     };
     let by = format!("{}:{}", asked.conversation.channel(), asked.sender.id);
-    let verdict = Verdict { code, let_in, of: asked.channel().cloned(), by };
-    Ok(told(&ledger.judge_pairing(&verdict, &PairingRules::default()).await?, ledger.now()))
+    let decision = PairingDecision { code, approve, channel: asked.channel().cloned(), decided_by: by };
+    Ok(told(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, ledger.now()))
 }
 
 /// What became of a code, in words for whoever said it.
 #[must_use]
-pub fn told(judged: &Judged, now: Timestamp) -> String {
+pub fn told(judged: &PairingOutcome, now: Timestamp) -> String {
     match judged {
-        Judged::LetIn(pairing) => format!("{} is let in, and is told so.", name_of(&pairing.person)),
-        Judged::Refused(pairing) => {
+        PairingOutcome::Approved(pairing) => format!("{} is let in, and is told so.", name_of(&pairing.person)),
+        PairingOutcome::Refused(pairing) => {
             format!("{} stays out, and gets no other code for a day.", name_of(&pairing.person))
         }
-        Judged::Used { person, let_in: true } => {
+        PairingOutcome::AlreadyUsed { person, approved: true } => {
             format!("This code was used already: {} was let in by it.", name_of(person))
         }
-        Judged::Used { person, let_in: false } => {
+        PairingOutcome::AlreadyUsed { person, approved: false } => {
             format!("This code was used already: {} was refused by it.", name_of(person))
         }
-        Judged::Expired => "This code has ended. Whoever had it gets another one by writing to me again.".to_owned(),
-        Judged::Unknown { tries_left: 0 } => {
+        PairingOutcome::Expired => {
+            "This code has ended. Whoever had it gets another one by writing to me again.".to_owned()
+        }
+        PairingOutcome::UnknownCode { tries_left: 0 } => {
             "I know no such code. That was one too many: for an hour no code counts from you.".to_owned()
         }
-        Judged::Unknown { tries_left } => {
+        PairingOutcome::UnknownCode { tries_left } => {
             format!("I know no such code. {tries_left} more, and for an hour no code counts from you.")
         }
-        Judged::Locked { until } => {
-            let minutes = until.since(now).as_secs().div_ceil(60);
+        PairingOutcome::LockedOut { until } => {
+            let minutes = until.saturating_duration_since(now).as_secs().div_ceil(60);
             format!("Those were too many wrong codes; in {minutes} min one counts from you again.")
         }
     }
@@ -149,9 +151,9 @@ pub fn told(judged: &Judged, now: Timestamp) -> String {
 
 async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<String, LedgerError> {
     let is_theirs = |of: &ChannelName| channel.is_none_or(|channel| channel == of);
-    let mut pairings = ledger.pairings().await?;
+    let mut pairings = ledger.list_pairings().await?;
     pairings.retain(|pairing| is_theirs(pairing.conversation.channel()));
-    let mut people = ledger.people().await?;
+    let mut people = ledger.list_people().await?;
     people.retain(|person| is_theirs(&person.channel));
     let now = ledger.now();
     let mut text = String::new();
@@ -162,7 +164,7 @@ async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<Stri
         text.push_str("Who asks to talk to me:\n\n");
     }
     for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(LISTED) {
-        let minutes = expires_at.since(now).as_secs().div_ceil(60);
+        let minutes = expires_at.saturating_duration_since(now).as_secs().div_ceil(60);
         let _ = writeln!(text, "- **{code}** {} on {}, for {minutes} min", described(person), conversation.channel());
     }
     if !people.is_empty() {
@@ -194,7 +196,7 @@ async fn revoke(
         (None, Some(own)) => own.clone(),
     };
     let shown = name_of(&Sender::new(id, id));
-    if ledger.revoke(&channel, id).await? {
+    if ledger.revoke_person(&channel, id).await? {
         return Ok(format!("Whoever has the id {shown} on {channel} is a stranger again."));
     }
     Ok(format!(

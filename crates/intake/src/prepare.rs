@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, DiskFull, FileReference, InboxId, RefusedFile, Sender, Source, Timestamp, TurnId,
-    Visibility, delivery::SendError, size,
+    Attachment, AttachmentId, AttachmentSource, DiskFull, FileReference, InboxId, RefusedFile, Sender, Timestamp,
+    TurnId, Visibility, delivery::SendError, size,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, Lease, Ledger, LedgerError, Speech,
+    BlobError, BlobHint, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, Lease, Ledger, LedgerError, Speech,
     StoredBlob,
-    ledger::{InboundFile, QueuedTurn},
+    ledger::{InboundFileState, QueuedTurn},
 };
 
 use crate::access::Access;
@@ -80,8 +80,8 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
     let mut nth = 0;
     for (at, message) in turn.messages.iter().enumerate() {
         for (index, file) in message.files.iter().enumerate() {
-            if let InboundFile::Waiting(reference) = file {
-                let (given_up, sender) = (message.received_at.plus(OUTAGE), message.message.sender.clone());
+            if let InboundFileState::Waiting(reference) = file {
+                let (given_up, sender) = (message.received_at.saturating_add(OUTAGE), message.message.sender.clone());
                 waiting.push((at, index, nth, message.id, given_up, sender, reference.clone()));
             }
             nth += 1;
@@ -118,7 +118,7 @@ pub async fn refuse_files(
     let id = turn.id;
     for message in &mut turn.messages {
         for (index, file) in message.files.iter_mut().enumerate() {
-            if let InboundFile::Waiting(reference) = file {
+            if let InboundFileState::Waiting(reference) = file {
                 let refused = Err(reason.to_owned());
                 *file = record(fetching, id, message.id, index, reference.clone(), refused).await?;
             }
@@ -177,21 +177,22 @@ enum Attempt {
 
 async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result<Attachment, Attempt> {
     let limit = fetching.limits.file_bytes;
-    let too_large =
-        |bytes: u64| Attempt::Refused(format!("it is {}, the limit is {}", size::human(bytes), size::human(limit)));
+    let too_large = |bytes: u64| {
+        Attempt::Refused(format!("it is {}, the limit is {}", size::format_bytes(bytes), size::format_bytes(limit)))
+    };
     if let Some(bytes) = reference.bytes.filter(|bytes| *bytes > limit) {
         return Err(too_large(bytes));
     }
     let incoming = fetching.channel.fetch(reference).await.map_err(|error| match error {
-        FetchError::TryAgain { reason } => Attempt::Failed(reason),
-        FetchError::Refused { reason } => Attempt::Refused(reason),
-        FetchError::NotSetUp { reason, remedy } => Attempt::NotSetUp { reason, remedy },
+        FileFetchError::Retryable { reason } => Attempt::Failed(reason),
+        FileFetchError::Permanent { reason } => Attempt::Refused(reason),
+        FileFetchError::NotSetUp { reason, remedy } => Attempt::NotSetUp { reason, remedy },
     })?;
     let stored = match incoming {
-        IncomingFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
-        IncomingFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
-        IncomingFile::Stored(stored) => stored,
-        IncomingFile::Bytes { bytes, content } => {
+        FetchedFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
+        FetchedFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
+        FetchedFile::Stored(stored) => stored,
+        FetchedFile::Bytes { bytes, content } => {
             store(fetching.blobs, reference, bytes.or(reference.bytes), content, limit).await?
         }
     };
@@ -199,7 +200,7 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
         id: AttachmentId(fetching.ledger.new_id()),
         number: 0,
         conversation: fetching.lease.conversation.clone(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: reference.filename.clone(),
         mime: stored.mime,
         bytes: stored.bytes,
@@ -221,7 +222,7 @@ async fn store(
     let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone(), bytes };
     blobs.put(content, &hint, limit).await.map_err(|error| match error {
         BlobError::TooLarge { limit } => {
-            Attempt::Refused(format!("it is larger than the limit of {}", size::human(limit)))
+            Attempt::Refused(format!("it is larger than the limit of {}", size::format_bytes(limit)))
         }
         BlobError::Source(source) => Attempt::Failed(format!("the transfer broke off: {source}")),
         BlobError::Full(full) => Attempt::NoRoom(full),
@@ -239,19 +240,19 @@ async fn record(
     index: usize,
     reference: FileReference,
     outcome: Result<Attachment, String>,
-) -> Result<InboundFile, LedgerError> {
+) -> Result<InboundFileState, LedgerError> {
     let index = u32::try_from(index).expect("a message has fewer files than fit a u32");
     let reason = match outcome {
         Ok(attachment) => match fetching.ledger.store_file(fetching.lease, message, index, &attachment).await {
             Err(LedgerError::QuotaExceeded(exceeded)) => exceeded.to_string(),
-            stored => return Ok(InboundFile::Stored(stored?)),
+            stored => return Ok(InboundFileState::Stored(stored?)),
         },
         Err(reason) => reason,
     };
     tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused");
     let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
     fetching.ledger.refuse_file(fetching.lease, message, index, &refused).await?;
-    Ok(InboundFile::Refused(refused))
+    Ok(InboundFileState::Refused(refused))
 }
 
 #[cfg(test)]

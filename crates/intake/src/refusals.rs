@@ -39,7 +39,7 @@ impl Refusals {
         let key = (channel.clone(), sender.to_owned());
         if let Some(seen) = self.seen.get_mut(&key) {
             seen.attempts += 1;
-            if now.since(seen.told_at) < QUIET {
+            if now.saturating_duration_since(seen.told_at) < QUIET {
                 return None;
             }
             let attempts = std::mem::take(&mut seen.attempts);
@@ -49,7 +49,7 @@ impl Refusals {
         if self.seen.len() >= FOLLOWED {
             let mut forgotten = 0;
             self.seen.retain(|_, seen| {
-                let keep = now.since(seen.told_at) < QUIET;
+                let keep = now.saturating_duration_since(seen.told_at) < QUIET;
                 forgotten += if keep { 0 } else { seen.attempts };
                 keep
             });
@@ -89,7 +89,7 @@ mod tests {
             lines += usize::from(refusals.count(&channel(), &number.to_string(), Timestamp(0)).is_some());
         }
         assert_eq!((lines, refusals.seen.len()), (FOLLOWED, FOLLOWED));
-        let later = refusals.count(&channel(), "another", Timestamp(0).plus(QUIET)).unwrap();
+        let later = refusals.count(&channel(), "another", Timestamp(0).saturating_add(QUIET)).unwrap();
         assert_eq!(later, Line { attempts: 1, others: 10_000 - FOLLOWED as u64 }, "all of them are counted");
         assert_eq!(refusals.seen.len(), 1);
     }

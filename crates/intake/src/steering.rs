@@ -1,7 +1,7 @@
 //! What the messages behind a running turn ask of it. Pure.
 
-use satchel_domain::{reference_block, script::script_of};
-use satchel_ports::ledger::{Decision, Explained, QueuedMessage, Steered, Steering};
+use satchel_domain::{reference_block, script::parse_script_message};
+use satchel_ports::ledger::{Explained, QueuedMessage, SteeringMessage, SteeringRequests, ToolDecision};
 
 use crate::{
     access::Access,
@@ -15,7 +15,7 @@ use crate::{
 /// it. A `/stop`, a word about a tool call and what only wants an explanation count wherever they stand, and hold nothing
 /// up.
 #[must_use]
-pub fn steering(waiting: &[QueuedMessage], access: &Access, with_links: bool) -> Steering {
+pub fn steering(waiting: &[QueuedMessage], access: &Access, with_links: bool) -> SteeringRequests {
     let command = |message: &QueuedMessage| Command::parse(&message.message.text);
     // A message with files is never a command: what it brings must not be consumed unseen.
     let stop = waiting.iter().find(|message| message.files.is_empty() && command(message) == Some(Command::Stop));
@@ -25,17 +25,17 @@ pub fn steering(waiting: &[QueuedMessage], access: &Access, with_links: bool) ->
         .filter(|message| decision(message).is_none() && explained(message, access, with_links).is_none())
         .take_while(|message| {
             let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
-            let is_talk = command(message).is_none() && script_of(&message.message.text).is_none();
-            is_text_only && is_talk && message.message.errand.is_none()
+            let is_talk = command(message).is_none() && parse_script_message(&message.message.text).is_none();
+            is_text_only && is_talk && message.message.system_task.is_none()
         })
-        .map(|message| Steered {
+        .map(|message| SteeringMessage {
             id: message.id,
             sender: message.message.sender.clone(),
             text: message.message.text.clone(),
             origin: Some(message.origin()),
         })
         .collect();
-    Steering {
+    SteeringRequests {
         stop,
         inject,
         decisions: waiting.iter().filter_map(decision).collect(),
@@ -53,20 +53,20 @@ fn explained(queued: &QueuedMessage, access: &Access, with_links: bool) -> Optio
 }
 
 /// A message as a word about a tool call; one with files is none.
-fn decision(message: &QueuedMessage) -> Option<Decision> {
+fn decision(message: &QueuedMessage) -> Option<ToolDecision> {
     let (code, allow) = match Command::parse(&message.message.text)? {
         Command::Allow(code) => (code, true),
         Command::Refuse(code) => (code, false),
         _ => return None,
     };
     let sender = message.message.sender.clone();
-    message.files.is_empty().then_some(Decision { id: message.id, sender, code, allow })
+    message.files.is_empty().then_some(ToolDecision { id: message.id, sender, code, allow })
 }
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{Errand, FileReference, Filename, InboundMessage, InboxId, Sender, Timestamp, TurnId};
-    use satchel_ports::ledger::InboundFile;
+    use satchel_domain::{FileReference, Filename, InboundMessage, InboxId, Sender, SystemTask, Timestamp, TurnId};
+    use satchel_ports::ledger::InboundFileState;
     use uuid::Uuid;
 
     use super::*;
@@ -81,13 +81,13 @@ mod tests {
                 files: vec![file.clone(); files],
                 ..InboundMessage::new("console:main".parse().unwrap(), id.to_string(), Sender::new("owner", "Owner"))
             },
-            files: vec![InboundFile::Waiting(file); files],
-            heard: std::collections::BTreeMap::new(),
+            files: vec![InboundFileState::Waiting(file); files],
+            transcriptions: std::collections::BTreeMap::new(),
             received_at: Timestamp(0),
         }
     }
 
-    fn of(messages: &[QueuedMessage]) -> Steering {
+    fn of(messages: &[QueuedMessage]) -> SteeringRequests {
         steering(messages, &Access::default(), false)
     }
 
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_message_that_refers_to_files_in_its_text_stays_whole() {
-        let reference = reference_block::Reference::new("https://cdn.discordapp.com/a.png".into());
+        let reference = reference_block::AttachmentReference::new("https://cdn.discordapp.com/a.png".into());
         let referring = reference_block::append("b", &[reference]);
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, &referring, 0), waiting(3, "c", 0)]), ["a"]);
         let escaped = reference_block::escape(&referring);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_script_is_a_turn_of_its_own() {
-        let script = satchel_domain::script::fenced("return 1");
+        let script = satchel_domain::script::to_script_message("return 1");
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, &script, 0), waiting(3, "b", 0)]), ["a"]);
     }
 
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn what_satchel_itself_says_never_reaches_the_model() {
         let mut errand = waiting(2, "", 0);
-        errand.message.errand = Some(Errand::Welcome);
+        errand.message.system_task = Some(SystemTask::ConfirmPairing);
         assert_eq!(injected(&[waiting(1, "a", 0), errand, waiting(3, "b", 0)]), ["a"]);
     }
 

@@ -1,9 +1,9 @@
 //! What people get who may not talk: in private a code by which an owner can let them in, elsewhere nothing.
 
-use satchel_domain::{ConversationId, Errand, InboundMessage, Sender};
+use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
 use satchel_ports::{
     LedgerError,
-    ledger::people::{Pairing, PairingRules, Stranger},
+    ledger::people::{Pairing, PairingRequest, PairingRules},
 };
 
 use crate::reception::Desk;
@@ -30,24 +30,25 @@ pub(crate) async fn turn_away(
         return Ok(());
     }
     let rules = PairingRules::default();
-    let stranger = Stranger { person: short(&message.sender), conversation: message.conversation.clone() };
-    let Some(pairing) = desk.ledger.introduce(&stranger, &rules).await? else { return Ok(()) };
+    let stranger = PairingRequest { person: short(&message.sender), conversation: message.conversation.clone() };
+    let Some(pairing) = desk.ledger.issue_pairing_code(&stranger, &rules).await? else { return Ok(()) };
     let Pairing { code, person, issued_at, .. } = pairing;
-    let interval = rules.lives / TOLD;
-    let nth = desk.ledger.now().since(issued_at).as_millis() / interval.as_millis().max(1);
-    let introduction = errand(&message.conversation, format!("introduce:{code}:{nth}"), Errand::Introduce { code });
+    let interval = rules.code_ttl / TOLD;
+    let nth = desk.ledger.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
+    let introduction =
+        errand(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
     desk.take_in(introduction).await?;
     for chat in owner_chats {
         let channel = message.conversation.channel().clone();
-        let ask = Errand::AskOwner { code, person: person.clone(), channel };
+        let ask = SystemTask::RequestApproval { code, person: person.clone(), channel };
         desk.take_in(errand(chat, format!("ask:{code}:{chat}"), ask)).await?;
     }
     Ok(())
 }
 
-fn errand(conversation: &ConversationId, key: String, errand: Errand) -> InboundMessage {
+fn errand(conversation: &ConversationId, key: String, errand: SystemTask) -> InboundMessage {
     InboundMessage {
-        errand: Some(errand),
+        system_task: Some(errand),
         ..InboundMessage::new(conversation.clone(), format!("{SATCHEL}:{key}"), Sender::new(SATCHEL, "Satchel"))
     }
 }

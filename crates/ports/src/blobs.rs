@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;
-use satchel_domain::{DiskFull, Filename, Media, Sha256, remedy};
+use satchel_domain::{DiskFull, Filename, MediaInfo, Sha256, remedy};
 use serde::{Deserialize, Serialize};
 
 use crate::ByteStream;
@@ -29,14 +29,14 @@ pub struct StoredBlob {
     /// Their type, detected from the bytes.
     pub mime: String,
     /// What their header tells.
-    pub media: Media,
+    pub media: MediaInfo,
 }
 
 /// Why bytes could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// More bytes came than are allowed; nothing was kept.
-    #[error("larger than {}", satchel_domain::size::human(*limit))]
+    #[error("larger than {}", satchel_domain::size::format_bytes(*limit))]
     TooLarge {
         /// The number of bytes that is allowed.
         limit: u64,
@@ -87,7 +87,7 @@ pub trait Blobs: Send + Sync {
     async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError>;
 
     /// Lists blobs that were last put longer ago than `grace`; candidates for [`Blobs::mark`].
-    async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError>;
+    async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError>;
 
     /// Marks blobs that nothing references and that were last put longer ago than `grace`.
     async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError>;

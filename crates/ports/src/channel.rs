@@ -12,7 +12,7 @@ use crate::{ByteStream, StoredBlob, ledger::RecordedMessages};
 
 /// One part on its way to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartToSend {
+pub struct SendRequest {
     /// The part's id: the idempotency key, where the channel has one.
     pub part: PartId,
     /// The turn that it answers.
@@ -29,7 +29,7 @@ pub struct PartToSend {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
     /// The part as it was sent.
-    pub part: PartToSend,
+    pub part: SendRequest,
     /// Which messages may be it.
     pub range: LookupRange,
     /// How many attempts may have arrived there; more messages than theirs are not all the part's.
@@ -79,7 +79,7 @@ impl LookupOutcome {
 }
 
 /// A file on its way in.
-pub enum IncomingFile {
+pub enum FetchedFile {
     /// Bytes that are still to be stored.
     Bytes {
         /// Their number, where the platform tells it before they come.
@@ -91,7 +91,7 @@ pub enum IncomingFile {
     Stored(StoredBlob),
 }
 
-impl fmt::Debug for IncomingFile {
+impl fmt::Debug for FetchedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes { bytes, .. } => f.debug_struct("Bytes").field("bytes", bytes).finish_non_exhaustive(),
@@ -113,16 +113,16 @@ pub enum Activity {
 
 /// Why a file could not be fetched.
 #[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// It may work later.
+pub enum FileFetchError {
+    /// A later attempt may succeed.
     #[error("not fetched: {reason}")]
-    TryAgain {
+    Retryable {
         /// What went wrong, in words for the person.
         reason: String,
     },
-    /// It never will: too large for the platform, expired, gone, forbidden.
+    /// No attempt will succeed: too large for the platform, expired, gone, forbidden.
     #[error("refused: {reason}")]
-    Refused {
+    Permanent {
         /// Why, in words for the person.
         reason: String,
     },
@@ -166,10 +166,10 @@ pub trait Channel: Send + Sync {
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities;
 
     /// Sends a part as a new message.
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError>;
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
 
     /// Makes an existing message show a part.
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError>;
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
 
     /// Deletes a message of ours.
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError>;
@@ -188,5 +188,5 @@ pub trait Channel: Send + Sync {
     async fn show_activity(&self, conversation: &ConversationId, activity: Activity);
 
     /// Opens a file that a person sent.
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError>;
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError>;
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Something that happened. Every event but the text deltas has been committed before it is published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
-pub enum Event {
+pub enum BusEvent {
     /// A message was stored; workers look at the conversation.
     #[serde(rename = "evt.message.received")]
     MessageReceived {
@@ -103,7 +103,7 @@ pub enum Event {
         conversation: ConversationId,
         /// The turn.
         turn: TurnId,
-        /// How it ended: [`satchel_domain::Ending::name`].
+        /// How it ended: [`satchel_domain::Ending::as_str`].
         ending: String,
         /// What the person gets.
         response: OutgoingResponse,
@@ -119,7 +119,7 @@ pub enum Event {
         part: PartId,
         /// What it sends: [`satchel_domain::PartContent::kind`].
         kind: String,
-        /// Where it stands: [`satchel_domain::PartState::name`].
+        /// Where it stands: [`satchel_domain::PartState::as_str`].
         state: String,
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl BusEvent {
     /// The conversation in which it happened.
     #[must_use]
     pub fn conversation(&self) -> &ConversationId {
@@ -151,7 +151,7 @@ impl Event {
 pub struct BusError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// A stream of events.
-pub type EventStream = Pin<Box<dyn Stream<Item = Event> + Send>>;
+pub type EventStream = Pin<Box<dyn Stream<Item = BusEvent> + Send>>;
 
 /// Carries events to whoever listens.
 ///
@@ -163,7 +163,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Event> + Send>>;
 #[async_trait]
 pub trait EventBus: Send + Sync {
     /// Publishes an event.
-    async fn publish(&self, event: Event) -> Result<(), BusError>;
+    async fn publish(&self, event: BusEvent) -> Result<(), BusError>;
 
     /// Listens to all events from now on.
     async fn subscribe(&self) -> Result<EventStream, BusError>;

@@ -6,7 +6,7 @@ use crate::ByteStream;
 
 /// Which hosts may be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hosts {
+pub enum HostPolicy {
     /// Whichever leads to the public internet.
     Public,
     /// Only these, by their exact names, whatever redirects say.
@@ -19,13 +19,13 @@ pub struct FetchRequest {
     /// The address, `http` or `https`.
     pub url: String,
     /// Which hosts may be asked, by redirects too.
-    pub hosts: Hosts,
+    pub hosts: HostPolicy,
     /// The most bytes that are taken, after decompression.
     pub max_bytes: u64,
 }
 
 /// An answer whose bytes are still to be read.
-pub struct Fetched {
+pub struct FetchResponse {
     /// The address that answered after all redirects, without credentials, query and fragment.
     pub url: String,
     /// The type that the server claims, without parameters, in lower case; a hint, never believed.
@@ -38,22 +38,22 @@ pub struct Fetched {
 
 /// Why nothing was fetched. No address in these words holds credentials or a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FetchFailure {
-    /// It may work later: no connection, too slow, a server that has trouble or enough.
+pub enum FetcherError {
+    /// A later attempt may succeed: no connection, a timeout, an overloaded or failing server.
     #[error("not fetched: {reason}")]
-    TryAgain {
+    Retryable {
         /// What went wrong, in words for the person.
         reason: String,
     },
     /// The server says that there is nothing for us at this address: 401, 403, 404, 410.
     #[error("not there: {reason}")]
-    NotThere {
+    NotFound {
         /// What it says, in words for the person.
         reason: String,
     },
-    /// We don't ask, or don't take it: a forbidden address, too many redirects, too large.
+    /// Not requested, or not accepted: a forbidden address, too many redirects, too large.
     #[error("refused: {reason}")]
-    Refused {
+    Rejected {
         /// Why, in words for the person.
         reason: String,
     },
@@ -62,10 +62,10 @@ pub enum FetchFailure {
 /// Fetches what an address leads to, without ever being led into the operator's own network.
 ///
 /// # Contract
-/// - An address that leads to this machine, a private network or any other that isn't the public internet is `Refused`,
+/// - An address that leads to this machine, a private network or any other that isn't the public internet is `Rejected`,
 ///   unless the operator allows it. The address that was checked is the one that is connected to.
 /// - Each redirect is checked like the first address; three are followed, unless the operator allows another number,
-///   and the next is `Refused`.
+///   and the next is `Rejected`.
 /// - A body is never cut short: one that is larger than asked for, or ends early, ends in an error.
 /// - What the server claims about the size is checked before a byte is read, and the bytes are counted all the same.
 /// - Every fetch ends: one that makes no progress, or takes longer than the adapter's limit, is an error.
@@ -74,5 +74,5 @@ pub enum FetchFailure {
 #[async_trait]
 pub trait Fetcher: Send + Sync {
     /// Asks for a file.
-    async fn fetch(&self, request: &FetchRequest) -> Result<Fetched, FetchFailure>;
+    async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError>;
 }

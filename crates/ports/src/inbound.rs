@@ -1,7 +1,7 @@
 //! The way in: what channel adapters hand their messages to.
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use serde_json::Value;
 
 /// Why a message was not taken. The adapter must not tell its platform that it was.
@@ -18,11 +18,11 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// - Markers in a message's words and captions are plain text; its typed `references` become the one block behind its
 ///   words, where tools and models find them.
 /// - Of a message whose sender may not talk nothing is kept; `Ok(None)` says so, and the platform may hear that it came.
-/// - `conversation_moved` returns `Ok` only after all that the conversation has is under its new name. Where something is
+/// - `rename_conversation` returns `Ok` only after all that the conversation has is under its new name. Where something is
 ///   there already both stay as they are: that is told to the operator, and no error.
-/// - `keep_unreadable` returns `Ok` only after the update is durable; one whose key is known already is kept once. Where
+/// - `record_undecodable` returns `Ok` only after the update is durable; one whose key is known already is kept once. Where
 ///   its sender may not talk, or nobody knows who it is, it is counted and nothing of its content is kept.
-/// - `bookmark` reads what `keep_bookmark` stored last for the channel; what was stored survives the process.
+/// - `bookmark` reads what `save_checkpoint` stored last for the channel; what was stored survives the process.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Inbound: Send + Sync {
@@ -31,15 +31,15 @@ pub trait Inbound: Send + Sync {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError>;
 
     /// Lets a conversation go on under another name that the platform has given it.
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError>;
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError>;
 
     /// Keeps an update that the adapter can't read, so that nothing is skipped silently.
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError>;
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError>;
 
     /// Reads how far a platform's stream had been taken in; `None` when nothing was kept. Only the adapter that wrote it
     /// knows what it means.
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError>;
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError>;
 
     /// Keeps how far a platform's stream has been taken in. What it says is taken must have been accepted before.
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError>;
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError>;
 }

@@ -11,7 +11,7 @@ use crate::ToolSpec;
 
 /// A call as the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ModelCall {
+pub struct ModelToolCall {
     /// The id that joins call and answer within one request.
     pub id: String,
     /// The tool's name as Satchel knows it; an adapter maps dots for providers that refuse them.
@@ -42,7 +42,7 @@ pub enum ModelMessage {
         /// Its words.
         text: String,
         /// The calls that it asked for.
-        calls: Vec<ModelCall>,
+        calls: Vec<ModelToolCall>,
     },
     /// From a tool.
     Tool {
@@ -68,7 +68,7 @@ pub struct ModelRequest {
 
 /// What was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens read.
     pub input_tokens: u64,
     /// Tokens written.
@@ -81,9 +81,9 @@ pub enum ModelEvent {
     /// A little more text.
     Text(String),
     /// A whole tool call.
-    Call(ModelCall),
+    Call(ModelToolCall),
     /// What was used; at most once, at the end.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// The answer is complete. A stream that ends without it broke off.
     Done,
 }

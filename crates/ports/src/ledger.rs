@@ -8,20 +8,20 @@ pub mod usage;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
+    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
+    RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use serde_json::Value;
 use uuid::Uuid;
 
 pub use self::records::{
-    AttachmentKey, AttachmentOrder, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Decision, Explained,
-    Heard, HistoryChange, InboundFile, JournalEntry, Lease, OutboxQuery, OwnerId, QueuedMessage, QueuedTurn, Received,
-    RecordedMessage, RecordedMessages, Release, Renamed, Settled, Settlement, Steered, Steering, TurnRecord,
-    TurnsQuery, Unreadable,
+    AttachmentKey, AttachmentOrder, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, Explained,
+    HistoryChange, HolderId, InboundFileState, JournalEntry, Lease, OutboxQuery, QueuedMessage, QueuedTurn,
+    ReceiveOutcome, RecordedMessage, RecordedMessages, ReleaseMode, RenameOutcome, SettleOutcome, Settlement,
+    SteeringMessage, SteeringRequests, ToolDecision, Transcription, TurnQuery, TurnRecord, UndecodableCount,
 };
 use self::{
-    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
     usage::{ForgetFile, Forgotten, QuotaExceeded, Usage, UsageQuery},
 };
 
@@ -65,12 +65,12 @@ pub enum LedgerError {
 /// - `receive` of an edit whose original was never received stores it as the message itself: its key and the original's
 ///   are known from then on.
 /// - `receive` of an edit whose original no completed turn has consumed and no owner has taken up replaces it.
-/// - `keep_unreadable` keeps an update once per channel and key, as it is given; of each channel the newest thousand.
+/// - `record_undecodable` keeps an update once per channel and key, as it is given; of each channel the newest thousand.
 /// - A channel has one bookmark, the last one that was kept.
 /// - `introduce` gives a stranger the same code while it lives, to no more strangers of a channel at once than the rules
 ///   allow, and none to somebody who was refused not long ago.
-/// - `judge_pairing` lets a code count once, only while it lives, only to those who decide about its channel, and to
-///   nobody who said too many wrong ones. Letting somebody in also queues [`satchel_domain::Errand::Welcome`] for them.
+/// - `decide_pairing` lets a code count once, only while it lives, only to those who decide about its channel, and to
+///   nobody who said too many wrong ones. Letting somebody in also queues [`satchel_domain::SystemTask::ConfirmPairing`] for them.
 /// - Somebody who was let in may talk on that channel until they are revoked, and nobody else for having their name.
 /// - `rename_conversation` moves history, files, queue and outbox as one, or nothing; whoever worked on the conversation
 ///   under its old name has lost the lease. What is unsettled or waits forgets the messages that it answers or edits:
@@ -81,9 +81,9 @@ pub enum LedgerError {
 ///   may go by what a process remembers of a lane that it holds, for as long as its lease has not run out.
 /// - A lane whose owner is gone can be taken; one whose owner lives and renews can't.
 /// - Taking a lane that was not released adds one crash to its oldest incomplete turn.
-/// - `take_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
+/// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is complete.
-/// - `next_turn` brings the words of voice notes that `record_heard` stored, and what `set_voice` set last.
+/// - `next_turn` brings the words of voice notes that `record_transcription` stored, and what `set_voice` set last.
 /// - `journal_outcome` numbers the outcome's new files; files that it knows keep their number.
 /// - `register_files` numbers new files as `journal_outcome` does, before there is an outcome; they are found by their ids
 ///   from then on, whatever becomes of the turn.
@@ -121,56 +121,68 @@ pub trait Ledger: Send + Sync {
     async fn ping(&self) -> Result<(), LedgerError>;
 
     /// Stores a message and, if asked, claims its lane.
-    async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError>;
+    async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError>;
 
     /// Keeps an update that can't be read; `false` when its key was known already.
-    async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError>;
+    async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError>;
 
     /// Reads how far a channel's stream had been taken in, in the words of its adapter.
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError>;
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError>;
 
     /// Keeps how far a channel's stream has been taken in, in place of what was kept before.
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError>;
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError>;
 
     /// Counts the updates that can't be read, by channel.
-    async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError>;
+    async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError>;
 
     /// Lets a conversation go on under another name, unless that has something of its own.
-    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError>;
+    async fn rename_conversation(
+        &self,
+        from: &ConversationId,
+        to: &ConversationId,
+    ) -> Result<RenameOutcome, LedgerError>;
 
     /// Finds or makes the code of somebody unknown; `None` when they get none.
-    async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError>;
+    async fn issue_pairing_code(
+        &self,
+        stranger: &PairingRequest,
+        rules: &PairingRules,
+    ) -> Result<Option<Pairing>, LedgerError>;
 
     /// Lets the person of a code in, or refuses them.
-    async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError>;
+    async fn decide_pairing(
+        &self,
+        verdict: &PairingDecision,
+        rules: &PairingRules,
+    ) -> Result<PairingOutcome, LedgerError>;
 
     /// Reads the codes that can still be used, the oldest first.
-    async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError>;
+    async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError>;
 
     /// Whether somebody was let in on a channel; `id` is the channel's own.
-    async fn is_let_in(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
+    async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
 
     /// Reads who was let in, by channel.
-    async fn people(&self) -> Result<Vec<Person>, LedgerError>;
+    async fn list_people(&self) -> Result<Vec<Person>, LedgerError>;
 
     /// Takes back that somebody was let in; `false` when nobody was by that id.
-    async fn revoke(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
+    async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
 
     /// Claims the lane of one of these channels that has waited longest for work to be done.
-    async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError>;
+    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError>;
 
     /// Prolongs leases and returns those that are lost.
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError>;
 
     /// Gives a lane back; `false` when it has work and was kept.
-    async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError>;
+    async fn release(&self, lease: &Lease, release: ReleaseMode) -> Result<bool, LedgerError>;
 
     /// Reads the lane's oldest incomplete turn.
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError>;
 
     /// Reads the messages that wait behind `turn`, oldest first; of a flood only the first hundreds, and the
     /// commands among the last hundreds.
-    async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
+    async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
 
     /// Stores a fetched file as the `index`th of a message and numbers it.
     async fn store_file(
@@ -191,11 +203,16 @@ pub trait Ledger: Send + Sync {
     ) -> Result<(), LedgerError>;
 
     /// Records what became of the words of a voice note, the `index`th file of a message; a later record counts.
-    async fn record_heard(&self, lease: &Lease, message: InboxId, index: u32, heard: &Heard)
-    -> Result<(), LedgerError>;
+    async fn record_transcription(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        heard: &Transcription,
+    ) -> Result<(), LedgerError>;
 
     /// Sets whether the replies of a conversation are spoken too; a conversation that isn't known is an error.
-    async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;
+    async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;
 
     /// Records a model message that asks for tools, before the calls start, or a person's word about one of them.
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;
@@ -230,7 +247,7 @@ pub trait Ledger: Send + Sync {
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError>;
 
     /// Settles a part and begins the next.
-    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError>;
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError>;
 
     /// Gives up an unsettled part that is not being sent, on an operator's word.
     async fn discard_part(&self, part: PartId) -> Result<(), LedgerError>;
@@ -245,10 +262,10 @@ pub trait Ledger: Send + Sync {
     async fn active_conversations(&self, since: Timestamp) -> Result<Vec<ConversationId>, LedgerError>;
 
     /// Reads turns, oldest first; those whose messages were all injected into another are left out.
-    async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError>;
+    async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError>;
 
     /// Reads the history since it last began anew: its last `limit` messages, oldest first.
-    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError>;
+    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError>;
 
     /// Reads one file's record, or what is left of a forgotten one; a foreign file is as unknown as a missing one.
     async fn attachment(
@@ -276,7 +293,7 @@ pub trait Ledger: Send + Sync {
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError>;
 
     /// Reads the last message that was sent in the conversation before a part; where a look-up begins.
-    async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError>;
+    async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError>;
 
     /// Reads what is known of the messages of a channel, where a part of `conversation` is looked for that was first begun
     /// at `since`.
@@ -294,5 +311,5 @@ pub trait Ledger: Send + Sync {
     async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError>;
 
     /// Of these addresses, those that no row references: no file's record, no prepared voice, no message that waits.
-    async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError>;
+    async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError>;
 }

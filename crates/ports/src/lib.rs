@@ -26,15 +26,17 @@ use futures::Stream;
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 pub use blobs::{BlobError, BlobHint, Blobs, StoredBlob};
-pub use channel::{Activity, Channel, FetchError, IncomingFile, LookupOutcome, LookupRange, LookupRequest, PartToSend};
-pub use event_bus::{BusError, Event, EventBus};
-pub use fetcher::{FetchFailure, FetchRequest, Fetched, Fetcher, Hosts};
-pub use file_links::{FileLinks, LINK_LIFE, LinkError};
+pub use channel::{
+    Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
+};
+pub use event_bus::{BusError, BusEvent, EventBus};
+pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
+pub use file_links::{FileLinks, LINK_TTL, LinkError};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
-pub use ledger::{Lease, Ledger, LedgerError, OwnerId};
-pub use script_host::{Evaluation, Script, ScriptFailure, ScriptHost, ScriptWorld};
-pub use speech::{Recording, Speech, SpeechError, Spoken};
+pub use ledger::{HolderId, Lease, Ledger, LedgerError};
+pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
+pub use speech::{Recording, Speech, SpeechError, SynthesizedSpeech};
 pub use tool::{MAX_DESCRIPTION_CHARS, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec};
 pub use workspace::{Workspace, WorkspaceError, WriteMode};
 
@@ -48,7 +50,7 @@ pub use {
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::MockLedger,
-    script_host::{MockScriptHost, MockScriptWorld},
+    script_host::{MockHostFunctions, MockScriptHost},
     speech::MockSpeech,
     tool::{MockTool, MockToolCaller},
     workspace::MockWorkspace,

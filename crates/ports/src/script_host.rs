@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, Visibility, Wake};
+use satchel_domain::{ConversationId, Visibility, WakeRequest};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use crate::ByteStream;
 
 /// A script to be evaluated.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Script {
+pub struct ScriptRequest {
     /// Its text.
     pub source: String,
     /// Variables that it finds set.
@@ -40,7 +40,7 @@ pub struct FunctionCall {
 
 /// What a script says of a file that it makes. Nothing of it is checked but the visibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewFile {
+pub struct NewScriptFile {
     /// Its name.
     pub filename: String,
     /// What it shows.
@@ -56,7 +56,7 @@ pub struct NewFile {
 /// An error is words for the script's author, and ends the script at the place of the call.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
-pub trait ScriptWorld: Send + Sync {
+pub trait HostFunctions: Send + Sync {
     /// The names of its functions, as the script calls them.
     fn functions(&self) -> Vec<String>;
 
@@ -64,12 +64,12 @@ pub trait ScriptWorld: Send + Sync {
     async fn call(&self, call: FunctionCall) -> Result<Value, String>;
 
     /// Makes a file of these bytes and returns what the script gets for it. A stream that fails makes none.
-    async fn create(&self, file: NewFile, content: ByteStream) -> Result<Value, String>;
+    async fn create(&self, file: NewScriptFile, content: ByteStream) -> Result<Value, String>;
 }
 
 /// Why a script yielded no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ScriptFailure {
+pub enum ScriptError {
     /// It can't be read, or names what is not there; nothing of it has run.
     #[error("Syntax error in script at line {line}: {message}")]
     Syntax {
@@ -103,19 +103,19 @@ pub enum ScriptFailure {
 
 /// What came of a script.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
+pub struct ScriptEvaluation {
     /// Its value, `null` for none, or why it has none.
-    pub value: Result<Value, ScriptFailure>,
+    pub value: Result<Value, ScriptError>,
     /// What it printed until it ended.
     pub printed: String,
     /// What it wants a model to look at.
-    pub wakes: Vec<Wake>,
+    pub wakes: Vec<WakeRequest>,
 }
 
-impl Evaluation {
+impl ScriptEvaluation {
     /// A script that yielded nothing for this reason, before it could do anything.
     #[must_use]
-    pub fn of_failure(failure: ScriptFailure) -> Self {
+    pub fn from_error(failure: ScriptError) -> Self {
         Self { value: Err(failure), printed: String::new(), wakes: Vec::new() }
     }
 }
@@ -137,8 +137,8 @@ pub trait ScriptHost: Send + Sync {
     /// Evaluates a script.
     async fn run<'a>(
         &self,
-        script: &Script,
-        world: &'a (dyn ScriptWorld + 'a),
+        script: &ScriptRequest,
+        world: &'a (dyn HostFunctions + 'a),
         cancel: &CancellationToken,
-    ) -> Evaluation;
+    ) -> ScriptEvaluation;
 }

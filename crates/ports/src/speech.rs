@@ -6,7 +6,7 @@ use satchel_domain::remedy;
 use crate::ByteStream;
 
 /// Words as sound.
-pub struct Spoken {
+pub struct SynthesizedSpeech {
     /// OGG/Opus.
     pub content: ByteStream,
     /// Playing time in milliseconds.
@@ -62,13 +62,13 @@ impl SpeechError {
 #[async_trait]
 pub trait Speech: Send + Sync {
     /// Whether there is anything to speak with, so that nobody is offered what can't be done.
-    fn speaks(&self) -> bool;
+    fn can_speak(&self) -> bool;
 
     /// Whether there is anything to listen with.
-    fn hears(&self) -> bool;
+    fn can_transcribe(&self) -> bool;
 
     /// Speaks the words.
-    async fn speak(&self, words: &str) -> Result<Spoken, SpeechError>;
+    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError>;
 
     /// Writes down what was said.
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError>;

@@ -63,7 +63,7 @@ pub struct ToolContext {
     /// The call itself, and with it the turn.
     pub call: CallId,
     /// Who asked.
-    pub asker: Sender,
+    pub requester: Sender,
     /// The files that came with this turn, by index.
     pub inbound: Arc<[Attachment]>,
     /// Cancelled when the person stops the turn, the time is up, or the lane is lost.

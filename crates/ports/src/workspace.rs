@@ -26,7 +26,7 @@ pub struct WorkspaceFile {
 /// What an entry of a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EntryKind {
+pub enum WorkspaceEntryKind {
     /// A regular file.
     File,
     /// A directory.
@@ -35,11 +35,11 @@ pub enum EntryKind {
 
 /// One entry of a directory. Links, devices and pipes are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
+pub struct WorkspaceEntry {
     /// Its path in the workspace.
     pub path: WorkspacePath,
     /// What it is.
-    pub kind: EntryKind,
+    pub kind: WorkspaceEntryKind,
     /// Its size; 0 for directories.
     pub bytes: u64,
     /// When it was last changed.
@@ -68,7 +68,7 @@ pub enum WorkspaceError {
     #[error("`{0}` can't be written to: {1} is read-only")]
     ReadOnly(WorkspacePath, satchel_domain::path::Mount),
     /// More bytes came than are allowed; the file is as it was.
-    #[error("`{path}` would be larger than {}", satchel_domain::size::human(*limit))]
+    #[error("`{path}` would be larger than {}", satchel_domain::size::format_bytes(*limit))]
     TooLarge {
         /// The path.
         path: WorkspacePath,
@@ -89,7 +89,7 @@ pub enum WorkspaceError {
     /// The conversation has used up its room.
     #[error(
         "the workspace is full: {} is its quota; `/forget workspace:PATH` removes a file of it",
-        satchel_domain::size::human(*quota)
+        satchel_domain::size::format_bytes(*quota)
     )]
     QuotaExceeded {
         /// The room in bytes.
@@ -141,12 +141,16 @@ pub trait Workspace: Send + Sync {
     ) -> Result<u64, WorkspaceError>;
 
     /// Lists a directory, not what lies in the directories in it.
-    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError>;
+    async fn list(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<Vec<WorkspaceEntry>, WorkspaceError>;
 
     /// Removes a file or an empty directory.
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError>;
 
     /// Gives everything of a conversation to the one that it goes on as; `false` when there is nothing to give, or the
     /// other has files of its own.
-    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;
 }

@@ -5,40 +5,40 @@
 //! sent, or in doubt.
 
 mod doubt;
-mod repeat;
-mod said;
+mod keyed_retry;
+mod reply_anchor;
 mod voice;
 
 use std::sync::Arc;
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
-    delivery::{DeliveryRules, Event as PartEvent, Refusal, SendError, Step, advance, next_step},
+    delivery::{DeliveryRules, DeliveryStep, PartEvent, Refusal, SendError, advance, next_step},
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
-    Blobs, Channel, Event, EventBus, FileLinks, Lease, Ledger, LedgerError, PartToSend, Speech,
-    ledger::{Settled, Settlement},
+    Blobs, BusEvent, Channel, EventBus, FileLinks, Lease, Ledger, LedgerError, SendRequest, Speech,
+    ledger::{SettleOutcome, Settlement},
 };
 use tokio_util::sync::CancellationToken;
 
 use self::{
     doubt::Resolution,
-    repeat::{Key, Repeat},
-    said::Said,
-    voice::prepared_in_sight,
+    keyed_retry::{KeyedRetry, RetryForm},
+    reply_anchor::ReplyAnchor,
+    voice::prepare_with_activity,
 };
 use crate::{
-    insist::insist,
-    label::labelled,
-    notice::{Links, closing_notice},
-    plan::with_room_for_the_label,
-    replan::{Replan, replan},
+    label::with_duplicate_label,
+    notice::{MakeLink, closing_notice},
+    plan::reserve_label,
+    replan::{ReplanOutcome, replan},
+    retry::retry_until_stored,
 };
 
 /// What delivering needs.
 #[derive(Clone)]
-pub struct Delivery {
+pub struct DeliveryContext {
     /// Where the parts are.
     pub ledger: Arc<dyn Ledger>,
     /// Where they go.
@@ -61,9 +61,9 @@ pub struct Delivery {
 
 /// How a lane was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum DeliverOutcome {
     /// Nothing is unsettled; the caller still holds the lane.
-    Held,
+    Drained,
     /// Nothing is unsettled and no turn waits: the lane was given back with the last part.
     Released,
     /// The process stops; the caller still holds the lane, and no part of it is in flight.
@@ -73,9 +73,9 @@ pub enum Left {
 /// Where a delivery begins.
 #[expect(clippy::large_enum_variant, reason = "one is made a delivery and taken apart at once")]
 #[derive(Debug, Clone, PartialEq)]
-pub enum Start {
+pub enum DeliveryStart {
     /// With this part, which this owner of the lane has just committed as begun.
-    Begun(Part),
+    Started(Part),
     /// With the lane's next part. The lane was just taken: a part that is begun may have been sent by who had it before.
     TakenOver,
     /// With the lane's next part. Only this owner has begun parts since it took the lane up, and none of them is under
@@ -84,49 +84,53 @@ pub enum Start {
 }
 
 /// What follows a part that was settled; `None` when the process stops and nothing of the part is in flight.
-type Performed = Option<Settled>;
+type PartResult = Option<SettleOutcome>;
 
 /// Delivers all parts of the lane.
 ///
 /// # Errors
 /// When the ledger fails or the lane is lost. Whatever a channel does is no error: the part is tried again, replaced
 /// or given up.
-pub async fn deliver(delivery: &Delivery, lease: &Lease, start: Start) -> Result<Left, LedgerError> {
-    let may_be_anothers = start == Start::TakenOver;
+pub async fn deliver(
+    delivery: &DeliveryContext,
+    lease: &Lease,
+    start: DeliveryStart,
+) -> Result<DeliverOutcome, LedgerError> {
+    let may_be_anothers = start == DeliveryStart::TakenOver;
     let mut next = match start {
-        Start::Begun(part) => Some(part),
-        Start::TakenOver | Start::Planned => delivery.ledger.next_part(lease).await?,
+        DeliveryStart::Started(part) => Some(part),
+        DeliveryStart::TakenOver | DeliveryStart::Planned => delivery.ledger.next_part(lease).await?,
     };
     let is_begun = |part: &Part| part.state == PartState::Sending;
     let mut begun_here = next.as_ref().is_some_and(is_begun) && !may_be_anothers;
-    let mut said = Said::default();
+    let mut said = ReplyAnchor::default();
     while let Some(part) = next {
         if delivery.stop.is_cancelled() {
             if begun_here {
-                put_back(delivery, lease, part).await?;
+                revert_start(delivery, lease, part).await?;
             }
-            return Ok(Left::Stopped);
+            return Ok(DeliverOutcome::Stopped);
         }
-        let settled = match perform(delivery, lease, part, begun_here, &mut said).await {
+        let settled = match deliver_part(delivery, lease, part, begun_here, &mut said).await {
             Ok(Some(settled)) => settled,
-            Ok(None) => return Ok(Left::Stopped),
+            Ok(None) => return Ok(DeliverOutcome::Stopped),
             // An operator discarded it meanwhile.
             Err(LedgerError::AlreadySettled(_)) => {
-                Settled { next: delivery.ledger.next_part(lease).await?, released: false }
+                SettleOutcome { next: delivery.ledger.next_part(lease).await?, released: false }
             }
             Err(error) => return Err(error),
         };
         if settled.released {
-            return Ok(Left::Released);
+            return Ok(DeliverOutcome::Released);
         }
         begun_here = settled.next.as_ref().is_some_and(is_begun);
         next = settled.next;
     }
-    Ok(Left::Held)
+    Ok(DeliverOutcome::Drained)
 }
 
 /// Takes back that a part was begun, of which nothing was sent yet, so that nobody will doubt it.
-async fn put_back(delivery: &Delivery, lease: &Lease, part: Part) -> Result<(), LedgerError> {
+async fn revert_start(delivery: &DeliveryContext, lease: &Lease, part: Part) -> Result<(), LedgerError> {
     let attempts = part.attempts.saturating_sub(1);
     let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);
     let unbegun = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
@@ -134,17 +138,17 @@ async fn put_back(delivery: &Delivery, lease: &Lease, part: Part) -> Result<(), 
 }
 
 /// Does what the part's state asks for until it is settled, or the process stops while nothing is in flight.
-async fn perform(
-    delivery: &Delivery,
+async fn deliver_part(
+    delivery: &DeliveryContext,
     lease: &Lease,
     mut part: Part,
     begun_here: bool,
-    said: &mut Said,
-) -> Result<Performed, LedgerError> {
-    let Delivery { ledger, rules, .. } = delivery;
+    said: &mut ReplyAnchor,
+) -> Result<PartResult, LedgerError> {
+    let DeliveryContext { ledger, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
-    let mut key = Key::of(&part, &capabilities);
-    let reply_to = said.answered_by(delivery, &part, capabilities.replies).await?;
+    let mut key = KeyedRetry::new(&part, &capabilities);
+    let reply_to = said.reply_target(delivery, &part, capabilities.replies).await?;
     let mut must_send = begun_here;
     // How what is sent repeats a doubtful send under the same key.
     let mut repeats = None;
@@ -155,48 +159,48 @@ async fn perform(
     loop {
         if must_send {
             must_send = false;
-            let changed = key.changed(&part, repeats);
-            let sent = send(delivery, changed.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
+            let changed = key.part_to_retry(&part, repeats);
+            let sent = send_part(delivery, changed.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
             match (sent, repeats.take()) {
-                (Ok(messages), Some(repeat)) if repeat == Repeat::Words || is_possibly_partial(&part) => {
+                (Ok(messages), Some(repeat)) if repeat == RetryForm::TextOnly || is_possibly_partial(&part) => {
                     part.target = messages.into_iter().next();
                     must_send = part.target.is_some();
                     continue;
                 }
                 (answer, Some(repeat)) => {
                     if let Err(error) = &answer {
-                        key.failed(repeat, error);
+                        key.record_failure(repeat, error);
                     }
-                    part = advance(&part, PartEvent::RepeatAnswered(answer), ledger.now(), rules);
+                    part = advance(&part, PartEvent::RetryAnswered(answer), ledger.now(), rules);
                 }
                 (Err(SendError::Refused { refusal, reason }), None) => {
                     // The refusal may have taught the channel what this place takes.
                     let capabilities = delivery.channel.capabilities(&part.conversation);
                     match replan(&part.content, &refusal, &reason, &capabilities) {
-                        Replan::Children(children) => {
+                        ReplanOutcome::Children(children) => {
                             let given_up = FailureReason::Refused { reason };
                             return replace(delivery, lease, part, children, given_up).await;
                         }
                         // As a part of its own: under the old key the platform would answer with the message that is gone.
-                        Replan::SendAnew if part.target.is_some() => {
+                        ReplanOutcome::SendNew if part.target.is_some() => {
                             let anew = vec![PlannedPart::of(part.content.clone())];
                             let gone = Part { target: None, ..part };
                             return replace(delivery, lease, gone, anew, FailureReason::Refused { reason }).await;
                         }
-                        Replan::SendAnew => {
+                        ReplanOutcome::SendNew => {
                             return give_up(delivery, lease, &part, FailureReason::Refused { reason }).await;
                         }
-                        Replan::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+                        ReplanOutcome::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
                     }
                 }
                 // One file that can't be read must not take the others, or the text, with it.
-                (Err(SendError::Unreadable { reason }), None) if carries_more_than_a_file(&part.content) => {
+                (Err(SendError::Unreadable { reason }), None) if has_more_than_one_file(&part.content) => {
                     match replan(&part.content, &Refusal::TooLarge { limit: None }, &reason, &capabilities) {
-                        Replan::Children(children) => {
+                        ReplanOutcome::Children(children) => {
                             let given_up = FailureReason::Unreadable { reason };
                             return replace(delivery, lease, part, children, given_up).await;
                         }
-                        Replan::SendAnew | Replan::GiveUp(_) => {
+                        ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => {
                             return give_up(delivery, lease, &part, FailureReason::Unreadable { reason }).await;
                         }
                     }
@@ -205,40 +209,40 @@ async fn perform(
             }
             if part.state.is_settled() {
                 if let (true, PartState::Sent { messages }) = (part.searched, &part.state) {
-                    let request = to_send(delivery, &part, reply_to.as_ref());
+                    let request = send_request(delivery, &part, reply_to.as_ref());
                     doubt::remove_duplicates(delivery, &part, request, messages).await;
                 }
-                said.note(&part);
+                said.record_sent(&part);
                 return settle(delivery, lease, part, Vec::new(), None).await;
             }
-            report(delivery, &part);
-            insist(&delivery.stop, || ledger.save_part(lease, &part)).await?;
+            log_result(delivery, &part);
+            retry_until_stored(&delivery.stop, || ledger.save_part(lease, &part)).await?;
             publish(delivery, &part).await;
             continue;
         }
         match next_step(&part, ledger.now(), rules) {
-            Step::Done => return settle(delivery, lease, part, Vec::new(), None).await,
-            Step::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
-            Step::Wait(until) => {
-                let waited = tokio::time::sleep(until.since(ledger.now()));
+            DeliveryStep::Done => return settle(delivery, lease, part, Vec::new(), None).await,
+            DeliveryStep::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+            DeliveryStep::Wait(until) => {
+                let waited = tokio::time::sleep(until.saturating_duration_since(ledger.now()));
                 tokio::select! {
                     () = delivery.stop.cancelled() => return Ok(None),
                     () = waited => {}
                 }
             }
-            Step::Prepare => match prepared_in_sight(delivery, &part).await {
+            DeliveryStep::Prepare => match prepare_with_activity(delivery, &part).await {
                 Ok(prepared) => {
                     part.content = prepared;
                     ledger.save_part(lease, &part).await?;
                 }
-                Err(reason) => return write_instead(delivery, lease, part, reason, &capabilities).await,
+                Err(reason) => return fall_back_to_text(delivery, lease, part, reason, &capabilities).await,
             },
-            Step::Begin => {
-                part = begin(delivery, lease, &part).await?;
+            DeliveryStep::Begin => {
+                part = start_part(delivery, lease, &part).await?;
                 must_send = true;
             }
-            Step::Probe => {
-                let request = to_send(delivery, &part, reply_to.as_ref());
+            DeliveryStep::Probe => {
+                let request = send_request(delivery, &part, reply_to.as_ref());
                 let resolution = tokio::select! {
                     () = delivery.stop.cancelled() => return Ok(None),
                     resolution = doubt::resolve(delivery, &part, request, &key) => resolution?,
@@ -253,20 +257,20 @@ async fn perform(
                     }
                     Resolution::Found(messages) if is_possibly_partial(&part) => {
                         part.target = messages.into_iter().next();
-                        part = begin(delivery, lease, &part).await?;
+                        part = start_part(delivery, lease, &part).await?;
                     }
                     Resolution::Found(messages) => {
                         part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
-                        said.note(&part);
+                        said.record_sent(&part);
                         return settle(delivery, lease, part, Vec::new(), None).await;
                     }
                     Resolution::Absent => {
                         part = advance(&part, PartEvent::Absent, ledger.now(), rules);
-                        part = begin(delivery, lease, &part).await?;
+                        part = start_part(delivery, lease, &part).await?;
                     }
                     Resolution::Repeat(repeat) => {
                         repeats = repeat;
-                        part = begin(delivery, lease, &part).await?;
+                        part = start_part(delivery, lease, &part).await?;
                     }
                     Resolution::Resend => {
                         part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
@@ -288,36 +292,40 @@ fn is_possibly_partial(part: &Part) -> bool {
 }
 
 /// Commits a part as begun. From here on it may have arrived.
-async fn begin(delivery: &Delivery, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
-    let begun = advance(part, PartEvent::Begun, delivery.ledger.now(), &delivery.rules);
+async fn start_part(delivery: &DeliveryContext, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
+    let begun = advance(part, PartEvent::Started, delivery.ledger.now(), &delivery.rules);
     delivery.ledger.save_part(lease, &begun).await?;
     Ok(begun)
 }
 
-async fn send(delivery: &Delivery, part: &Part, reply_to: Option<&MessageRef>) -> Result<Vec<MessageRef>, SendError> {
+async fn send_part(
+    delivery: &DeliveryContext,
+    part: &Part,
+    reply_to: Option<&MessageRef>,
+) -> Result<Vec<MessageRef>, SendError> {
     let channel = &delivery.channel;
     match (&part.content, &part.target) {
         (PartContent::Withdraw, Some(target)) => channel.delete(&part.conversation, target).await.map(|()| Vec::new()),
         (PartContent::Withdraw, None) => Ok(Vec::new()),
-        (_, Some(target)) => channel.edit(target, &to_send(delivery, part, reply_to)).await,
-        (_, None) => channel.send(&to_send(delivery, part, reply_to)).await,
+        (_, Some(target)) => channel.edit(target, &send_request(delivery, part, reply_to)).await,
+        (_, None) => channel.send(&send_request(delivery, part, reply_to)).await,
     }
 }
 
-fn to_send(delivery: &Delivery, part: &Part, reply_to: Option<&MessageRef>) -> PartToSend {
-    PartToSend {
+fn send_request(delivery: &DeliveryContext, part: &Part, reply_to: Option<&MessageRef>) -> SendRequest {
+    SendRequest {
         part: part.id,
         turn: part.turn,
         conversation: part.conversation.clone(),
         content: match part.labelled {
-            true => labelled(&part.content, delivery.channel.capabilities(&part.conversation).caption),
+            true => with_duplicate_label(&part.content, delivery.channel.capabilities(&part.conversation).caption),
             false => part.content.clone(),
         },
         reply_to: reply_to.cloned(),
     }
 }
 
-fn carries_more_than_a_file(content: &PartContent) -> bool {
+fn has_more_than_one_file(content: &PartContent) -> bool {
     match content {
         PartContent::Text { files, .. } => !files.is_empty(),
         PartContent::Album { .. } => true,
@@ -326,19 +334,19 @@ fn carries_more_than_a_file(content: &PartContent) -> bool {
 }
 
 /// Gives up a voice. Its words are written, unless they stand in the reply's text already; the notice says so either way.
-async fn write_instead(
-    delivery: &Delivery,
+async fn fall_back_to_text(
+    delivery: &DeliveryContext,
     lease: &Lease,
     part: Part,
     reason: String,
     capabilities: &ChannelCapabilities,
-) -> Result<Performed, LedgerError> {
+) -> Result<PartResult, LedgerError> {
     let failed = FailureReason::Unspeakable { reason };
     match &part.content {
         PartContent::Voice { words, in_text: false, .. } => {
             // It may have been sent before, so that the words get a label.
-            let limit = with_room_for_the_label(&capabilities.text);
-            let written = crate::split::split(words, &limit).into_iter().map(PartContent::of_text);
+            let limit = reserve_label(&capabilities.text);
+            let written = crate::split::split(words, &limit).into_iter().map(PartContent::from_text);
             replace(delivery, lease, part, written.map(PlannedPart::of).collect(), failed).await
         }
         _ => give_up(delivery, lease, &part, failed).await,
@@ -346,11 +354,11 @@ async fn write_instead(
 }
 
 async fn give_up(
-    delivery: &Delivery,
+    delivery: &DeliveryContext,
     lease: &Lease,
     part: &Part,
     reason: FailureReason,
-) -> Result<Performed, LedgerError> {
+) -> Result<PartResult, LedgerError> {
     let failed = advance(part, PartEvent::GivenUp(reason), delivery.ledger.now(), &delivery.rules);
     settle(delivery, lease, failed, Vec::new(), None).await
 }
@@ -358,12 +366,12 @@ async fn give_up(
 /// Settles a part whose place others take, for the reason that it can't be sent as it is. A voice of which only the
 /// words are left is told as given up. Children that are given up at once count for the notice.
 async fn replace(
-    delivery: &Delivery,
+    delivery: &DeliveryContext,
     lease: &Lease,
     part: Part,
     mut children: Vec<PlannedPart>,
     reason: FailureReason,
-) -> Result<Performed, LedgerError> {
+) -> Result<PartResult, LedgerError> {
     let is_voice = |content: &PartContent| matches!(content, PartContent::Voice { .. });
     if is_voice(&part.content) && !children.iter().any(|child| is_voice(&child.content)) {
         children.push(PlannedPart { content: part.content.clone(), refused: Some(reason) });
@@ -382,34 +390,42 @@ async fn replace(
 
 /// Commits a part's end together with the closing notice of its response, if something of it failed.
 async fn settle(
-    delivery: &Delivery,
+    delivery: &DeliveryContext,
     lease: &Lease,
     part: Part,
     children: Vec<PlannedPart>,
     in_its_place: Option<Vec<Part>>,
-) -> Result<Performed, LedgerError> {
-    report(delivery, &part);
+) -> Result<PartResult, LedgerError> {
+    log_result(delivery, &part);
     let in_its_place = in_its_place.unwrap_or_else(|| vec![part.clone()]);
-    let notice = if in_its_place.iter().any(fails) { notice_with(delivery, &part, &in_its_place).await? } else { None };
+    let notice = if in_its_place.iter().any(needs_notice) {
+        closing_notice_after(delivery, &part, &in_its_place).await?
+    } else {
+        None
+    };
     let settlement = Settlement { part: part.clone(), children, notice, rules: delivery.rules };
-    let settled = insist(&delivery.stop, || delivery.ledger.settle_part(lease, &settlement)).await?;
+    let settled = retry_until_stored(&delivery.stop, || delivery.ledger.settle_part(lease, &settlement)).await?;
     publish(delivery, &part).await;
     Ok(Some(settled))
 }
 
 /// Whether a part's end must be told; a notice that fails makes no further notice.
-fn fails(part: &Part) -> bool {
+fn needs_notice(part: &Part) -> bool {
     matches!(part.state, PartState::Failed { .. }) && !matches!(part.content, PartContent::Notice { .. })
 }
 
 /// The words of the closing notice once `part` is settled as `in_its_place`.
-async fn notice_with(delivery: &Delivery, part: &Part, in_its_place: &[Part]) -> Result<Option<String>, LedgerError> {
+async fn closing_notice_after(
+    delivery: &DeliveryContext,
+    part: &Part,
+    in_its_place: &[Part],
+) -> Result<Option<String>, LedgerError> {
     let turn = delivery.ledger.turn(part.turn).await?;
     // A part that takes another's place is younger than the reply; whoever ended a file's links since that was planned
     // has ended them for all of it.
     let of_reply = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
     let planned_at = of_reply.fold(part.created_at, Ord::min);
-    let links: Links<'_> = &|file| delivery.links.as_ref()?.link(&part.conversation, file.id, planned_at);
+    let links: MakeLink<'_> = &|file| delivery.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
     let Some(turn) = turn else {
         return Ok(closing_notice(in_its_place, links));
     };
@@ -425,7 +441,7 @@ async fn notice_with(delivery: &Delivery, part: &Part, in_its_place: &[Part]) ->
 }
 
 /// Logs what an operator wants to see: everything that is not simply sent.
-fn report(delivery: &Delivery, part: &Part) {
+fn log_result(delivery: &DeliveryContext, part: &Part) {
     let Part { id, conversation, turn, attempts, .. } = part;
     let (kind, channel) = (part.content.kind(), delivery.channel.name());
     match &part.state {
@@ -445,17 +461,17 @@ fn report(delivery: &Delivery, part: &Part) {
     }
 }
 
-async fn publish(delivery: &Delivery, part: &Part) {
+async fn publish(delivery: &DeliveryContext, part: &Part) {
     let reason = match &part.state {
         PartState::Failed { reason } => Some(reason.clone()),
         _ => None,
     };
-    let event = Event::DeliveryPart {
+    let event = BusEvent::DeliveryPart {
         conversation: part.conversation.clone(),
         turn: part.turn,
         part: part.id,
         kind: part.content.kind().to_owned(),
-        state: part.state.name().to_owned(),
+        state: part.state.as_str().to_owned(),
         reason,
     };
     // Whoever waits for it looks into the ledger too, so a bus that fails costs waiting and nothing else.

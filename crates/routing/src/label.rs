@@ -9,20 +9,20 @@ use satchel_domain::{
 use crate::split::begins_a_block;
 
 /// What stands before a text or a caption that may have arrived already.
-pub const LABEL: &str = "(possible duplicate)";
+pub const DUPLICATE_LABEL: &str = "(possible duplicate)";
 
 /// The room that plans keep for the label and what parts it from the words, in UTF-16 units and in characters.
-pub const LABEL_UNITS: usize = LABEL.len() + 2;
+pub const LABEL_UNITS: usize = DUPLICATE_LABEL.len() + 2;
 
 /// The content with the label before its text or its first caption. Where captions are alternative texts, which hardly
 /// anybody sees, it stands as a text above the files.
 ///
 /// A withdrawal shows nothing that could be labelled and stays as it is.
 #[must_use]
-pub fn labelled(content: &PartContent, captions: CaptionRule) -> PartContent {
+pub fn with_duplicate_label(content: &PartContent, captions: CaptionRule) -> PartContent {
     let mut content = match (content.clone(), captions) {
-        (PartContent::File(item), CaptionRule::AltText { .. }) => return above(vec![item]),
-        (PartContent::Album { items }, CaptionRule::AltText { .. }) => return above(items),
+        (PartContent::File(item), CaptionRule::AltText { .. }) => return label_above_files(vec![item]),
+        (PartContent::Album { items }, CaptionRule::AltText { .. }) => return label_above_files(items),
         (content, _) => content,
     };
     match &mut content {
@@ -31,9 +31,9 @@ pub fn labelled(content: &PartContent, captions: CaptionRule) -> PartContent {
         | PartContent::Question { text, .. } => {
             // A fence, list or heading is one only at the beginning of a line.
             let parted_by = if begins_a_block(text) { "\n\n" } else { " " };
-            *text = format!("{LABEL}{parted_by}{text}");
+            *text = format!("{DUPLICATE_LABEL}{parted_by}{text}");
         }
-        PartContent::Text { text, markup: Markup::Plain, .. } => *text = format!("{LABEL} {text}"),
+        PartContent::Text { text, markup: Markup::Plain, .. } => *text = format!("{DUPLICATE_LABEL} {text}"),
         PartContent::File(item) => item.caption = caption(&item.caption),
         PartContent::Album { items } => {
             if let Some(first) = items.first_mut() {
@@ -50,12 +50,12 @@ pub fn labelled(content: &PartContent, captions: CaptionRule) -> PartContent {
     content
 }
 
-fn above(files: Vec<FileItem>) -> PartContent {
-    PartContent::Text { text: LABEL.to_owned(), markup: Markup::Rich, files }
+fn label_above_files(files: Vec<FileItem>) -> PartContent {
+    PartContent::Text { text: DUPLICATE_LABEL.to_owned(), markup: Markup::Rich, files }
 }
 
 fn caption(caption: &str) -> String {
-    if caption.is_empty() { LABEL.to_owned() } else { format!("{LABEL} {caption}") }
+    if caption.is_empty() { DUPLICATE_LABEL.to_owned() } else { format!("{DUPLICATE_LABEL} {caption}") }
 }
 
 #[cfg(test)]
@@ -76,23 +76,26 @@ mod tests {
             ("# Title", "(possible duplicate)\n\n# Title"),
             ("- item", "(possible duplicate)\n\n- item"),
         ] {
-            assert_eq!(labelled(&PartContent::of_text(text), CAPTION), PartContent::of_text(expected));
+            assert_eq!(with_duplicate_label(&PartContent::from_text(text), CAPTION), PartContent::from_text(expected));
             assert!(expected.len() - text.len() <= LABEL_UNITS);
         }
         let plain = |text: &str| PartContent::Text { text: text.to_owned(), markup: Markup::Plain, files: Vec::new() };
-        assert_eq!(labelled(&plain("# x"), CAPTION), plain("(possible duplicate) # x"));
-        assert_eq!(labelled(&PartContent::Withdraw, CAPTION), PartContent::Withdraw);
+        assert_eq!(with_duplicate_label(&plain("# x"), CAPTION), plain("(possible duplicate) # x"));
+        assert_eq!(with_duplicate_label(&PartContent::Withdraw, CAPTION), PartContent::Withdraw);
     }
 
     #[test]
     fn where_a_caption_is_not_seen_the_label_stands_above_the_files() {
         let files = [1, 2].map(|n| item(file(n, "a.jpg", "image/jpeg", 9), FileForm::Document));
-        let above =
-            |files: &[_]| PartContent::Text { text: LABEL.to_owned(), markup: Markup::Rich, files: files.to_vec() };
+        let above = |files: &[_]| PartContent::Text {
+            text: DUPLICATE_LABEL.to_owned(),
+            markup: Markup::Rich,
+            files: files.to_vec(),
+        };
         let (one, both) = (PartContent::File(files[0].clone()), PartContent::Album { items: files.to_vec() });
-        assert_eq!(labelled(&one, ALT_TEXT), above(&files[..1]));
-        assert_eq!(labelled(&both, ALT_TEXT), above(&files));
-        assert_eq!(labelled(&one, CAPTION).files()[0].caption, LABEL);
+        assert_eq!(with_duplicate_label(&one, ALT_TEXT), above(&files[..1]));
+        assert_eq!(with_duplicate_label(&both, ALT_TEXT), above(&files));
+        assert_eq!(with_duplicate_label(&one, CAPTION).files()[0].caption, DUPLICATE_LABEL);
         let voice = PartContent::Voice {
             words: "hello".to_owned(),
             in_text: true,
@@ -104,7 +107,7 @@ mod tests {
             PartContent::Voice { as_file, caption, .. } => (as_file, caption),
             other => panic!("{other:?} is no voice"),
         };
-        assert_eq!(label(labelled(&voice, ALT_TEXT)), (true, LABEL.to_owned()));
-        assert_eq!(label(labelled(&voice, CAPTION)), (false, LABEL.to_owned()));
+        assert_eq!(label(with_duplicate_label(&voice, ALT_TEXT)), (true, DUPLICATE_LABEL.to_owned()));
+        assert_eq!(label(with_duplicate_label(&voice, CAPTION)), (false, DUPLICATE_LABEL.to_owned()));
     }
 }

@@ -4,13 +4,13 @@
 //! `ChannelCapabilities` and nothing else.
 
 pub mod deliver;
-pub mod insist;
 pub mod label;
 pub mod lookup;
 pub mod notice;
 pub mod plan;
 pub mod replan;
-mod speakable;
+pub mod retry;
+mod speech_text;
 pub mod split;
 pub mod tables;
 

@@ -2,14 +2,14 @@
 
 use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
-    Channel, Ledger, LedgerError, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::RecordedMessages,
+    Channel, Ledger, LedgerError, LookupOutcome, LookupRange, LookupRequest, SendRequest, ledger::RecordedMessages,
 };
 
 /// A send that was left in doubt.
 #[derive(Debug, Clone)]
 pub struct DoubtfulSend {
     /// What was sent.
-    pub part: PartToSend,
+    pub part: SendRequest,
     /// When it was first begun.
     pub since: Timestamp,
     /// How many attempts may have arrived.

@@ -1,42 +1,42 @@
 //! The words in which a person, and the model, are told what was not delivered and how to get it.
 
-mod words;
+mod wording;
 
 use satchel_domain::{
     Attachment, Part, PartContent, PartState,
     part::{FailureReason, FileItem, PlannedPart, RoutingError},
 };
 
-use self::words::{Audience, lines};
+use self::wording::{Audience, lines};
 
 /// Makes a link to a kept file; `None` where there is none to be had. Every call makes a new one.
-pub type Links<'a> = &'a dyn Fn(&Attachment) -> Option<String>;
+pub type MakeLink<'a> = &'a dyn Fn(&Attachment) -> Option<String>;
 
 /// There are no links.
-pub const NO_LINKS: Links<'static> = &|_| None;
+pub const NO_LINKS: MakeLink<'static> = &|_| None;
 
 /// Something that was not delivered.
 #[derive(Debug, Clone, Copy)]
-struct Failure<'part> {
+struct FailedPart<'part> {
     content: &'part PartContent,
     reason: &'part FailureReason,
 }
 
 /// How many files a response had and what of it was not delivered.
 #[derive(Debug, Default)]
-struct Losses<'part> {
+struct DeliverySummary<'part> {
     files: usize,
-    failures: Vec<Failure<'part>>,
+    failures: Vec<FailedPart<'part>>,
 }
 
-impl<'part> Losses<'part> {
+impl<'part> DeliverySummary<'part> {
     fn count(&mut self, content: &'part PartContent, reason: Option<&'part FailureReason>) {
         // A notice about a notice would never end, and a withdrawn message had nothing to lose.
         if matches!(content, PartContent::Notice { .. } | PartContent::Withdraw) {
             return;
         }
         self.files += content.files().len();
-        self.failures.extend(reason.map(|reason| Failure { content, reason }));
+        self.failures.extend(reason.map(|reason| FailedPart { content, reason }));
     }
 }
 
@@ -46,8 +46,8 @@ impl<'part> Losses<'part> {
 /// notice goes out after it, and a later failure writes the notice anew. What is too large for the channel, refused by it
 /// or forbidden there is named with a link where there is one.
 #[must_use]
-pub fn closing_notice(parts: &[Part], links: Links<'_>) -> Option<String> {
-    let mut losses = Losses::default();
+pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
+    let mut losses = DeliverySummary::default();
     for part in parts {
         match &part.state {
             PartState::Replaced { .. } => {}
@@ -55,15 +55,15 @@ pub fn closing_notice(parts: &[Part], links: Links<'_>) -> Option<String> {
             _ => losses.count(&part.content, None),
         }
     }
-    told_to_the_person(&losses, links)
+    notice_for_person(&losses, links)
 }
 
 /// The closing notice of a plan, in the words of [`closing_notice`]; `None` when every part can be sent.
 #[must_use]
-pub fn notice_for_plan(parts: &[PlannedPart], links: Links<'_>) -> Option<String> {
-    let mut losses = Losses::default();
+pub fn notice_for_plan(parts: &[PlannedPart], links: MakeLink<'_>) -> Option<String> {
+    let mut losses = DeliverySummary::default();
     parts.iter().for_each(|part| losses.count(&part.content, part.refused.as_ref()));
-    told_to_the_person(&losses, links)
+    notice_for_person(&losses, links)
 }
 
 /// The same facts as the model is told them at the start of its next turn; `None` when there are none. Links are for
@@ -73,7 +73,7 @@ pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     let failures: Vec<_> = errors
         .iter()
         .filter(|error| !matches!(error.content, PartContent::Notice { .. } | PartContent::Withdraw))
-        .map(|error| Failure { content: &error.content, reason: &error.reason })
+        .map(|error| FailedPart { content: &error.content, reason: &error.reason })
         .collect();
     if failures.is_empty() {
         return None;
@@ -85,12 +85,12 @@ pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     Some(format!("Not delivered from your earlier replies{told}:\n- {}", lines.join("\n- ")))
 }
 
-fn told_to_the_person(losses: &Losses<'_>, links: Links<'_>) -> Option<String> {
+fn notice_for_person(losses: &DeliverySummary<'_>, links: MakeLink<'_>) -> Option<String> {
     let told = lines(&losses.failures, Audience::Person, links);
-    let count = count_of_files(losses);
+    let count = sent_count(losses);
     match (count, told.as_slice()) {
         (_, []) => None,
-        (None, [only]) => Some(format!("{}.", capitalised(only))),
+        (None, [only]) => Some(format!("{}.", capitalize(only))),
         (Some(count), [only]) => Some(format!("{count}; {only}")),
         (count, _) => {
             let head = count.unwrap_or_else(|| "Not everything could be sent".to_owned());
@@ -100,7 +100,7 @@ fn told_to_the_person(losses: &Losses<'_>, links: Links<'_>) -> Option<String> {
 }
 
 /// `3 of 4 files sent`; `None` when no file is concerned.
-fn count_of_files(losses: &Losses<'_>) -> Option<String> {
+fn sent_count(losses: &DeliverySummary<'_>) -> Option<String> {
     let concerned: Vec<(&[FileItem], bool)> = losses
         .failures
         .iter()
@@ -117,7 +117,7 @@ fn count_of_files(losses: &Losses<'_>) -> Option<String> {
     Some(if doubtful == 0 { count } else { format!("{count}, {doubtful} in doubt") })
 }
 
-fn capitalised(line: &str) -> String {
+fn capitalize(line: &str) -> String {
     let mut characters = line.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }

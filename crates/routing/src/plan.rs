@@ -9,14 +9,14 @@ pub(crate) mod groups;
 
 use satchel_domain::{
     ChannelCapabilities, OutgoingResponse, PartContent,
-    capabilities::{TextLimit, Together, VoiceRule},
+    capabilities::{GroupingRule, TextLimit, VoiceRule},
     part::{FailureReason, FileItem, Plan, PlannedPart},
 };
 
-use self::groups::{Group, fit_together};
+use self::groups::{FileGroup, can_share_message};
 use crate::{
     label::LABEL_UNITS,
-    notice::{Links, NO_LINKS, notice_for_plan},
+    notice::{MakeLink, NO_LINKS, notice_for_plan},
     split::{split, units},
 };
 
@@ -29,31 +29,31 @@ pub fn plan(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> 
 
 /// The same plan with links, in its closing notice, to the files that can't be sent. They change nothing else of it.
 #[must_use]
-pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabilities, links: Links<'_>) -> Plan {
+pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabilities, links: MakeLink<'_>) -> Plan {
     let text = response.text.as_deref().filter(|text| !text.trim().is_empty());
-    let chunks = text.map(|text| split(text, &with_room_for_the_label(&capabilities.text))).unwrap_or_default();
+    let chunks = text.map(|text| split(text, &reserve_label(&capabilities.text))).unwrap_or_default();
     let mut parts: Vec<PlannedPart> =
-        chunks.into_iter().map(|chunk| PlannedPart::of(PartContent::of_text(chunk))).collect();
+        chunks.into_iter().map(|chunk| PlannedPart::of(PartContent::from_text(chunk))).collect();
     let voice = voice(response, text, capabilities);
 
     if voice.is_none()
         && let [PlannedPart { content: PartContent::Text { files, .. }, .. }] = parts.as_mut_slice()
-        && let Some(riding) = files_on_the_text(response, capabilities)
+        && let Some(riding) = bundled_files(response, capabilities)
     {
         *files = riding;
         return Plan { parts };
     }
     parts.extend(voice.map(PlannedPart::of));
     parts.extend(files(response, capabilities));
-    if let Some(text) = notice(&parts, capabilities, links) {
+    if let Some(text) = closing_notice(&parts, capabilities, links) {
         parts.push(PlannedPart::of(PartContent::Notice { text }));
     }
     Plan { parts }
 }
 
 /// The closing notice as one message.
-fn notice(parts: &[PlannedPart], capabilities: &ChannelCapabilities, links: Links<'_>) -> Option<String> {
-    let limit = with_room_for_the_label(&capabilities.text);
+fn closing_notice(parts: &[PlannedPart], capabilities: &ChannelCapabilities, links: MakeLink<'_>) -> Option<String> {
+    let limit = reserve_label(&capabilities.text);
     let linked = notice_for_plan(parts, links)?;
     if split(&linked, &limit).len() == 1 {
         return Some(linked);
@@ -64,11 +64,11 @@ fn notice(parts: &[PlannedPart], capabilities: &ChannelCapabilities, links: Link
 }
 
 /// The limit less the room for the label of a possible duplicate, where it leaves room for anything else.
-pub(crate) fn with_room_for_the_label(limit: &TextLimit) -> TextLimit {
-    TextLimit { max: limit.max.map(keep_room), ..*limit }
+pub(crate) fn reserve_label(limit: &TextLimit) -> TextLimit {
+    TextLimit { max: limit.max.map(reserve_units), ..*limit }
 }
 
-fn keep_room(max: usize) -> usize {
+fn reserve_units(max: usize) -> usize {
     if max >= 2 * LABEL_UNITS { max - LABEL_UNITS } else { max }
 }
 
@@ -86,8 +86,8 @@ fn voice(response: &OutgoingResponse, text: Option<&str>, capabilities: &Channel
 }
 
 /// The files as they ride on the text's message, if the channel bundles and all of them may.
-fn files_on_the_text(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Option<Vec<FileItem>> {
-    let Together::Messages { max, with_text: true } = capabilities.together else { return None };
+fn bundled_files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Option<Vec<FileItem>> {
+    let GroupingRule::Messages { max, with_text: true } = capabilities.grouping else { return None };
     let attachments = &response.attachments;
     let fit = attachments.iter().all(|attachment| attachment.bytes <= capabilities.file_bytes);
     if attachments.is_empty() || attachments.len() > max || !fit {
@@ -95,7 +95,7 @@ fn files_on_the_text(response: &OutgoingResponse, capabilities: &ChannelCapabili
     }
     let mut items = Vec::with_capacity(attachments.len());
     for attachment in attachments {
-        let (before, item) = captions::with_caption(forms::item(attachment, capabilities), capabilities);
+        let (before, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
         if !before.is_empty() {
             return None;
         }
@@ -110,29 +110,29 @@ fn files_on_the_text(response: &OutgoingResponse, capabilities: &ChannelCapabili
 
 fn files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
     let mut parts = Vec::new();
-    let mut group = Group::default();
+    let mut group = FileGroup::default();
     for attachment in &response.attachments {
-        let (before, item) = captions::with_caption(forms::item(attachment, capabilities), capabilities);
+        let (before, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
         if attachment.bytes > capabilities.file_bytes {
-            parts.extend(group.take().map(PlannedPart::of));
+            parts.extend(group.take_part().map(PlannedPart::of));
             let refused = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
             // What the file shows is not told without the file; the notice names it.
-            let item = forms::item(attachment, capabilities);
+            let item = forms::file_item(attachment, capabilities);
             parts.push(PlannedPart { content: PartContent::File(item), refused });
             continue;
         }
-        if !before.is_empty() || !fit_together(group.items(), &item, capabilities) {
-            parts.extend(group.take().map(PlannedPart::of));
+        if !before.is_empty() || !can_share_message(group.items(), &item, capabilities) {
+            parts.extend(group.take_part().map(PlannedPart::of));
         }
         parts.extend(before.into_iter().map(PlannedPart::of));
         group.push(item);
     }
-    parts.extend(group.take().map(PlannedPart::of));
+    parts.extend(group.take_part().map(PlannedPart::of));
     parts
 }
 
 /// The beginning of a text that stays within `max` units, cut between characters.
-pub(crate) fn beginning(text: &str, max: usize, limit: &TextLimit) -> String {
+pub(crate) fn truncate_to_units(text: &str, max: usize, limit: &TextLimit) -> String {
     if units(text, limit.unit) <= max {
         return text.to_owned();
     }

@@ -10,60 +10,65 @@ use satchel_domain::{
 };
 
 use crate::{
-    plan::{groups::grouped, with_room_for_the_label},
+    plan::{groups::group_files, reserve_label},
     split::split_plain,
 };
 
 /// What follows a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replan {
+pub enum ReplanOutcome {
     /// These take its place, in this order.
     Children(Vec<PlannedPart>),
     /// The message to edit is gone: the same goes as a new message.
-    SendAnew,
+    SendNew,
     /// There is no other form.
     GiveUp(FailureReason),
 }
 
 /// Says what is sent instead of a part that was refused.
 #[must_use]
-pub fn replan(content: &PartContent, refusal: &Refusal, reason: &str, capabilities: &ChannelCapabilities) -> Replan {
+pub fn replan(
+    content: &PartContent,
+    refusal: &Refusal,
+    reason: &str,
+    capabilities: &ChannelCapabilities,
+) -> ReplanOutcome {
     if *refusal == Refusal::TargetGone {
-        return Replan::SendAnew;
+        return ReplanOutcome::SendNew;
     }
     let children = match content {
         PartContent::Text { text, markup, files } if files.is_empty() => {
-            text_again(text, *markup, refusal, capabilities)
+            replan_text(text, *markup, refusal, capabilities)
         }
-        PartContent::Text { text, markup, files } => text_and_files(text, *markup, files, refusal, capabilities),
+        PartContent::Text { text, markup, files } => replan_bundle(text, *markup, files, refusal, capabilities),
         PartContent::Voice { words, in_text, as_file, .. } => {
-            voice_again(content, words, *in_text, *as_file, refusal, capabilities)
+            replan_voice(content, words, *in_text, *as_file, refusal, capabilities)
         }
-        PartContent::File(item) => file_again(item, refusal, capabilities),
-        PartContent::Album { items } => album_again(items, refusal, capabilities),
-        PartContent::Notice { text } => text_again(text, Markup::Rich, refusal, capabilities),
+        PartContent::File(item) => replan_file(item, refusal, capabilities),
+        PartContent::Album { items } => replan_album(items, refusal, capabilities),
+        PartContent::Notice { text } => replan_text(text, Markup::Rich, refusal, capabilities),
         // Whatever is wrong with it may be its buttons, and its words name what they say.
-        PartContent::Question { text, .. } => plain(text, capabilities),
+        PartContent::Question { text, .. } => plain_chunks(text, capabilities),
         PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {
-        return Replan::GiveUp(failure(content, refusal, reason, capabilities));
+        return ReplanOutcome::GiveUp(failure(content, refusal, reason, capabilities));
     }
-    Replan::Children(children.into_iter().map(|content| planned(content, capabilities)).collect())
+    ReplanOutcome::Children(children.into_iter().map(|content| plan_child(content, capabilities)).collect())
 }
 
 /// A part to be sent, unless it is a file that is known not to be taken here: a refusal may have taught a lower limit.
-fn planned(content: PartContent, capabilities: &ChannelCapabilities) -> PlannedPart {
+fn plan_child(content: PartContent, capabilities: &ChannelCapabilities) -> PlannedPart {
     let limit = capabilities.file_bytes;
     let is_too_large = matches!(&content, PartContent::File(item) if item.attachment.bytes > limit);
     PlannedPart { content, refused: is_too_large.then_some(FailureReason::TooLarge { limit }) }
 }
 
 /// Files as parts, those that are too large for this place alone.
-fn apart(items: &[FileItem], capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+fn split_oversized(items: &[FileItem], capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     let fits = |item: &FileItem| item.attachment.bytes <= capabilities.file_bytes;
     let runs = items.chunk_by(|one, other| fits(one) && fits(other));
-    runs.flat_map(|run| grouped(run, capabilities)).collect()
+    runs.flat_map(|run| group_files(run, capabilities)).collect()
 }
 
 fn failure(
@@ -81,20 +86,22 @@ fn failure(
     }
 }
 
-fn text_again(text: &str, markup: Markup, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+fn replan_text(text: &str, markup: Markup, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     match (markup, refusal) {
-        (Markup::Rich, Refusal::BadMarkup | Refusal::WrongKind | Refusal::TooLarge { .. }) => plain(text, capabilities),
+        (Markup::Rich, Refusal::BadMarkup | Refusal::WrongKind | Refusal::TooLarge { .. }) => {
+            plain_chunks(text, capabilities)
+        }
         _ => Vec::new(),
     }
 }
 
 /// The same characters as plain text, in as many chunks as they take with their markers in sight.
-fn plain(text: &str, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
-    let chunks = split_plain(text, &with_room_for_the_label(&capabilities.text));
+fn plain_chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+    let chunks = split_plain(text, &reserve_label(&capabilities.text));
     chunks.into_iter().map(|text| PartContent::Text { text, markup: Markup::Plain, files: Vec::new() }).collect()
 }
 
-fn text_and_files(
+fn replan_bundle(
     text: &str,
     markup: Markup,
     files: &[FileItem],
@@ -105,21 +112,21 @@ fn text_and_files(
     let alone = (!text.trim().is_empty()).then_some(alone).into_iter();
     match (refusal, markup) {
         (Refusal::BadMarkup, Markup::Rich) => {
-            let mut parts = plain(text, capabilities);
+            let mut parts = plain_chunks(text, capabilities);
             // The files stay on the message as long as it is one.
             if let [PartContent::Text { files: riding, .. }] = parts.as_mut_slice() {
                 *riding = files.to_vec();
             } else {
-                parts.extend(apart(files, capabilities));
+                parts.extend(split_oversized(files, capabilities));
             }
             parts
         }
         (Refusal::Item { index }, _) => alone.chain(singles(files, Some(*index))).collect(),
-        _ => alone.chain(apart(files, capabilities)).collect(),
+        _ => alone.chain(split_oversized(files, capabilities)).collect(),
     }
 }
 
-fn voice_again(
+fn replan_voice(
     content: &PartContent,
     words: &str,
     in_text: bool,
@@ -135,13 +142,13 @@ fn voice_again(
         }
         return vec![file];
     }
-    if in_text { Vec::new() } else { plain(words, capabilities) }
+    if in_text { Vec::new() } else { plain_chunks(words, capabilities) }
 }
 
-fn file_again(item: &FileItem, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+fn replan_file(item: &FileItem, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     if *refusal == Refusal::BadMarkup && !item.caption.is_empty() {
         let bare = FileItem { caption: String::new(), ..item.clone() };
-        return plain(&item.caption, capabilities).into_iter().chain([PartContent::File(bare)]).collect();
+        return plain_chunks(&item.caption, capabilities).into_iter().chain([PartContent::File(bare)]).collect();
     }
     if item.form == FileForm::Document {
         return Vec::new();
@@ -149,10 +156,10 @@ fn file_again(item: &FileItem, refusal: &Refusal, capabilities: &ChannelCapabili
     vec![PartContent::File(FileItem { form: FileForm::Document, ..item.clone() })]
 }
 
-fn album_again(items: &[FileItem], refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+fn replan_album(items: &[FileItem], refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     let is_too_large = |item: &FileItem| item.attachment.bytes > capabilities.file_bytes;
     match refusal {
-        Refusal::TooLarge { .. } if items.iter().any(is_too_large) => apart(items, capabilities),
+        Refusal::TooLarge { .. } if items.iter().any(is_too_large) => split_oversized(items, capabilities),
         Refusal::Item { index } => singles(items, Some(*index)),
         Refusal::TooLarge { .. } if items.len() > 3 => {
             let (first, second) = items.split_at(items.len() / 2);

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, Filename, Media, OutgoingResponse, Sha256, Source, Timestamp,
-    Visibility, VoiceRequest,
-    capabilities::{CaptionRule, PhotoRule, TextLimit, TextUnit, Together, VoiceRule},
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, Filename, MediaInfo, OutgoingResponse, Sha256,
+    Timestamp, Visibility, VoiceRequest,
+    capabilities::{CaptionRule, GroupingRule, PhotoRule, TextLimit, TextUnit, VoiceRule},
     part::{FileForm, FileItem},
 };
 use uuid::Uuid;
@@ -18,12 +18,12 @@ pub(crate) fn file(number: u64, name: &str, mime: &str, bytes: u64) -> Attachmen
         id: AttachmentId(Uuid::from_u128(u128::from(number) + 1)),
         number,
         conversation: "console:main".parse().expect("a conversation"),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
         mime: mime.to_owned(),
         bytes,
         sha256: Sha256([7; 32]),
-        media: Media { width: pixels.then_some(1280), height: pixels.then_some(960), ..Media::default() },
+        media: MediaInfo { width: pixels.then_some(1280), height: pixels.then_some(960), ..MediaInfo::default() },
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -54,7 +54,7 @@ fn attachment() -> impl Strategy<Value = Attachment> {
     let description = prop_oneof![4 => Just(String::new()), 2 => "[a-z*_ ]{0,40}", 1 => "([a-zа-я]{1,9} ){0,300}"];
     (mime, name, bytes, (side(), side()), any::<bool>(), description).prop_map(
         |(mime, name, bytes, (width, height), animated, description)| Attachment {
-            media: Media { width, height, animated, duration_ms: None },
+            media: MediaInfo { width, height, animated, duration_ms: None },
             description,
             ..file(0, name, mime, bytes)
         },
@@ -95,9 +95,9 @@ fn odd_capabilities() -> impl Strategy<Value = ChannelCapabilities> {
         Just(CaptionRule::Hidden),
     ];
     let together = prop_oneof![
-        Just(Together::Never),
-        (0usize..12).prop_map(|max| Together::Albums { max }),
-        (0usize..12, any::<bool>()).prop_map(|(max, with_text)| Together::Messages { max, with_text }),
+        Just(GroupingRule::Never),
+        (0usize..12).prop_map(|max| GroupingRule::Albums { max }),
+        (0usize..12, any::<bool>()).prop_map(|(max, with_text)| GroupingRule::Messages { max, with_text }),
     ];
     let photo = proptest::option::of(
         (0u64..10_000_000, any::<u32>(), any::<u32>()).prop_map(|(max_bytes, max_side_sum, max_ratio)| PhotoRule {
@@ -112,7 +112,7 @@ fn odd_capabilities() -> impl Strategy<Value = ChannelCapabilities> {
         |(text, caption, together, photo, voice, (file_bytes, request_bytes), native_media)| ChannelCapabilities {
             text,
             caption,
-            together,
+            grouping: together,
             photo,
             voice,
             file_bytes,

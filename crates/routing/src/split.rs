@@ -3,22 +3,22 @@
 //! Nothing is lost and nothing repeated: the chunks joined are the text, less the white space at the cuts and the
 //! markers that close and reopen what a cut goes through.
 
-mod places;
+mod chunker;
+mod cut_points;
 mod reach;
 mod structure;
-mod walk;
 mod windows;
 
 use satchel_domain::capabilities::{TextLimit, TextUnit};
 
-use self::structure::Structure;
-use self::walk::Limits;
+use self::chunker::ChunkLimits;
+use self::structure::MarkdownStructure;
 
 /// Below this many units there is no room for fences and markers, and a text is cut as plain characters.
-const ROOM_FOR_MARKERS: usize = 48;
+const MIN_UNITS_FOR_MARKERS: usize = 48;
 
 /// How far a line is read to tell whether a block begins with it.
-const FAR: usize = 200;
+const BLOCK_LOOKAHEAD: usize = 200;
 
 /// Splits Markdown into chunks of which each, shown alone, stays within the limit. A blank text has none.
 #[must_use]
@@ -27,19 +27,20 @@ pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
     let Some(max) = effective_max(text, limit) else {
         return if text.trim().is_empty() { chunks } else { vec![text.to_owned()] };
     };
-    let structure = if max < ROOM_FOR_MARKERS { Structure::default() } else { Structure::of(text) };
-    let limits = Limits {
+    let structure =
+        if max < MIN_UNITS_FOR_MARKERS { MarkdownStructure::default() } else { MarkdownStructure::parse(text) };
+    let limits = ChunkLimits {
         max,
         unit: limit.unit,
         markers_count: limit.unit == TextUnit::Utf16Source,
         entities: limit.entities.unwrap_or(usize::MAX).max(1),
     };
-    walk::chunks(text, &structure, &limits, &mut |chunk, sure| {
+    chunker::chunks(text, &structure, &limits, &mut |chunk, sure| {
         // Alone, a chunk may be read otherwise than in the whole. It is read again where that could matter.
         if sure || fits(&chunk, limit) {
             chunks.push(chunk);
         } else {
-            strictly(&chunk, &limits, limit, &mut chunks);
+            split_strictly(&chunk, &limits, limit, &mut chunks);
         }
     });
     chunks
@@ -50,19 +51,19 @@ pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
 pub fn split_plain(text: &str, limit: &TextLimit) -> Vec<String> {
     let mut chunks = Vec::new();
     let max = limit.max.unwrap_or(usize::MAX).max(2);
-    let limits = Limits { max, unit: limit.unit, markers_count: true, entities: usize::MAX };
-    walk::chunks(text, &Structure::default(), &limits, &mut |chunk, _| chunks.push(chunk));
+    let limits = ChunkLimits { max, unit: limit.unit, markers_count: true, entities: usize::MAX };
+    chunker::chunks(text, &MarkdownStructure::default(), &limits, &mut |chunk, _| chunks.push(chunk));
     chunks
 }
 
 /// Measures what a person sees of a Markdown text: its characters less the markers of its spans, in the channel's unit.
 #[must_use]
 pub fn visible_units(text: &str, unit: TextUnit) -> usize {
-    visible(text, &Structure::of(text), unit)
+    visible(text, &MarkdownStructure::parse(text), unit)
 }
 
-fn visible(text: &str, structure: &Structure, unit: TextUnit) -> usize {
-    let hidden = |marker: &structure::Marker| units(&text[marker.range.clone()], unit);
+fn visible(text: &str, structure: &MarkdownStructure, unit: TextUnit) -> usize {
+    let hidden = |marker: &structure::SpanMarker| units(&text[marker.range.clone()], unit);
     match unit {
         TextUnit::Utf16Source => units(text, unit),
         TextUnit::Utf16 | TextUnit::Chars => units(text, unit) - structure.markers.iter().map(hidden).sum::<usize>(),
@@ -73,13 +74,15 @@ fn visible(text: &str, structure: &Structure, unit: TextUnit) -> usize {
 #[must_use]
 pub fn units(text: &str, unit: TextUnit) -> usize {
     match unit {
-        TextUnit::Utf16 | TextUnit::Utf16Source => count(text, |byte| u8::from(begins(byte)) + u8::from(byte >= 0xF0)),
-        TextUnit::Chars => count(text, |byte| u8::from(begins(byte))),
+        TextUnit::Utf16 | TextUnit::Utf16Source => {
+            count(text, |byte| u8::from(is_char_start(byte)) + u8::from(byte >= 0xF0))
+        }
+        TextUnit::Chars => count(text, |byte| u8::from(is_char_start(byte))),
     }
 }
 
 /// Whether a character begins with this byte.
-fn begins(byte: u8) -> bool {
+fn is_char_start(byte: u8) -> bool {
     byte & 0xC0 != 0x80
 }
 
@@ -94,7 +97,7 @@ fn count(text: &str, of: impl Fn(u8) -> u8 + Copy) -> usize {
 #[must_use]
 pub fn fits(text: &str, limit: &TextLimit) -> bool {
     let Some(max) = effective_max(text, limit) else { return true };
-    let structure = Structure::of(text);
+    let structure = MarkdownStructure::parse(text);
     visible(text, &structure, limit.unit) <= max
         && limit.entities.is_none_or(|entities| structure.entities.len() <= entities.max(1))
 }
@@ -106,14 +109,14 @@ pub(crate) fn begins_a_block(text: &str) -> bool {
         Some(b'#' | b'>' | b'|' | b'=' | b'<') => true,
         Some(mark @ (b'-' | b'+' | b'*' | b'_')) => {
             // An item of a list, or a rule of nothing but marks.
-            let mut line = text.bytes().take(FAR).take_while(|byte| *byte != b'\n');
+            let mut line = text.bytes().take(BLOCK_LOOKAHEAD).take_while(|byte| *byte != b'\n');
             text.as_bytes().get(1).is_none_or(u8::is_ascii_whitespace) || line.all(|byte| byte == *mark || byte == b' ')
         }
         Some(b'`') => text.starts_with("```"),
         Some(b'~') => text.starts_with("~~~"),
-        Some(b'[') => text.chars().take(FAR).take_while(|c| *c != '\n').collect::<String>().contains("]:"),
+        Some(b'[') => text.chars().take(BLOCK_LOOKAHEAD).take_while(|c| *c != '\n').collect::<String>().contains("]:"),
         Some(b'0'..=b'9') => {
-            let behind = text.bytes().take(FAR).find(|byte| !byte.is_ascii_digit());
+            let behind = text.bytes().take(BLOCK_LOOKAHEAD).find(|byte| !byte.is_ascii_digit());
             matches!(behind, Some(b'.' | b')'))
         }
         Some(b'\t') => true,
@@ -135,15 +138,16 @@ fn effective_max(text: &str, limit: &TextLimit) -> Option<usize> {
 }
 
 /// Splits a chunk that is too long when read alone: markers count, and fewer characters share a chunk each time.
-fn strictly(chunk: &str, limits: &Limits, limit: &TextLimit, chunks: &mut Vec<String>) {
+fn split_strictly(chunk: &str, limits: &ChunkLimits, limit: &TextLimit, chunks: &mut Vec<String>) {
     let max = limits.max.min(units(chunk, limit.unit) * 2 / 3).max(2);
-    let stricter = Limits { max, markers_count: true, ..*limits };
-    let structure = if max < ROOM_FOR_MARKERS { Structure::default() } else { Structure::of(chunk) };
-    walk::chunks(chunk, &structure, &stricter, &mut |piece, _| {
+    let stricter = ChunkLimits { max, markers_count: true, ..*limits };
+    let structure =
+        if max < MIN_UNITS_FOR_MARKERS { MarkdownStructure::default() } else { MarkdownStructure::parse(chunk) };
+    chunker::chunks(chunk, &structure, &stricter, &mut |piece, _| {
         if max == 2 || piece.len() >= chunk.len() || fits(&piece, limit) {
             chunks.push(piece);
         } else {
-            strictly(&piece, &stricter, limit, chunks);
+            split_strictly(&piece, &stricter, limit, chunks);
         }
     });
 }

@@ -1,8 +1,8 @@
 //! The capabilities of each channel: the platforms' rules as rows of numbers.
 
 use satchel_domain::capabilities::{
-    CaptionRule, ChannelCapabilities, Idempotency, LookupRule, Pace, PhotoRule, ReplyRule, StreamRule, TextLimit,
-    TextUnit, Together, VoiceRule,
+    CaptionRule, ChannelCapabilities, GroupingRule, Idempotency, LookupRule, PhotoRule, RateLimits, ReplyRule,
+    StreamRule, TextLimit, TextUnit, VoiceRule,
 };
 
 /// One megabyte as Telegram counts it.
@@ -28,7 +28,7 @@ pub fn telegram() -> ChannelCapabilities {
         file_bytes: 50 * MB,
         request_bytes: None,
         // sendMediaGroup: 2–10 items; documents and audio only with their own kind.
-        together: Together::Albums { max: 10 },
+        grouping: GroupingRule::Albums { max: 10 },
         // sendVoice: an OGG file encoded with Opus.
         voice: VoiceRule::Message,
         idempotency: Idempotency::None,
@@ -39,7 +39,7 @@ pub fn telegram() -> ChannelCapabilities {
         // Our own interval for a growing message, kind to the one message a second of a chat.
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Bots FAQ: about 30 messages a second, one a second in a chat, 20 a minute in a group.
-        pace: Some(Pace {
+        rate_limits: Some(RateLimits {
             per_second: Some(30),
             per_conversation_second: Some(1),
             burst: 3,
@@ -69,7 +69,7 @@ pub fn discord() -> ChannelCapabilities {
         // Create Message: 25 MiB for a request, of which its files are a part.
         request_bytes: Some(25 * MIB - DISCORD_FORM),
         // Create Message: up to 10 attachments.
-        together: Together::Messages { max: 10, with_text: true },
+        grouping: GroupingRule::Messages { max: 10, with_text: true },
         // Voice Messages: flag 8192, one OGG/Opus file alone.
         voice: VoiceRule::Message,
         // Create Message, enforce_nonce: unique "in the past few minutes"; three are on the safe side.
@@ -79,7 +79,12 @@ pub fn discord() -> ChannelCapabilities {
         replies: ReplyRule::Chain,
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Global Rate Limit: 50 requests a second; the buckets of each route come from the headers.
-        pace: Some(Pace { per_second: Some(50), per_conversation_second: None, burst: 1, per_group_minute: None }),
+        rate_limits: Some(RateLimits {
+            per_second: Some(50),
+            per_conversation_second: None,
+            burst: 1,
+            per_group_minute: None,
+        }),
     }
 }
 
@@ -95,7 +100,7 @@ pub fn web() -> ChannelCapabilities {
         file_bytes: 2_048 * MIB,
         request_bytes: None,
         // Any number of files stand under one text.
-        together: Together::Messages { max: usize::MAX, with_text: true },
+        grouping: GroupingRule::Messages { max: usize::MAX, with_text: true },
         voice: VoiceRule::Message,
         // The page knows a part by its id for ever.
         idempotency: Idempotency::Key { window_ms: None },
@@ -103,7 +108,7 @@ pub fn web() -> ChannelCapabilities {
         can_edit: true,
         replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
-        pace: None,
+        rate_limits: None,
     }
 }
 
@@ -111,7 +116,7 @@ pub fn web() -> ChannelCapabilities {
 #[must_use]
 pub fn console() -> ChannelCapabilities {
     ChannelCapabilities {
-        together: Together::Never,
+        grouping: GroupingRule::Never,
         voice: VoiceRule::AudioFile,
         // What is printed can't be taken back, so a repeat is seen twice.
         idempotency: Idempotency::None,
@@ -156,8 +161,8 @@ mod tests {
         let photo = PhotoRule { max_bytes: 10_000_000, max_side_sum: 10_000, max_ratio: 20 };
         assert_eq!(telegram().photo, Some(photo));
         assert_eq!(telegram().caption, CaptionRule::Caption { max: 1024 });
-        assert_eq!(telegram().together, Together::Albums { max: 10 });
-        assert_eq!(discord().together, Together::Messages { max: 10, with_text: true });
+        assert_eq!(telegram().grouping, GroupingRule::Albums { max: 10 });
+        assert_eq!(discord().grouping, GroupingRule::Messages { max: 10, with_text: true });
         assert_eq!(telegram().text.entities, Some(100));
     }
 
@@ -169,8 +174,8 @@ mod tests {
             [("telegram", false, false), ("discord", true, false), ("web", true, true), ("console", false, false)]
         {
             let idempotency = by_name(name).expect("a table of this name").idempotency;
-            assert_eq!(idempotency.recognises(minute), soon, "{name}");
-            assert_eq!(idempotency.recognises(minute * 60 * 24), next_day, "{name}");
+            assert_eq!(idempotency.covers(minute), soon, "{name}");
+            assert_eq!(idempotency.covers(minute * 60 * 24), next_day, "{name}");
         }
     }
 }

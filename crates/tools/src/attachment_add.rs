@@ -3,7 +3,9 @@
 mod claims;
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, WorkspacePath, size::human};
+use satchel_domain::{
+    Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility, WorkspacePath, size::format_bytes,
+};
 use satchel_ports::{
     BlobError, BlobHint, SafetyTier, StoredBlob, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery,
 };
@@ -92,7 +94,7 @@ impl Tool for AttachmentAdd {
         check_call_bytes(bytes, services.limits.add_call_bytes)?;
         claim.keep(&attachments).map_err(|others| too_much(bytes, others, services.limits.add_turn_bytes))?;
         let queued: Vec<lookup::Queued> = attachments.iter().map(lookup::Queued::from).collect();
-        Ok(ToolOutcome { attachments, ..ToolOutcome::of_data(json!({ "ok": true, "attachments": queued })) })
+        Ok(ToolOutcome { attachments, ..ToolOutcome::from_data(json!({ "ok": true, "attachments": queued })) })
     }
 }
 
@@ -180,7 +182,7 @@ async fn claim<'c>(
     let made = services.ledger.attachments(&query).await;
     let mut made =
         made.map_err(|error| failure::because("nothing was attached: the turn's files are unknown", &error))?;
-    made.retain(|file| file.source != Source::User);
+    made.retain(|file| file.source != AttachmentSource::User);
     let claimed = claims.claim(context.call, call_bytes, &made, limits.add_turn_bytes);
     claimed.map_err(|others| too_much(call_bytes, others, limits.add_turn_bytes))
 }
@@ -189,8 +191,8 @@ fn too_much(bytes: u64, others: u64, limit: u64) -> ToolError {
     failure::error(format!(
         "nothing was attached: the files have {bytes} bytes ({}) and this turn's others {others} bytes; at most {limit} \
          bytes ({}) are allowed in one turn",
-        human(bytes),
-        human(limit)
+        format_bytes(bytes),
+        format_bytes(limit)
     ))
 }
 
@@ -201,16 +203,16 @@ fn check_call_bytes(bytes: u64, limit: u64) -> Result<(), ToolError> {
     Err(failure::error(format!(
         "nothing was attached: the files have {bytes} bytes ({}) together, at most {limit} bytes ({}) are allowed in one \
          call",
-        human(bytes),
-        human(limit)
+        format_bytes(bytes),
+        format_bytes(limit)
     )))
 }
 
 fn too_large(path: &WorkspacePath, bytes: u64, limit: u64) -> ToolError {
     failure::error(format!(
         "nothing was attached: `{path}` has {bytes} bytes ({}), at most {limit} bytes ({}) are allowed",
-        human(bytes),
-        human(limit)
+        format_bytes(bytes),
+        format_bytes(limit)
     ))
 }
 
@@ -236,7 +238,7 @@ async fn add(
         id: AttachmentId(services.ledger.new_id()),
         number: 0,
         conversation: context.conversation.clone(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename,
         mime: mime.unwrap_or(stored.mime),
         bytes: stored.bytes,

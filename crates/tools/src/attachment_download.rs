@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_domain::{Filename, Sha256, ToolOutcome, WorkspacePath, size::human};
+use satchel_domain::{Filename, Sha256, ToolOutcome, WorkspacePath, size::format_bytes};
 use satchel_ports::{
-    BlobError, BlobHint, FetchFailure, FetchRequest, Hosts, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
+    BlobError, BlobHint, FetchRequest, FetcherError, HostPolicy, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
     WorkspaceError, WriteMode,
 };
 use schemars::JsonSchema;
@@ -86,7 +86,7 @@ impl Tool for AttachmentDownload {
             }
         }
         if failures.is_empty() {
-            return Ok(ToolOutcome::of_data(json!({ "ok": true, "downloadDir": download_dir, "files": files })));
+            return Ok(ToolOutcome::from_data(json!({ "ok": true, "downloadDir": download_dir, "files": files })));
         }
         let saved: Vec<String> = files.iter().map(|file| format!("{} as {}", file.filename, file.path)).collect();
         let saved = match saved.as_slice() {
@@ -100,7 +100,7 @@ impl Tool for AttachmentDownload {
         let words = format!("{} of {count} files could not be downloaded: {told}{saved}\n{data}", failed.len());
         // A call that brought nothing has failed as a whole, not in part.
         let data = (!files.is_empty()).then_some(data);
-        Ok(ToolOutcome { data, ..ToolOutcome::of_failure(words) })
+        Ok(ToolOutcome { data, ..ToolOutcome::from_failure(words) })
     }
 }
 
@@ -177,12 +177,13 @@ impl AttachmentDownload {
     }
 
     fn too_large(&self, bytes: Option<u64>, max_file: u64, left: u64) -> ToolError {
-        let bytes = bytes.map_or_else(|| "it is too large".to_owned(), |bytes| format!("it has {}", human(bytes)));
+        let bytes =
+            bytes.map_or_else(|| "it is too large".to_owned(), |bytes| format!("it has {}", format_bytes(bytes)));
         failure::error(format!(
             "{bytes}; at most {} are downloaded a file and {} a call, of which {} are left",
-            human(max_file),
-            human(self.0.limits.download_call_bytes),
-            human(left)
+            format_bytes(max_file),
+            format_bytes(self.0.limits.download_call_bytes),
+            format_bytes(left)
         ))
     }
 
@@ -192,10 +193,10 @@ impl AttachmentDownload {
         let max_file = self.0.limits.download_file_bytes.min(self.0.limits.inbound_file_bytes);
         let most = max_file.min(left);
         let hosts = HOSTS.map(str::to_owned).into_iter().chain(self.0.download_hosts.iter().cloned()).collect();
-        let request = FetchRequest { url, hosts: Hosts::Only(hosts), max_bytes: most };
+        let request = FetchRequest { url, hosts: HostPolicy::Only(hosts), max_bytes: most };
         let fetched = self.0.fetcher.fetch(&request).await.map_err(|failure| match failure {
             // Links to what people send work for a day; only the platform makes new ones, and only for a message of its own.
-            FetchFailure::NotThere { reason } => failure::error(format!(
+            FetcherError::NotFound { reason } => failure::error(format!(
                 "its link has expired, or it was deleted ({reason}); the person can send the file again"
             )),
             failure => failure::because("it could not be fetched", &failure),

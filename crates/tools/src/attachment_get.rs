@@ -36,13 +36,13 @@ impl Tool for AttachmentGet {
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { id } = parse(arguments)?;
         let attachment = lookup::find(&self.0, context, &id).await?;
-        Ok(ToolOutcome::of_data(json!(lookup::Metadata::from(attachment))))
+        Ok(ToolOutcome::from_data(json!(lookup::Metadata::from(attachment))))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{Attachment, Media};
+    use satchel_domain::{Attachment, MediaInfo};
 
     use super::*;
     use crate::fakes::{World, attachment};
@@ -50,7 +50,7 @@ mod tests {
     #[tokio::test]
     async fn it_tells_what_is_known_and_no_bytes() {
         let world = World::new();
-        let media = Media { width: Some(40), height: Some(30), ..Media::default() };
+        let media = MediaInfo { width: Some(40), height: Some(30), ..MediaInfo::default() };
         let photo =
             Attachment { media, description: "the sea".to_owned(), ..attachment(4, "a.jpg", "image/jpeg", b"x") };
         world.know(photo.clone());

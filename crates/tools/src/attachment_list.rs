@@ -1,7 +1,7 @@
 //! `attachment.list`: lists the conversation's attachments.
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, Source, ToolOutcome};
+use satchel_domain::{Attachment, AttachmentSource, ToolOutcome};
 use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ struct Arguments {
     filename: Option<String>,
     /// Only files that a person sent, or that a tool or script made, or that the configuration declares.
     #[schemars(with = "Option<String>", extend("enum" = ["user", "tool", "script", "config"]))]
-    source: Option<Source>,
+    source: Option<AttachmentSource>,
     /// How many to pass over.
     #[serde(default)]
     offset: u64,
@@ -82,7 +82,7 @@ impl Tool for AttachmentList {
             answer["next"] = page.next_call("attachment.list", again);
         }
         answer["attachments"] = json!(shown);
-        Ok(ToolOutcome::of_data(answer))
+        Ok(ToolOutcome::from_data(answer))
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     fn world() -> World {
         let world = World::new();
         world.know(attachment(1, "Sea.JPG", "image/jpeg", b"1"));
-        world.know(Attachment { source: Source::Tool, ..attachment(2, "seal.pdf", "application/pdf", b"2") });
+        world.know(Attachment { source: AttachmentSource::Tool, ..attachment(2, "seal.pdf", "application/pdf", b"2") });
         world.know(Attachment {
             conversation: "console:other".parse().unwrap(),
             ..attachment(3, "foreign.jpg", "image/jpeg", b"3")

@@ -59,7 +59,7 @@ impl Tool for AttachmentRead {
             PageError::Broken(why) => failure::error(format!("{unreadable}: {why}")),
         })?;
         let next = |offset: u64| format!("attachment.read {}", json!({ "id": attachment.id, "offset": offset }));
-        Ok(ToolOutcome::of_text(paging::shown(&page, attachment.bytes, context.reader, next)))
+        Ok(ToolOutcome::from_text(paging::shown(&page, attachment.bytes, context.reader, next)))
     }
 }
 

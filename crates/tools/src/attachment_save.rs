@@ -1,7 +1,7 @@
 //! `attachment_save`: writes one attachment to a path of the workspace.
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, ToolOutcome, WorkspacePath, size::human};
+use satchel_domain::{Attachment, ToolOutcome, WorkspacePath, size::format_bytes};
 use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, WorkspaceError, WriteMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ impl Tool for AttachmentSave {
                 SaveError::Write(error) => failure::because_of_write("the write failed and nothing was saved", &error),
                 SaveError::Other(error) => error,
             })?;
-        Ok(ToolOutcome::of_data(serde_json::json!(saved)))
+        Ok(ToolOutcome::from_data(serde_json::json!(saved)))
     }
 }
 
@@ -127,8 +127,8 @@ pub(crate) async fn save(
             "{} is too large to save: it has {} bytes ({}), the maximum is {limit} bytes ({})",
             attachment.filename,
             attachment.bytes,
-            human(attachment.bytes),
-            human(limit)
+            format_bytes(attachment.bytes),
+            format_bytes(limit)
         ))));
     }
     let content = services.blobs.open(&attachment.sha256, None).await.map_err(|error| {

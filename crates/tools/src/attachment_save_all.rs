@@ -85,7 +85,7 @@ impl Tool for AttachmentSaveAll {
         }
         let answers = Value::Array(answers);
         if failures.is_empty() {
-            return Ok(ToolOutcome::of_data(answers));
+            return Ok(ToolOutcome::from_data(answers));
         }
         let saved = match saved.as_slice() {
             [] if is_nothing_saved => "; nothing was saved".to_owned(),
@@ -100,7 +100,7 @@ impl Tool for AttachmentSaveAll {
         );
         // A call that did nothing has failed as a whole, not in part.
         let data = (!is_nothing_saved).then_some(answers);
-        Ok(ToolOutcome { data, ..ToolOutcome::of_failure(words) })
+        Ok(ToolOutcome { data, ..ToolOutcome::from_failure(words) })
     }
 }
 

@@ -56,7 +56,7 @@ impl Tool for AttachmentView {
         if let Some(page) = page {
             data["page"] = json!(format!("no page can be shown alone: look for page {page} in the whole file"));
         }
-        Ok(ToolOutcome { viewed_files: vec![attachment], ..ToolOutcome::of_data(data) })
+        Ok(ToolOutcome { viewed_files: vec![attachment], ..ToolOutcome::from_data(data) })
     }
 }
 

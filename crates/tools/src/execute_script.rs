@@ -15,9 +15,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use satchel_domain::{
     ToolOutcome,
-    script::{LONGEST, TOOL},
+    script::{MAX_SCRIPT_BYTES, SCRIPT_TOOL},
 };
-use satchel_ports::{SafetyTier, Script, ScriptHost, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_ports::{SafetyTier, ScriptHost, ScriptRequest, Tool, ToolContext, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -104,7 +104,7 @@ impl Tool for ExecuteScript {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             time_limit: Some(self.rules.time_limit.saturating_add(BESIDES_THE_SCRIPT)),
-            ..spec_of::<Arguments>(TOOL, SafetyTier::SideEffecting, DESCRIPTION)
+            ..spec_of::<Arguments>(SCRIPT_TOOL, SafetyTier::SideEffecting, DESCRIPTION)
         }
     }
 
@@ -113,9 +113,9 @@ impl Tool for ExecuteScript {
         let Some(tools) = &context.tools else {
             return Err(failure::error("a script can't run scripts: define a function instead"));
         };
-        if script.len() > LONGEST {
+        if script.len() > MAX_SCRIPT_BYTES {
             let long = script.len();
-            return Err(failure::error(format!("the script has {long} bytes; at most {LONGEST} are allowed")));
+            return Err(failure::error(format!("the script has {long} bytes; at most {MAX_SCRIPT_BYTES} are allowed")));
         }
         let left = turns::bytes_left(&self.services, context).await;
         let left = left.map_err(|words| failure::error(format!("the script was not run: {words}")))?;
@@ -123,11 +123,11 @@ impl Tool for ExecuteScript {
         let allowed = functions::allowed(&tools.specs(), &self.rules);
         let turn = self.turns.of(context.call.turn);
         let world = World::new(&self.services, context, tools.as_ref(), allowed, room, turn, self.rules.time_limit);
-        let script = Script {
+        let script = ScriptRequest {
             source: script,
             globals,
             conversation: context.conversation.clone(),
-            person: Some(context.asker.id.clone()).filter(|id| !id.is_empty() && id != SATCHEL),
+            person: Some(context.requester.id.clone()).filter(|id| !id.is_empty() && id != SATCHEL),
             time_limit: self.rules.time_limit,
         };
         let evaluation = self.host.run(&script, &world, &context.cancel).await;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use satchel_domain::size::human;
+use satchel_domain::size::format_bytes;
 use satchel_ports::{OutcomeReader, ToolError, WorkspaceError};
 
 /// The longest error in bytes: what was given may be a whole file, and an error is no place to repeat it.
@@ -27,8 +27,8 @@ pub(crate) fn because(doing: &str, cause: &(dyn Error + 'static)) -> ToolError {
 
 /// Words that an answer is larger than what a program is given.
 pub(crate) fn too_large_for_program(what: &str, bytes: u64) -> ToolError {
-    let most = human(OutcomeReader::MAX_PROGRAM_BYTES);
-    error(format!("{what} has {bytes} bytes ({}); a script is given at most {most} at once", human(bytes)))
+    let most = format_bytes(OutcomeReader::MAX_PROGRAM_BYTES);
+    error(format!("{what} has {bytes} bytes ({}); a script is given at most {most} at once", format_bytes(bytes)))
 }
 
 /// Words a write that failed, `doing` being true of every such failure but one: that of a file which is there.

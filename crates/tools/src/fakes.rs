@@ -14,14 +14,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, CallId, ConversationId, DiskFull, Filename, Media, Sender, Sha256, Source, Timestamp,
-    ToolOutcome, TurnId, Visibility, WorkspacePath,
+    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, DiskFull, Filename, MediaInfo, Sender, Sha256,
+    Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob, ToolContext,
     ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
-    workspace::{Entry, EntryKind, WorkspaceFile},
+    workspace::{WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 use serde_json::Value;
 use sha2::Digest;
@@ -43,12 +43,12 @@ pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -
         id: AttachmentId(Uuid::from_u128(id)),
         number: u64::try_from(id).unwrap(),
         conversation: conversation(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted(filename),
         mime: mime.to_owned(),
         bytes: content.len() as u64,
         sha256: digest(content),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(1_000),
         visibility: Visibility::Deliver,
@@ -96,7 +96,7 @@ impl Blobs for MemoryBlobs {
         };
         let (sha256, bytes) = (digest(&content), content.len() as u64);
         self.0.lock().unwrap().insert(sha256, content);
-        Ok(StoredBlob { sha256, bytes, mime: mime.to_owned(), media: Media::default() })
+        Ok(StoredBlob { sha256, bytes, mime: mime.to_owned(), media: MediaInfo::default() })
     }
 
     async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
@@ -106,7 +106,7 @@ impl Blobs for MemoryBlobs {
         Ok(chunked(&content[clamp(range.start)..clamp(range.end)]))
     }
 
-    async fn stale(&self, _grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+    async fn list_stale(&self, _grace: Duration) -> Result<Vec<Sha256>, BlobError> {
         Ok(Vec::new())
     }
 
@@ -162,22 +162,22 @@ impl Workspace for MemoryWorkspace {
         Ok(bytes)
     }
 
-    async fn list(&self, _: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+    async fn list(&self, _: &ConversationId, path: &WorkspacePath) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         self.touch(path);
         let files = self.files.lock().unwrap();
         if files.contains_key(path) {
             return Err(WorkspaceError::NotADirectory(path.clone()));
         }
         let beneath = format!("{path}/");
-        let mut entries: BTreeMap<WorkspacePath, Entry> = BTreeMap::new();
+        let mut entries: BTreeMap<WorkspacePath, WorkspaceEntry> = BTreeMap::new();
         for (file, content) in files.iter() {
             let file = file.to_string();
             let Some(rest) = file.strip_prefix(&beneath) else { continue };
             let (name, kind, bytes) = match rest.split_once('/') {
-                Some((directory, _)) => (directory, EntryKind::Directory, 0),
-                None => (rest, EntryKind::File, content.len() as u64),
+                Some((directory, _)) => (directory, WorkspaceEntryKind::Directory, 0),
+                None => (rest, WorkspaceEntryKind::File, content.len() as u64),
             };
-            let entry = Entry { path: path.join(name).unwrap(), kind, bytes, modified_at: Timestamp(5_000) };
+            let entry = WorkspaceEntry { path: path.join(name).unwrap(), kind, bytes, modified_at: Timestamp(5_000) };
             entries.insert(entry.path.clone(), entry);
         }
         if entries.is_empty() {
@@ -192,7 +192,7 @@ impl Workspace for MemoryWorkspace {
         removed.map(drop).ok_or_else(|| WorkspaceError::NotFound(path.clone()))
     }
 
-    async fn hand_over(&self, _: &ConversationId, _: &ConversationId) -> Result<bool, WorkspaceError> {
+    async fn rename_conversation(&self, _: &ConversationId, _: &ConversationId) -> Result<bool, WorkspaceError> {
         Ok(false)
     }
 }
@@ -349,7 +349,7 @@ impl World {
         ToolContext {
             conversation: conversation(),
             call: CallId { turn: turn(), ordinal: 3 },
-            asker: Sender::new("1", "Ada"),
+            requester: Sender::new("1", "Ada"),
             inbound: self.inbound.lock().unwrap().clone().into(),
             cancel: tokio_util::sync::CancellationToken::new(),
             tools: Some(Arc::new(satchel_ports::MockToolCaller::new())),

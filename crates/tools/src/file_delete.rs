@@ -43,7 +43,7 @@ impl Tool for FileDelete {
             }
             error => failure::because("nothing was deleted", &error),
         })?;
-        Ok(ToolOutcome::of_data(json!({ "deleted": true, "path": path })))
+        Ok(ToolOutcome::from_data(json!({ "deleted": true, "path": path })))
     }
 }
 

@@ -65,7 +65,7 @@ impl Tool for FileList {
             answer["next"] = page.next_call("file_list", again);
         }
         answer["entries"] = shown.collect();
-        Ok(ToolOutcome::of_data(answer))
+        Ok(ToolOutcome::from_data(answer))
     }
 }
 

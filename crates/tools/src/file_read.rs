@@ -57,7 +57,7 @@ impl Tool for FileRead {
             PageError::Broken(why) => failure::error(format!("`{path}` could not be read: {why}")),
         })?;
         let next = |offset: u64| format!("file_read {}", json!({ "path": path, "offset": offset }));
-        Ok(ToolOutcome::of_text(paging::shown(&page, file.bytes, context.reader, next)))
+        Ok(ToolOutcome::from_text(paging::shown(&page, file.bytes, context.reader, next)))
     }
 }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
-use satchel_domain::{ToolOutcome, size::human};
+use satchel_domain::{ToolOutcome, size::format_bytes};
 use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, WorkspaceError, WriteMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,8 +47,8 @@ impl Tool for FileWrite {
         if bytes > limit {
             return Err(failure::error(format!(
                 "the text is too large to write: it has {bytes} bytes ({}), the maximum is {limit} bytes ({})",
-                human(bytes),
-                human(limit)
+                format_bytes(bytes),
+                format_bytes(limit)
             )));
         }
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
@@ -60,7 +60,7 @@ impl Tool for FileWrite {
             )),
             error => failure::because_of_write("the write failed and nothing was written", &error),
         })?;
-        Ok(ToolOutcome::of_data(json!({ "written": true, "path": path, "bytes_written": bytes_written })))
+        Ok(ToolOutcome::from_data(json!({ "written": true, "path": path, "bytes_written": bytes_written })))
     }
 }
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
-use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility, script::block, size::human};
+use satchel_domain::{
+    Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility, script::fenced_block,
+    size::format_bytes,
+};
 use satchel_ports::{BlobHint, OutcomeReader, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
@@ -68,7 +71,7 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
         outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
         let shown = beginning(&whole, data.take().as_ref());
-        let size = human(whole.len() as u64);
+        let size = format_bytes(whole.len() as u64);
         let filename = Filename::from_untrusted("answer.txt");
         let note = match keep(whole, filename, Visibility::Deliver, services, context).await {
             Ok(file) => {
@@ -95,7 +98,7 @@ fn beginning(whole: &str, data: Option<&Value>) -> String {
     match (json, begins) {
         (Some(json), Some(begins)) => {
             let ends = shown.len().min(begins + json.len());
-            format!("{}{}{}", &shown[..begins], block("json", &shown[begins..ends]), &shown[ends..])
+            format!("{}{}{}", &shown[..begins], fenced_block("json", &shown[begins..ends]), &shown[ends..])
         }
         _ => shown.to_owned(),
     }
@@ -119,12 +122,12 @@ async fn preview(
             format!(
                 "this is the beginning of an answer of {} ({bytes} bytes), which is kept as an internal attachment; \
                  read on with attachment.read {next}",
-                human(bytes)
+                format_bytes(bytes)
             )
         }
         Err(error) => format!(
             "this is the beginning of an answer of {} ({bytes} bytes); the rest is lost: {error}; ask for less at once",
-            human(bytes)
+            format_bytes(bytes)
         ),
     };
     format!("{shown}\n[{note}]")
@@ -149,7 +152,7 @@ async fn keep(
         id: AttachmentId(services.ledger.new_id()),
         number: 0,
         conversation: context.conversation.clone(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename,
         mime: stored.mime,
         bytes: stored.bytes,
@@ -184,7 +187,7 @@ impl Tool for Shortened {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::Wake;
+    use satchel_domain::WakeRequest;
     use satchel_ports::MockBlobs;
     use serde_json::json;
 
@@ -194,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn a_small_answer_stays_as_it_is() {
         let world = World::new();
-        let outcome = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::of_text("x".repeat(100 * 1024)) };
+        let outcome = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::from_text("x".repeat(100 * 1024)) };
         assert_eq!(shorten(outcome.clone(), &world.services(), &world.context()).await.unwrap(), outcome);
     }
 
@@ -202,7 +205,7 @@ mod tests {
     async fn a_large_text_is_kept_whole_and_the_preview_leads_on_without_a_gap() {
         let world = World::new();
         let text = "йцукен ".repeat(20_000);
-        let outcome = ToolOutcome::of_failure(text.clone());
+        let outcome = ToolOutcome::from_failure(text.clone());
         let short = shorten(outcome, &world.services(), &world.context()).await.unwrap();
         assert!(short.failed, "a failure stays one");
         assert_eq!(short.attachments.len(), 1);
@@ -229,12 +232,12 @@ mod tests {
     async fn large_data_are_kept_as_json_and_words_beside_them_stay() {
         let world = World::new();
         let data = json!(vec!["entry"; 30_000]);
-        let short = shorten(ToolOutcome::of_data(data.clone()), &world.services(), &world.context()).await.unwrap();
+        let short = shorten(ToolOutcome::from_data(data.clone()), &world.services(), &world.context()).await.unwrap();
         assert_eq!(short.data, None);
         assert_eq!(world.stored(&short.attachments[0].sha256), data.to_string().as_bytes());
         assert!(short.text.is_some_and(|text| text.starts_with("[\"entry\"") && text.contains("attachment.read")));
 
-        let both = ToolOutcome { data: Some(data), ..ToolOutcome::of_text("thirty thousand entries") };
+        let both = ToolOutcome { data: Some(data), ..ToolOutcome::from_text("thirty thousand entries") };
         let short = shorten(both, &world.services(), &world.context()).await.unwrap();
         assert!(short.text.is_some_and(|text| text.starts_with("thirty thousand entries\n\n[\"entry\"")));
     }
@@ -245,7 +248,7 @@ mod tests {
         let mut blobs = MockBlobs::new();
         blobs.expect_put().returning(|_, _, _| Err(no_room()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
-        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
+        let short = shorten(ToolOutcome::from_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
         assert!(short.attachments.is_empty());
         assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
     }
@@ -258,7 +261,7 @@ mod tests {
     async fn people_get_the_beginning_of_a_large_answer_and_all_of_it_as_a_file() {
         let world = World::new();
         let whole = format!("Script result: {}", "привет ".repeat(20_000));
-        let outcome = ToolOutcome { selection: Some(Vec::new()), ..ToolOutcome::of_text(whole.clone()) };
+        let outcome = ToolOutcome { selection: Some(Vec::new()), ..ToolOutcome::from_text(whole.clone()) };
         let short = shorten(outcome, &world.services(), &for_people(&world)).await.unwrap();
         let [file] = short.attachments.as_slice() else { panic!("{:?}", short.attachments) };
         assert_eq!((file.filename.as_str(), file.visibility), ("answer.txt", Visibility::Deliver));
@@ -275,7 +278,7 @@ mod tests {
         let world = World::new();
         let data = json!(vec!["*entry*"; 30_000]);
         let whole = format!("Script result:\n{data:#}\n--- Printed ---\nx");
-        let outcome = ToolOutcome { data: Some(data), ..ToolOutcome::of_text(whole.clone()) };
+        let outcome = ToolOutcome { data: Some(data), ..ToolOutcome::from_text(whole.clone()) };
         let short = shorten(outcome, &world.services(), &for_people(&world)).await.unwrap();
         assert_eq!((short.data, short.attachments.len()), (None, 1));
         assert_eq!(world.stored(&short.attachments[0].sha256), whole.as_bytes());
@@ -291,15 +294,15 @@ mod tests {
     #[tokio::test]
     async fn what_wakes_a_model_is_shortened_for_it_and_people_are_told_what_is_lost() {
         let world = World::new();
-        let wakes = vec![Wake { context: json!("look"), include_event: true }];
-        let woken = ToolOutcome { wakes, ..ToolOutcome::of_text("x".repeat(200_000)) };
+        let wakes = vec![WakeRequest { context: json!("look"), include_event: true }];
+        let woken = ToolOutcome { wakes, ..ToolOutcome::from_text("x".repeat(200_000)) };
         let short = shorten(woken, &world.services(), &for_people(&world)).await.unwrap();
         assert!(short.text.is_some_and(|text| text.contains("attachment.read")));
 
         let mut blobs = MockBlobs::new();
         blobs.expect_put().returning(|_, _, _| Err(no_room()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
-        let short = shorten(ToolOutcome::of_text("x".repeat(200_000)), &services, &for_people(&world)).await.unwrap();
+        let short = shorten(ToolOutcome::from_text("x".repeat(200_000)), &services, &for_people(&world)).await.unwrap();
         assert!(short.attachments.is_empty());
         let text = short.text.expect("words");
         assert!(text.contains("the rest is lost") && text.contains("no space is left") && text.len() < 2_000, "{text}");
@@ -310,9 +313,9 @@ mod tests {
         let world = World::new();
         let program = ToolContext { reader: OutcomeReader::Program, ..world.context() };
         let most = usize::try_from(OutcomeReader::MAX_PROGRAM_BYTES).unwrap();
-        let largest = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::of_text("x".repeat(most)) };
+        let largest = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::from_text("x".repeat(most)) };
         assert_eq!(shorten(largest.clone(), &world.services(), &program).await, Ok(largest));
-        let larger = [ToolOutcome::of_text("x".repeat(most + 1)), ToolOutcome::of_data(json!("x".repeat(most)))];
+        let larger = [ToolOutcome::from_text("x".repeat(most + 1)), ToolOutcome::from_data(json!("x".repeat(most)))];
         for outcome in larger {
             let refused = shorten(outcome, &world.services(), &program).await.unwrap_err().0;
             assert!(refused.contains("a script is given at most 8.3 MB at once"), "{refused}");

@@ -1,6 +1,6 @@
 //! Finding a conversation's attachments by id, and what of them the model is shown.
 
-use satchel_domain::{Attachment, AttachmentId, Filename, Sha256, Source, Visibility};
+use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, Sha256, Visibility};
 use satchel_ports::{ToolContext, ToolError, ledger::AttachmentKey};
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(crate) struct Metadata {
     bytes: u64,
     sha256: Sha256,
     description: String,
-    source: Source,
+    source: AttachmentSource,
     visibility: Visibility,
     created_at_ms: i64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ impl Tool for ResponseAttachments {
             return Err(failure::error(format!("the reply's files are as they were: {}", errors.join("; "))));
         }
         let queued: Vec<lookup::Queued> = selection.iter().map(lookup::Queued::from).collect();
-        Ok(ToolOutcome { selection: Some(selection), ..ToolOutcome::of_data(json!({ "queued": queued })) })
+        Ok(ToolOutcome { selection: Some(selection), ..ToolOutcome::from_data(json!({ "queued": queued })) })
     }
 }
 

@@ -57,7 +57,7 @@ impl Tool for SendVoice {
             )));
         }
         let speaks = if text.is_some() { "the given text" } else { "the text of your reply" };
-        let outcome = ToolOutcome::of_data(json!({ "queued": true, "speaks": speaks }));
+        let outcome = ToolOutcome::from_data(json!({ "queued": true, "speaks": speaks }));
         Ok(ToolOutcome { voice: Some(VoiceRequest { text }), ..outcome })
     }
 }

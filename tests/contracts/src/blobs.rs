@@ -112,7 +112,7 @@ pub async fn the_same_bytes_at_once_are_stored_once(fixture: impl BlobsFixture) 
     let puts = (1..=8).map(|n| put(&fixture, pieces(&content, n * 10_007)));
     let stored: Vec<StoredBlob> = join_all(puts).await.into_iter().map(Result::unwrap).collect();
     assert!(stored.iter().all(|blob| *blob == stored[0]));
-    assert_eq!(fixture.blobs().stale(Duration::ZERO).await.unwrap(), [stored[0].sha256]);
+    assert_eq!(fixture.blobs().list_stale(Duration::ZERO).await.unwrap(), [stored[0].sha256]);
     assert_eq!(read(&fixture, &stored[0].sha256).await.unwrap(), content);
     assert_eq!(fixture.leftovers().await, 0);
 }
@@ -265,8 +265,8 @@ pub async fn what_is_missing_is_told(fixture: impl BlobsFixture) {
 pub async fn a_fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(b"fresh", 5)).await.unwrap();
     let blobs = fixture.blobs();
-    assert_eq!(blobs.stale(Duration::from_secs(3600)).await.unwrap(), []);
-    assert_eq!(blobs.stale(Duration::ZERO).await.unwrap(), [stored.sha256]);
+    assert_eq!(blobs.list_stale(Duration::from_secs(3600)).await.unwrap(), []);
+    assert_eq!(blobs.list_stale(Duration::ZERO).await.unwrap(), [stored.sha256]);
 }
 
 /// Mutation: `mark` believes the list that `stale` gave, though a put came in between.
@@ -274,7 +274,7 @@ pub async fn what_was_put_again_after_stale_is_not_swept(fixture: impl BlobsFixt
     let stored = put(&fixture, pieces(b"again", 5)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(600)).await;
     let blobs = fixture.blobs();
-    assert_eq!(blobs.stale(Duration::from_millis(500)).await.unwrap(), [stored.sha256]);
+    assert_eq!(blobs.list_stale(Duration::from_millis(500)).await.unwrap(), [stored.sha256]);
     put(&fixture, pieces(b"again", 5)).await.unwrap();
     blobs.mark(&[stored.sha256], Duration::from_millis(500)).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0);
@@ -372,7 +372,7 @@ async fn collect(mut stream: ByteStream) -> io::Result<Vec<u8>> {
 }
 
 async fn assert_nothing_stored(fixture: &impl BlobsFixture) {
-    assert_eq!(fixture.blobs().stale(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(fixture.blobs().list_stale(Duration::ZERO).await.unwrap(), []);
 }
 
 /// Bytes in which no two buffers are alike.

@@ -12,15 +12,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, ConversationId, FileReference, Filename, MessageRef, PartContent,
-    PartId, Sha256, Source, Timestamp, TurnId, Visibility,
-    capabilities::{Idempotency, LookupRule, Together, VoiceRule},
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ConversationId, FileReference, Filename,
+    MessageRef, PartContent, PartId, Sha256, Timestamp, TurnId, Visibility,
+    capabilities::{GroupingRule, Idempotency, LookupRule, VoiceRule},
     delivery::{Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
 use satchel_ports::{
-    BlobHint, Blobs, ByteStream, Channel, FetchError, IncomingFile, LookupOutcome, LookupRange, LookupRequest,
-    PartToSend,
+    BlobHint, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
+    SendRequest,
     ledger::{RecordedMessage, RecordedMessages},
 };
 use uuid::Uuid;
@@ -137,8 +137,8 @@ fn capabilities(fixture: &dyn ChannelFixture) -> ChannelCapabilities {
     fixture.channel().capabilities(&fixture.conversation())
 }
 
-fn part(fixture: &dyn ChannelFixture, number: u128, content: PartContent) -> PartToSend {
-    PartToSend {
+fn part(fixture: &dyn ChannelFixture, number: u128, content: PartContent) -> SendRequest {
+    SendRequest {
         part: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0000 + number)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: fixture.conversation(),
@@ -147,8 +147,8 @@ fn part(fixture: &dyn ChannelFixture, number: u128, content: PartContent) -> Par
     }
 }
 
-fn text(fixture: &dyn ChannelFixture, number: u128, words: &str) -> PartToSend {
-    part(fixture, number, PartContent::of_text(words))
+fn text(fixture: &dyn ChannelFixture, number: u128, words: &str) -> SendRequest {
+    part(fixture, number, PartContent::from_text(words))
 }
 
 fn once(content: impl Into<Bytes>) -> ByteStream {
@@ -163,7 +163,7 @@ async fn file(fixture: &dyn ChannelFixture, filename: &str, content: impl Into<B
         id: AttachmentId(Uuid::from_u128(u128::from(stored.sha256.0[0]) + 1)),
         number: 1 + u64::from(stored.sha256.0[0]),
         conversation: fixture.conversation(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(filename),
         mime: stored.mime,
         bytes: stored.bytes,
@@ -176,7 +176,7 @@ async fn file(fixture: &dyn ChannelFixture, filename: &str, content: impl Into<B
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }
 
-async fn send(fixture: &dyn ChannelFixture, part: &PartToSend) -> Vec<MessageRef> {
+async fn send(fixture: &dyn ChannelFixture, part: &SendRequest) -> Vec<MessageRef> {
     fixture.channel().send(part).await.unwrap()
 }
 
@@ -242,7 +242,7 @@ pub async fn a_file_arrives_whole_with_its_name(fixture: &dyn ChannelFixture) {
 
 /// Catches: files that swap places, and an album whose later ids are dropped.
 pub async fn files_together_arrive_in_order_and_all_ids_are_answered(fixture: &dyn ChannelFixture) {
-    if capabilities(fixture).together == Together::Never {
+    if capabilities(fixture).grouping == GroupingRule::Never {
         return;
     }
     let mut items = Vec::new();
@@ -279,7 +279,7 @@ pub async fn a_voice_arrives(fixture: &dyn ChannelFixture) {
 
 /// Catches: a bundle that loses its text or its files.
 pub async fn a_text_with_files_arrives_as_one(fixture: &dyn ChannelFixture) {
-    if !matches!(capabilities(fixture).together, Together::Messages { with_text: true, .. }) {
+    if !matches!(capabilities(fixture).grouping, GroupingRule::Messages { with_text: true, .. }) {
         return;
     }
     let files = vec![file(fixture, "a.txt", "a").await, file(fixture, "b.txt", "b").await];
@@ -452,8 +452,8 @@ pub async fn a_persons_file_is_fetched_whole(fixture: &dyn ChannelFixture) {
         let Some(reference) = fixture.person_sends("note.bin", content.clone()).await else { return };
         let incoming = fixture.channel().fetch(&reference).await.unwrap();
         let (bytes, mut flowing) = match incoming {
-            IncomingFile::Bytes { bytes, content } => (bytes, content),
-            IncomingFile::Stored(blob) => {
+            FetchedFile::Bytes { bytes, content } => (bytes, content),
+            FetchedFile::Stored(blob) => {
                 assert_eq!(reference.stored, Some(blob.sha256), "it is kept while the message waits");
                 (Some(blob.bytes), fixture.blobs().open(&blob.sha256, None).await.unwrap())
             }
@@ -473,5 +473,5 @@ pub async fn a_file_that_is_gone_is_refused(fixture: &dyn ChannelFixture) {
     let Some(mut reference) = fixture.person_sends("note.txt", Bytes::from_static(b"x")).await else { return };
     reference.locator.push_str("-never-was");
     let answer = fixture.channel().fetch(&reference).await;
-    assert!(matches!(answer, Err(FetchError::Refused { .. })), "{answer:?}");
+    assert!(matches!(answer, Err(FileFetchError::Permanent { .. })), "{answer:?}");
 }

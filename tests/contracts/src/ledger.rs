@@ -19,13 +19,15 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, AttachmentId, ConversationId, Ending, FileReference, Filename, InboundMessage, Media, Message,
-    MessageOrigin, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender, Sha256, Source, Timestamp,
-    TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ConversationId, Ending, FileReference, Filename, HistoryMessage,
+    InboundMessage, MediaInfo, MessageOrigin, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender,
+    Sha256, Timestamp, TurnId, Visibility,
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Plan, PlannedPart},
 };
-use satchel_ports::ledger::{Claim, CompletedTurn, HistoryChange, Lease, Ledger, LedgerError, Settled, Settlement};
+use satchel_ports::ledger::{
+    ClaimMode, CompletedTurn, HistoryChange, Lease, Ledger, LedgerError, SettleOutcome, Settlement,
+};
 
 /// A store and the ways into it.
 #[async_trait]
@@ -177,12 +179,12 @@ pub(crate) fn attachment(ledger: &Arc<dyn Ledger>, conversation: &ConversationId
         id: AttachmentId(id),
         number: 0,
         conversation: conversation.clone(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
         mime: "text/plain".into(),
         bytes: 3,
         sha256: Sha256(sha256),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: ledger.now(),
         visibility: Visibility::Deliver,
@@ -195,33 +197,33 @@ pub(crate) fn file_part(attachment: &Attachment) -> PlannedPart {
 }
 
 pub(crate) fn texts(texts: &[&str]) -> Vec<PlannedPart> {
-    texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect()
+    texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect()
 }
 
 pub(crate) fn completed(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn {
     CompletedTurn {
         turn,
         ending: Ending::Done,
-        response: OutgoingResponse::of_text("reply"),
+        response: OutgoingResponse::from_text("reply"),
         plan: Plan { parts },
         history: HistoryChange::Append(vec![
-            Message::Person {
+            HistoryMessage::Person {
                 text: "question".into(),
                 attachments: Vec::new(),
                 refused: Vec::new(),
                 origin: Some(MessageOrigin { sent_at: Timestamp(5), sender: Some(Sender::new("7", "Ada")) }),
             },
-            Message::Model { text: "reply".into(), calls: Vec::new() },
+            HistoryMessage::Model { text: "reply".into(), calls: Vec::new() },
         ]),
         steered: Vec::new(),
-        told: Vec::new(),
+        reported_failures: Vec::new(),
         reply_to: Some(MessageRef("m-1".into())),
     }
 }
 
 /// Receives a message of its own turn and claims its lane.
 pub(crate) async fn receive(ledger: &Arc<dyn Ledger>, message: &InboundMessage) -> (Lease, TurnId) {
-    let received = ledger.receive(message, Claim::IfFree).await.unwrap();
+    let received = ledger.receive(message, ClaimMode::IfFree).await.unwrap();
     (received.lease.expect("the lane was free"), received.turn)
 }
 
@@ -234,7 +236,7 @@ pub(crate) fn settlement(part: Part) -> Settlement {
     Settlement { part, children: Vec::new(), notice: None, rules: DeliveryRules::default() }
 }
 
-pub(crate) async fn settle(ledger: &Arc<dyn Ledger>, lease: &Lease, settlement: &Settlement) -> Settled {
+pub(crate) async fn settle(ledger: &Arc<dyn Ledger>, lease: &Lease, settlement: &Settlement) -> SettleOutcome {
     ledger.settle_part(lease, settlement).await.unwrap()
 }
 

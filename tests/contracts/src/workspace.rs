@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, future::join_all, stream};
 use satchel_domain::{ConversationId, WorkspacePath};
-use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode, workspace::EntryKind};
+use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode, workspace::WorkspaceEntryKind};
 
 /// The room of each conversation in a fixture, in bytes.
 pub const QUOTA: u64 = 4_000_000;
@@ -289,13 +289,13 @@ pub async fn what_is_handed_over_moves_whole_and_replaces_nothing(fixture: impl 
         let content = stream::iter([Ok(Bytes::from(vec![7; usize::try_from(bytes).unwrap()]))]).boxed();
         workspace.write(id, &path(name), content, WriteMode::CreateNew, QUOTA).await
     };
-    assert!(!workspace.hand_over(&group, &supergroup).await.unwrap(), "there is nothing yet");
+    assert!(!workspace.rename_conversation(&group, &supergroup).await.unwrap(), "there is nothing yet");
     put(&group, "/shared/a/b.txt", QUOTA / 2).await.unwrap();
     put(&stranger, "/shared/own.txt", 1).await.unwrap();
-    assert!(!workspace.hand_over(&group, &stranger).await.unwrap(), "another has files of its own");
+    assert!(!workspace.rename_conversation(&group, &stranger).await.unwrap(), "another has files of its own");
     assert!(workspace.read(&stranger, &path("/shared/own.txt")).await.is_ok());
-    assert!(workspace.hand_over(&group, &supergroup).await.unwrap());
-    assert!(!workspace.hand_over(&group, &supergroup).await.unwrap(), "once");
+    assert!(workspace.rename_conversation(&group, &supergroup).await.unwrap());
+    assert!(!workspace.rename_conversation(&group, &supergroup).await.unwrap(), "once");
     assert_eq!(workspace.read(&supergroup, &path("/shared/a/b.txt")).await.unwrap().bytes, QUOTA / 2);
     assert!(workspace.read(&group, &path("/shared/a/b.txt")).await.is_err());
     put(&supergroup, "/shared/c.txt", QUOTA / 2 + 1).await.unwrap_err();
@@ -309,10 +309,10 @@ pub async fn a_list_is_sorted_and_shows_no_links(fixture: impl WorkspaceFixture)
     }
     link("a", &fixture.on_disk(&here(), &path("/shared")).join("link"));
     let entries = fixture.workspace().list(&here(), &path("/shared")).await.unwrap();
-    let shown: Vec<(String, EntryKind, u64)> =
+    let shown: Vec<(String, WorkspaceEntryKind, u64)> =
         entries.iter().map(|entry| (entry.path.to_string(), entry.kind, entry.bytes)).collect();
-    let file = |name: &str| (name.to_owned(), EntryKind::File, 5);
-    let directory = ("/shared/c".to_owned(), EntryKind::Directory, 0);
+    let file = |name: &str| (name.to_owned(), WorkspaceEntryKind::File, 5);
+    let directory = ("/shared/c".to_owned(), WorkspaceEntryKind::Directory, 0);
     assert_eq!(shown, [file("/shared/B"), file("/shared/a"), file("/shared/b"), directory]);
     assert!(entries.iter().all(|entry| entry.modified_at.0 > 1_600_000_000_000), "{entries:?}");
 }

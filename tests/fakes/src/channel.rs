@@ -14,8 +14,8 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{
-    Activity, Blobs, ByteStream, Channel, FetchError, IncomingFile, LookupOutcome, LookupRange, LookupRequest,
-    PartToSend,
+    Activity, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
+    SendRequest,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -153,7 +153,7 @@ impl FakeChannel {
     async fn upload(
         &self,
         url: String,
-        part: &PartToSend,
+        part: &SendRequest,
         nonce: Option<String>,
     ) -> Result<Result<Value, WireError>, SendError> {
         let progress = Progress::default();
@@ -162,7 +162,7 @@ impl FakeChannel {
     }
 
     /// The key of a part, where the channel has keys.
-    fn nonce(&self, part: &PartToSend) -> Option<String> {
+    fn nonce(&self, part: &SendRequest) -> Option<String> {
         let keyed = matches!(self.capabilities.idempotency, Idempotency::Key { .. });
         (keyed && self.mode == FakeMode::DiscordLike).then(|| upload::nonce(part.part))
     }
@@ -178,7 +178,7 @@ impl Channel for FakeChannel {
         self.capabilities.clone()
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
             // There is no message to take back, and so nothing to do.
             return Ok(Vec::new());
@@ -189,7 +189,7 @@ impl Channel for FakeChannel {
         }
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
             self.delete(&part.conversation, message).await?;
             return Ok(Vec::new());
@@ -248,8 +248,8 @@ impl Channel for FakeChannel {
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
-        let again = |reason: &str| FetchError::TryAgain { reason: reason.to_owned() };
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
+        let again = |reason: &str| FileFetchError::Retryable { reason: reason.to_owned() };
         let request = self.client.get(self.url(&format!("files/{}", reference.locator))).send();
         let response = tokio::time::timeout(self.timeouts.answer, request).await;
         let response = response
@@ -260,14 +260,16 @@ impl Channel for FakeChannel {
             let body = body.ok().and_then(Result::ok).unwrap_or_default();
             let Ok(Err(refused)) = decode(&body) else { return Err(again("the platform's answer can't be read")) };
             return Err(match refused.why {
-                Why::RateLimited { .. } | Why::Server => FetchError::TryAgain { reason: refused.description },
-                Why::Expired => FetchError::Refused { reason: "it has expired".to_owned() },
-                Why::TooLarge { .. } => FetchError::Refused { reason: "it is too large to be fetched".to_owned() },
-                _ => FetchError::Refused { reason: refused.description },
+                Why::RateLimited { .. } | Why::Server => FileFetchError::Retryable { reason: refused.description },
+                Why::Expired => FileFetchError::Permanent { reason: "it has expired".to_owned() },
+                Why::TooLarge { .. } => {
+                    FileFetchError::Permanent { reason: "it is too large to be fetched".to_owned() }
+                }
+                _ => FileFetchError::Permanent { reason: refused.description },
             });
         }
         let bytes = response.content_length();
-        Ok(IncomingFile::Bytes { bytes, content: timed(response.bytes_stream().boxed(), self.timeouts.answer) })
+        Ok(FetchedFile::Bytes { bytes, content: timed(response.bytes_stream().boxed(), self.timeouts.answer) })
     }
 }
 

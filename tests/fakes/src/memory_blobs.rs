@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_domain::{Media, Sha256};
+use satchel_domain::{MediaInfo, Sha256};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 use sha2::Digest;
 
@@ -67,7 +67,7 @@ impl Blobs for MemoryBlobs {
             }
         }
         let sha256 = Sha256(sha2::Sha256::digest(&whole).into());
-        let mut media = Media::default();
+        let mut media = MediaInfo::default();
         if let Ok(size) = imagesize::blob_size(&whole) {
             media.width = u32::try_from(size.width).ok();
             media.height = u32::try_from(size.height).ok();
@@ -96,7 +96,7 @@ impl Blobs for MemoryBlobs {
         Ok(stream::iter(pieces.chain(damage)).boxed())
     }
 
-    async fn stale(&self, _grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+    async fn list_stale(&self, _grace: Duration) -> Result<Vec<Sha256>, BlobError> {
         Ok(Vec::new())
     }
 

@@ -9,7 +9,7 @@ use pulldown_cmark::{Event, Parser};
 use satchel_domain::{
     ChannelCapabilities,
     capabilities::{
-        CaptionRule, Idempotency, LookupRule, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together,
+        CaptionRule, GroupingRule, Idempotency, LookupRule, PhotoRule, ReplyRule, StreamRule, TextLimit, TextUnit,
         VoiceRule,
     },
     part::{FileForm, Markup},
@@ -118,9 +118,9 @@ impl PlatformRules {
             native_media: telegram,
             file_bytes: self.file_bytes,
             request_bytes: self.request_bytes,
-            together: match self.mode {
-                FakeMode::TelegramLike => Together::Albums { max: self.files_together },
-                FakeMode::DiscordLike => Together::Messages { max: self.files_together, with_text: true },
+            grouping: match self.mode {
+                FakeMode::TelegramLike => GroupingRule::Albums { max: self.files_together },
+                FakeMode::DiscordLike => GroupingRule::Messages { max: self.files_together, with_text: true },
             },
             voice: VoiceRule::Message,
             idempotency: match self.mode {
@@ -131,7 +131,7 @@ impl PlatformRules {
             can_edit: true,
             replies: ReplyRule::Question,
             stream: StreamRule::Edits { interval_ms: 20 },
-            pace: None,
+            rate_limits: None,
         }
     }
 

@@ -225,7 +225,7 @@ fn write_message(f: &mut fmt::Formatter<'_>, message: &TranscriptMessage) -> fmt
     message.contents.text.lines().try_for_each(|line| writeln!(f, "    {line}"))?;
     for file in &message.contents.files {
         let form = file.form.map_or_else(|| "file".to_owned(), |form| format!("{form:?}").to_lowercase());
-        writeln!(f, "    + {form} {} ({}, {})", file.filename, file.mime, size::human(file.bytes))?;
+        writeln!(f, "    + {form} {} ({}, {})", file.filename, file.mime, size::format_bytes(file.bytes))?;
         file.caption.lines().try_for_each(|line| writeln!(f, "        {line}"))?;
     }
     Ok(())

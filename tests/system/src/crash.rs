@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Durat
 use anyhow::Context;
 use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
-    Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, Message, Part, TurnId,
+    Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
@@ -96,21 +96,21 @@ pub struct ConversationReport {
     /// Which.
     pub conversation: ConversationId,
     /// Its history.
-    pub history: Vec<Message>,
+    pub history: Vec<HistoryMessage>,
     /// The records of its files, the oldest first.
     pub attachments: Vec<Attachment>,
 }
 
 impl CrashReport {
     /// All histories, one after the other.
-    pub fn history(&self) -> impl Iterator<Item = &Message> {
+    pub fn history(&self) -> impl Iterator<Item = &HistoryMessage> {
         self.conversations.iter().flat_map(|conversation| &conversation.history)
     }
 
     /// What the model was told by its tools.
     pub fn tool_answers(&self) -> impl Iterator<Item = &str> {
         self.history().filter_map(|message| match message {
-            Message::Tool { text, .. } => Some(text.as_str()),
+            HistoryMessage::Tool { text, .. } => Some(text.as_str()),
             _ => None,
         })
     }
@@ -181,10 +181,10 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     stop.cancel();
     listening.await.context("the channel broke down")??;
     lanes.await.context("the lanes broke down")?;
-    let ended = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::name).to_owned();
+    let ended = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::as_str).to_owned();
     Ok(CrashReport {
         endings: turns.into_iter().map(ended).collect(),
-        parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.name().to_owned())).collect(),
+        parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.as_str().to_owned())).collect(),
         conversations: conversations(&options).await?,
     })
 }
@@ -213,7 +213,7 @@ async fn end_of_input() -> anyhow::Result<()> {
 
 /// Waits until there are as many turns as there are to be, with nothing left to do in any of them.
 async fn settled(ledger: &dyn Ledger, options: &CrashOptions) -> anyhow::Result<(Vec<TurnRecord>, Vec<Part>)> {
-    let query = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
+    let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
     loop {
         let parts = ledger.outbox(&query).await?;
         let ids: BTreeSet<TurnId> = parts.iter().map(|part| part.turn).collect();

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Range, time::Duration};
 use bytes::Bytes;
 use futures::stream;
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
-use satchel_domain::Media;
+use satchel_domain::MediaInfo;
 use satchel_ports::{Activity, BlobError, BlobHint, ByteStream, StoredBlob};
 use sha2::Digest;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ impl Blobs for Kept {
         let whole = Bytes::from(chunks.concat());
         let (sha256, bytes) = (address_of(&whole), whole.len() as u64);
         self.0.lock().unwrap().insert(sha256, whole);
-        Ok(StoredBlob { sha256, bytes, mime: "application/octet-stream".to_owned(), media: Media::default() })
+        Ok(StoredBlob { sha256, bytes, mime: "application/octet-stream".to_owned(), media: MediaInfo::default() })
     }
 
     async fn open(&self, sha256: &Sha256, _: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
@@ -34,7 +34,7 @@ impl Blobs for Kept {
         Ok(stream::iter(chunks).boxed())
     }
 
-    async fn stale(&self, _: Duration) -> Result<Vec<Sha256>, BlobError> {
+    async fn list_stale(&self, _: Duration) -> Result<Vec<Sha256>, BlobError> {
         Ok(Vec::new())
     }
 
@@ -77,14 +77,14 @@ impl Channel for Noted {
         self.channel.capabilities(conversation)
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
         let answer = self.channel.send(part).await;
         self.note(before, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
         let answer = self.channel.edit(message, part).await;
         self.note(before, &answer);
@@ -103,7 +103,7 @@ impl Channel for Noted {
         self.channel.show_activity(conversation, activity).await;
     }
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         self.channel.fetch(reference).await
     }
 }

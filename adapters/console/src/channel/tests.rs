@@ -5,13 +5,13 @@ use std::{fs, io};
 use bytes::Bytes;
 use futures::stream;
 use satchel_domain::{
-    AttachmentId, Source, Timestamp, TurnId, Visibility,
+    AttachmentId, AttachmentSource, Timestamp, TurnId, Visibility,
     capabilities::{
-        CaptionRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+        CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
     },
     part::{FileForm, PreparedVoice},
 };
-use satchel_ports::{BlobError, ByteStream, IncomingFile, MockBlobs};
+use satchel_ports::{BlobError, ByteStream, FetchedFile, MockBlobs};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -29,14 +29,14 @@ pub(super) fn capabilities() -> ChannelCapabilities {
         native_media: false,
         file_bytes: 2_000_000_000,
         request_bytes: None,
-        together: Together::Never,
+        grouping: GroupingRule::Never,
         voice: VoiceRule::AudioFile,
         idempotency: Idempotency::None,
         look_up: LookupRule::None,
         can_edit: false,
         replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
-        pace: None,
+        rate_limits: None,
     }
 }
 
@@ -78,7 +78,7 @@ fn file(number: u64, name: &str) -> FileItem {
         id: AttachmentId(Uuid::from_u128(number.into())),
         number,
         conversation: "console:main".parse().unwrap(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
         mime: "image/jpeg".to_owned(),
         bytes: 12,
@@ -91,8 +91,8 @@ fn file(number: u64, name: &str) -> FileItem {
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }
 
-fn part(number: u128, content: PartContent) -> PartToSend {
-    PartToSend {
+fn part(number: u128, content: PartContent) -> SendRequest {
+    SendRequest {
         part: PartId(Uuid::from_u128(number)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: "console:main".parse().unwrap(),
@@ -160,12 +160,12 @@ async fn an_album_and_a_text_with_files_name_all_their_messages_in_order() {
 #[tokio::test]
 async fn the_same_part_is_printed_once_and_with_a_label_again() {
     let desk = photo();
-    let text = part(1, PartContent::of_text("The answer."));
+    let text = part(1, PartContent::from_text("The answer."));
     let first = desk.channel.send(&text).await.unwrap();
     assert_eq!(desk.channel.send(&text).await.unwrap(), first);
     assert!(desk.channel.edit(&first[0], &text).await.is_err());
     assert_eq!(desk.printed.text(), "The answer.\n");
-    desk.channel.send(&part(1, PartContent::of_text("(possible duplicate) The answer."))).await.unwrap();
+    desk.channel.send(&part(1, PartContent::from_text("(possible duplicate) The answer."))).await.unwrap();
     assert_eq!(desk.printed.text(), "The answer.\n(possible duplicate) The answer.\n");
 }
 
@@ -318,7 +318,7 @@ async fn a_file_that_comes_later_is_told_once() {
 
 #[tokio::test]
 async fn a_terminal_that_is_gone_is_no_loss() {
-    let text = part(1, PartContent::of_text("The answer."));
+    let text = part(1, PartContent::from_text("The answer."));
     for (room, certain) in [(0, true), (4, false)] {
         let desk = desk(Look::default(), Some(room), blobs(|| Ok(chunks(vec![Ok(b"x")]))));
         desk.channel.probe().await.unwrap();
@@ -342,7 +342,7 @@ async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason(
     let refer = |path: &Path| crate::attach::reference(path).unwrap();
     for (path, expected) in [(&path, &content), (&empty, &Vec::new())] {
         let fetched = desk.channel.fetch(&refer(path)).await.unwrap();
-        let IncomingFile::Bytes { bytes, content } = fetched else { panic!("bytes: {fetched:?}") };
+        let FetchedFile::Bytes { bytes, content } = fetched else { panic!("bytes: {fetched:?}") };
         assert_eq!(bytes, Some(expected.len() as u64));
         let chunks: Vec<Bytes> = content.map(Result::unwrap).collect().await;
         assert!(chunks.iter().all(|chunk| chunk.len() <= 512 * 1024));
@@ -350,7 +350,7 @@ async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason(
     }
     for (path, words) in [(desk.dir.path().join("gone"), "no such file"), (desk.dir.path().to_owned(), "directory")] {
         let error = desk.channel.fetch(&refer(&path)).await.unwrap_err();
-        assert!(matches!(&error, FetchError::Refused { reason } if reason.contains(words)), "{error:?}");
+        assert!(matches!(&error, FileFetchError::Permanent { reason } if reason.contains(words)), "{error:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use satchel_domain::{
     ConversationId, Ending, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState,
     Timestamp,
 };
-use satchel_ports::{Event, InboundError, MockEventBus, MockInbound, MockLedger, ledger::TurnRecord};
+use satchel_ports::{BusEvent, InboundError, MockEventBus, MockInbound, MockLedger, ledger::TurnRecord};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -36,7 +36,7 @@ fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
         conversation: main_conversation(),
         turn: TURN,
         position: 0,
-        content: PartContent::of_text("Hi."),
+        content: PartContent::from_text("Hi."),
         state,
         attempts: 1,
         first_attempt_at: None,
@@ -53,7 +53,7 @@ fn record(ending: Option<Ending>, state: PartState) -> TurnRecord {
         id: TURN,
         conversation: main_conversation(),
         ending,
-        response: is_complete.then(|| OutgoingResponse::of_text("Hi.")),
+        response: is_complete.then(|| OutgoingResponse::from_text("Hi.")),
         parts: if is_complete { vec![part] } else { Vec::new() },
         messages: Vec::new(),
     }
@@ -68,7 +68,7 @@ struct Bench {
     printed: Recorded,
     accepted: Arc<Mutex<Vec<InboundMessage>>>,
     turn: Arc<Mutex<TurnRecord>>,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedSender<BusEvent>,
     reads: Arc<Mutex<u32>>,
 }
 
@@ -130,8 +130,8 @@ fn texts(bench: &Bench) -> Vec<String> {
     bench.accepted.lock().unwrap().iter().map(|message| message.text.clone()).collect()
 }
 
-fn settled_event() -> Event {
-    Event::DeliveryPart {
+fn settled_event() -> BusEvent {
+    BusEvent::DeliveryPart {
         conversation: main_conversation(),
         turn: TURN,
         part: PartId(Uuid::from_u128(2)),
@@ -286,7 +286,7 @@ async fn once_ends_with_the_process() {
 async fn what_happens_is_followed_for_this_conversation_only() {
     let bench = bench(Look { terminal: true, colour: false, width: Some(60) }, 0);
     let task = follow(&bench.client).await.unwrap();
-    let delta = |conversation: &str, text: &str| Event::TextDelta {
+    let delta = |conversation: &str, text: &str| BusEvent::TextDelta {
         conversation: conversation.parse().unwrap(),
         turn: TURN,
         message: 0,

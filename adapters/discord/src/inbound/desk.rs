@@ -14,7 +14,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use satchel_domain::UnreadableUpdate;
+use satchel_domain::UndecodableUpdate;
 use serde_json::Value;
 use tokio::{
     sync::mpsc,
@@ -159,7 +159,7 @@ impl Desk {
             Event::Garbled { key, reason } => {
                 let ticket = self.marks.open(None);
                 let (channel, reason) = (channel_name(), reason.to_owned());
-                let update = UnreadableUpdate { channel, key, sender: None, raw: Value::Null, reason };
+                let update = UndecodableUpdate { channel, key, sender: None, raw: Value::Null, reason };
                 self.enqueue(0, ticket, Job::Keep(Box::new(update)));
             }
         }

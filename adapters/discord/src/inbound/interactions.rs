@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_domain::filename::as_code;
+use satchel_domain::filename::to_inline_code;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ pub(crate) async fn answer(client: &RestClient, interaction: &Answerable) {
         AnswerKind::Press => CreateInteractionResponse::Acknowledge,
         AnswerKind::Command { said } => CreateInteractionResponse::Message(
             CreateInteractionResponseMessage::new()
-                .content(as_code(said, SHOWN))
+                .content(to_inline_code(said, SHOWN))
                 .allowed_mentions(CreateAllowedMentions::new().empty_users().empty_roles())
                 .ephemeral(true),
         ),

@@ -7,7 +7,7 @@ mod words;
 
 use std::{iter, sync::Arc};
 
-use satchel_domain::{InboundMessage, MessageRef, Sender, Timestamp, filename::is_hidden};
+use satchel_domain::{InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
@@ -298,7 +298,7 @@ fn sender(user: &User, nick: Option<&str>) -> Sender {
 
 /// A name without anything that can't be seen, and not longer than anybody reads.
 fn plain(name: &str) -> String {
-    let shown: String = name.chars().filter(|c| !is_hidden(*c)).take(100).collect();
+    let shown: String = name.chars().filter(|c| !is_unsafe_char(*c)).take(100).collect();
     shown.trim().to_owned()
 }
 

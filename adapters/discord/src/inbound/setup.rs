@@ -89,14 +89,14 @@ pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayWait
 }
 
 async fn kept_or_begun(inbound: &dyn Inbound, now: u64) -> Result<Bookmark, InboundError> {
-    if let Some(kept) = inbound.bookmark(&channel_name()).await? {
+    if let Some(kept) = inbound.load_checkpoint(&channel_name()).await? {
         if let Some(bookmark) = Bookmark::from_json(&kept) {
             return Ok(bookmark);
         }
         tracing::warn!("where Discord was read last can't be understood; what was missed is not read");
     }
     let begun = Bookmark::beginning(snowflake::at(now));
-    inbound.keep_bookmark(&channel_name(), begun.to_json()).await?;
+    inbound.save_checkpoint(&channel_name(), begun.to_json()).await?;
     Ok(begun)
 }
 

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::capabilities::Pace;
+use satchel_domain::capabilities::RateLimits;
 use tokio::time::Instant;
 
 use super::call::Route;
@@ -99,7 +99,7 @@ struct Window {
 
 impl Limiter {
     /// One that keeps to this pace; without one only what was refused is heeded.
-    pub(super) fn new(pace: Option<Pace>) -> Self {
+    pub(super) fn new(pace: Option<RateLimits>) -> Self {
         Self {
             everything: pace.and_then(|pace| pace.per_second).map(Window::new),
             everything_closed_until: None,

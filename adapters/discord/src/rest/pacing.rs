@@ -8,7 +8,7 @@ use std::{
 };
 
 use reqwest::header::HeaderMap;
-use satchel_domain::capabilities::Pace;
+use satchel_domain::capabilities::RateLimits;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -36,7 +36,7 @@ pub(super) struct Turn {
 }
 
 impl Pacer {
-    pub(super) fn new(pace: Option<Pace>) -> Self {
+    pub(super) fn new(pace: Option<RateLimits>) -> Self {
         Self(Arc::new(Mutex::new(Limiter::new(pace))))
     }
 

@@ -8,7 +8,7 @@ use satchel_domain::{
     Button, Filename, PartContent, PartId, Sha256,
     part::{FileItem, Markup, PreparedVoice},
 };
-use satchel_ports::PartToSend;
+use satchel_ports::SendRequest;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use serenity::{
@@ -85,7 +85,7 @@ struct File<'part> {
 }
 
 /// The message that a part becomes.
-pub(crate) fn new_message(part: &PartToSend, channel: u64, limit: usize) -> Result<Composed, NoCall> {
+pub(crate) fn new_message(part: &SendRequest, channel: u64, limit: usize) -> Result<Composed, NoCall> {
     let shown = shown(&part.content, limit)?;
     // Links that a model mentions are not meant as pictures of what they lead to.
     let flags = if shown.is_voice { MessageFlags::IS_VOICE_MESSAGE } else { MessageFlags::SUPPRESS_EMBEDS };

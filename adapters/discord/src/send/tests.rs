@@ -1,11 +1,11 @@
 //! What each kind of part becomes.
 
 use satchel_domain::{
-    Attachment, AttachmentId, Button, Filename, Media, MessageRef, PartContent, PartId, Sha256, Source, Timestamp,
-    TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, Button, Filename, MediaInfo, MessageRef, PartContent, PartId, Sha256,
+    Timestamp, TurnId, Visibility,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_ports::PartToSend;
+use satchel_ports::SendRequest;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -16,12 +16,12 @@ fn item(filename: &str, caption: &str) -> FileItem {
         id: AttachmentId(Uuid::from_u128(1)),
         number: 1,
         conversation: "discord:1".parse().unwrap(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(filename),
         mime: "text/plain".to_owned(),
         bytes: 5,
         sha256: Sha256([1; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -29,8 +29,8 @@ fn item(filename: &str, caption: &str) -> FileItem {
     FileItem { attachment, form: FileForm::Document, caption: caption.to_owned() }
 }
 
-fn part(content: PartContent) -> PartToSend {
-    PartToSend {
+fn part(content: PartContent) -> SendRequest {
+    SendRequest {
         part: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0001)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: "discord:42".parse().unwrap(),
@@ -66,7 +66,7 @@ fn payload(content: PartContent) -> Value {
 
 #[test]
 fn every_kind_becomes_what_discord_takes() {
-    let text = PartContent::of_text("**hello** @everyone");
+    let text = PartContent::from_text("**hello** @everyone");
     let bundle = PartContent::Text {
         text: "two files".to_owned(),
         markup: Markup::Rich,
@@ -93,10 +93,10 @@ fn every_kind_becomes_what_discord_takes() {
 #[test]
 fn the_nonce_is_the_parts_id_and_no_other_parts() {
     let nonce = |content| payload(content)["nonce"].as_str().unwrap().to_owned();
-    let first = nonce(PartContent::of_text("a"));
+    let first = nonce(PartContent::from_text("a"));
     assert_eq!(first.len(), 22);
     assert_eq!(first, nonce(voice(false, 1)), "whatever is sent");
-    let other = PartToSend { part: PartId(Uuid::from_u128(7)), ..part(PartContent::of_text("a")) };
+    let other = SendRequest { part: PartId(Uuid::from_u128(7)), ..part(PartContent::from_text("a")) };
     assert_ne!(new_message(&other, 42, 2000).unwrap().payload["nonce"], json!(first));
 }
 

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_discord::{DiscordChannel, DiscordSettings, Patience};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, ConversationId, Filename, MessageRef, PartContent, PartId, Source,
-    Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ConversationId, Filename, MessageRef, PartContent,
+    PartId, Timestamp, TurnId, Visibility,
     delivery::SendError,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
@@ -28,7 +28,7 @@ use satchel_fakes::{
     discord::{DiscordRules, FakeDiscord, Tier},
 };
 use satchel_http::{FetchSettings, HttpFetcher};
-use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, PartToSend};
+use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ pub(crate) struct Stage {
 
 /// Discord's table without its pace, which tests that are not about it need not wait for.
 pub(crate) fn unpaced() -> ChannelCapabilities {
-    ChannelCapabilities { pace: None, ..tables::discord() }
+    ChannelCapabilities { rate_limits: None, ..tables::discord() }
 }
 
 pub(crate) fn settings(discord: &FakeDiscord, capabilities: ChannelCapabilities) -> DiscordSettings {
@@ -100,8 +100,8 @@ impl Stage {
         channel_with(&self.discord, Arc::clone(&self.blobs) as _, unpaced())
     }
 
-    pub(crate) fn part_in(&self, place: u64, content: PartContent) -> PartToSend {
-        PartToSend {
+    pub(crate) fn part_in(&self, place: u64, content: PartContent) -> SendRequest {
+        SendRequest {
             part: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&place.to_string()),
@@ -110,7 +110,7 @@ impl Stage {
         }
     }
 
-    pub(crate) fn part(&self, content: PartContent) -> PartToSend {
+    pub(crate) fn part(&self, content: PartContent) -> SendRequest {
         self.part_in(self.place, content)
     }
 
@@ -127,7 +127,7 @@ impl Stage {
             id: AttachmentId(Uuid::from_u128(1)),
             number: 1,
             conversation: conversation("1"),
-            source: Source::Tool,
+            source: AttachmentSource::Tool,
             filename,
             mime: stored.mime,
             bytes: stored.bytes,
@@ -184,7 +184,7 @@ pub(crate) fn once(content: impl Into<Bytes>) -> ByteStream {
 }
 
 pub(crate) fn text(words: &str) -> PartContent {
-    PartContent::of_text(words)
+    PartContent::from_text(words)
 }
 
 pub(crate) fn bundle(words: &str, files: Vec<FileItem>) -> PartContent {

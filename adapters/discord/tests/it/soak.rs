@@ -22,7 +22,7 @@ use satchel_fakes::{
         gateway::{Hub, HubRules},
     },
 };
-use satchel_ports::{FetchFailure, FetchRequest, Fetched, Fetcher};
+use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError};
 use satchel_routing::tables;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -107,7 +107,7 @@ impl Soak {
         let settings = DiscordSettings {
             token: fake.token().into(),
             api_url: Some(fake.api_url().into()),
-            capabilities: ChannelCapabilities { pace: None, ..tables::discord() },
+            capabilities: ChannelCapabilities { rate_limits: None, ..tables::discord() },
             answers_in: vec!["*".to_owned()],
             commands: Vec::new(),
         };
@@ -387,8 +387,8 @@ struct NoFiles;
 
 #[async_trait]
 impl Fetcher for NoFiles {
-    async fn fetch(&self, _request: &FetchRequest) -> Result<Fetched, FetchFailure> {
-        Err(FetchFailure::NotThere { reason: "nobody has sent a file".to_owned() })
+    async fn fetch(&self, _request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
+        Err(FetcherError::NotFound { reason: "nobody has sent a file".to_owned() })
     }
 }
 

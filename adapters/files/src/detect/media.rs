@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use satchel_domain::Media;
+use satchel_domain::MediaInfo;
 
 /// How much of a file is read for its header. It is enough for the second frame of any GIF that is looked at in a chat;
 /// what is longer counts as moving if it loops.
@@ -11,7 +11,7 @@ pub const HEADER_BYTES: u64 = 4 * 1024 * 1024;
 /// Reads what can be told of a file of this type from its header, of which [`HEADER_BYTES`] are read at most. What can't
 /// be told is absent.
 #[must_use]
-pub fn media<R: Read + Seek>(mime: &str, content: R) -> Media {
+pub fn media<R: Read + Seek>(mime: &str, content: R) -> MediaInfo {
     const KNOWN: [&str; 11] = [
         "image/apng",
         "image/avif",
@@ -26,7 +26,7 @@ pub fn media<R: Read + Seek>(mime: &str, content: R) -> Media {
         "image/webp",
     ];
     if !KNOWN.contains(&mime) {
-        return Media::default();
+        return MediaInfo::default();
     }
     let mut content = BufReader::new(Header { content, position: 0 });
     let size = imagesize::reader_size(&mut content).ok();
@@ -38,7 +38,7 @@ pub fn media<R: Read + Seek>(mime: &str, content: R) -> Media {
         "image/apng" => Ok(true),
         _ => Ok(false),
     });
-    Media {
+    MediaInfo {
         width: size.and_then(|size| side(size.width)),
         height: size.and_then(|size| side(size.height)),
         duration_ms: None,

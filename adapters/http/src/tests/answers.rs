@@ -66,7 +66,7 @@ async fn a_flood_of_headers_ends(#[case] flood: String) {
     let begin = b"HTTP/1.1 200 OK\r\nX-Begin: ".to_vec();
     let server = Server::saying(vec![Step::Say(begin), Step::Repeat(flood.into_bytes(), Duration::ZERO)]).await;
     let failure = fetch(&fetcher_of(&server), &server.url("/file")).await.map(|fetched| fetched.url);
-    let Err(FetchFailure::TryAgain { reason }) = failure else { panic!("{failure:?}") };
+    let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.contains("doesn't answer properly"), "it ended by the flood, not by the clock: {reason}");
 }
 
@@ -80,7 +80,7 @@ async fn a_head_that_trickles_ends() {
     .await;
     let before = Instant::now();
     let failure = fetch(&fetcher_soon_tired_of(&server), &server.url("/file")).await.map(|fetched| fetched.url);
-    let Err(FetchFailure::TryAgain { reason }) = failure else { panic!("{failure:?}") };
+    let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.ends_with("didn't answer in time"), "{reason}");
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
 }
@@ -90,7 +90,7 @@ async fn a_head_that_trickles_ends() {
 async fn the_time_limit_holds_all_redirects_together() {
     let server = Server::start(|_| vec![Step::Pause(Duration::from_millis(250)), redirect("/on")]).await;
     let failure = fetch(&fetcher_short_of_time(&server), &server.url("/file")).await.map(|fetched| fetched.url);
-    let Err(FetchFailure::TryAgain { reason }) = failure else { panic!("{failure:?}") };
+    let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.ends_with("didn't answer in time"), "{reason}");
     assert!(server.heads().len() <= 3, "the third was cut at 600 ms");
 }
@@ -102,7 +102,7 @@ async fn nobody_at_the_address_is_told_as_such() {
     drop(server);
     tokio::time::sleep(Duration::from_millis(20)).await;
     let failure = fetch(&HttpFetcher::new(settings(&[allowed])), &url).await.map(|fetched| fetched.url);
-    let Err(FetchFailure::TryAgain { reason }) = failure else { panic!("{failure:?}") };
+    let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.contains("can't be reached") && !reason.contains("secret"), "{reason}");
 }
 
@@ -163,7 +163,7 @@ async fn only_http_1_is_offered() {
     });
     let fetcher = HttpFetcher::new(settings(&[address.to_string()]));
     let failure = fetch(&fetcher, &format!("https://{address}/file")).await.map(|fetched| fetched.url);
-    assert!(matches!(failure, Err(FetchFailure::TryAgain { .. })), "{failure:?}");
+    assert!(matches!(failure, Err(FetcherError::Retryable { .. })), "{failure:?}");
     let hello = hello.await.unwrap();
     let offers = |name: &[u8]| hello.windows(name.len()).any(|bytes| bytes == name);
     assert_eq!((offers(b"\x08http/1.1"), offers(b"\x02h2")), (true, false));

@@ -62,7 +62,7 @@ async fn a_large_file_that_comes_steadily_is_given_time() {
     let piece = vec![b'x'; 200_000];
     let steps = (0..12).flat_map(|_| [Step::Say(piece.clone()), Step::Pause(Duration::from_millis(100))]);
     let server = Server::saying([head("")].into_iter().chain(steps).collect()).await;
-    let request = FetchRequest { url: server.url("/"), hosts: Hosts::Public, max_bytes: u64::MAX };
+    let request = FetchRequest { url: server.url("/"), hosts: HostPolicy::Public, max_bytes: u64::MAX };
     let fetched = fetcher_short_of_time(&server).fetch(&request).await.unwrap();
     assert_eq!(bytes_of(fetched).await.unwrap().len(), 12 * 200_000);
 }

@@ -99,7 +99,7 @@ async fn a_host_that_is_not_listed_is_not_asked_first_or_by_a_redirect() {
     // The victim may be asked as far as its address goes.
     let fetcher = HttpFetcher::new(settings(&["127.0.0.0/8".to_owned(), "localhost".to_owned()]));
     let only = |url: String| {
-        let hosts = Hosts::Only(vec!["127.0.0.1".to_owned()]);
+        let hosts = HostPolicy::Only(vec!["127.0.0.1".to_owned()]);
         let request = FetchRequest { url, hosts, max_bytes: LIMIT };
         let fetcher = &fetcher;
         async move { fetcher.fetch(&request).await.map(|fetched| fetched.url) }
@@ -111,7 +111,7 @@ async fn a_host_that_is_not_listed_is_not_asked_first_or_by_a_redirect() {
     }
     // Names that begin or end like a listed one are other names.
     for url in ["http://127.0.0.1.example/", "http://x127.0.0.1.example/", "http://127.0.0.1@localhost/"] {
-        assert!(matches!(only(url.to_owned()).await, Err(FetchFailure::Refused { .. })), "{url}");
+        assert!(matches!(only(url.to_owned()).await, Err(FetcherError::Rejected { .. })), "{url}");
     }
     assert_eq!(victim.heads(), [] as [&str; 0]);
 }
@@ -120,12 +120,12 @@ async fn a_host_that_is_not_listed_is_not_asked_first_or_by_a_redirect() {
 #[test]
 fn no_redirect_leads_from_an_encrypted_address_to_one_that_is_not() {
     let guard = crate::guard::Guard { allowed: Vec::new() };
-    let from = guard.first("https://example.com/a?sig=secret", &Hosts::Public).unwrap().url;
-    let failure = guard.next(&from, b"http://example.com/b", &Hosts::Public).unwrap_err().to_string();
+    let from = guard.first("https://example.com/a?sig=secret", &HostPolicy::Public).unwrap().url;
+    let failure = guard.next(&from, b"http://example.com/b", &HostPolicy::Public).unwrap_err().to_string();
     assert_eq!(failure, "refused: https://example.com/a leads from an encrypted address to one that isn't");
-    assert!(guard.next(&from, b"//example.org/b", &Hosts::Public).is_ok(), "it stays encrypted");
-    let from = guard.first("http://example.com/a", &Hosts::Public).unwrap().url;
-    assert!(guard.next(&from, b"https://example.com/b", &Hosts::Public).is_ok());
+    assert!(guard.next(&from, b"//example.org/b", &HostPolicy::Public).is_ok(), "it stays encrypted");
+    let from = guard.first("http://example.com/a", &HostPolicy::Public).unwrap().url;
+    assert!(guard.next(&from, b"https://example.com/b", &HostPolicy::Public).is_ok());
 }
 
 #[rstest]

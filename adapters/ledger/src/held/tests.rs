@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{Timestamp, TurnId};
-use satchel_ports::ledger::OwnerId;
+use satchel_ports::ledger::HolderId;
 use uuid::Uuid;
 
 use super::*;
@@ -11,18 +11,18 @@ use super::*;
 const LONG: Duration = Duration::from_secs(600);
 
 fn lease(conversation: &str, token: u64) -> Lease {
-    Lease { conversation: conversation.parse().unwrap(), owner: OwnerId(Uuid::from_u128(1)), token }
+    Lease { conversation: conversation.parse().unwrap(), holder: HolderId(Uuid::from_u128(1)), token }
 }
 
 fn later() -> Instant {
     Instant::now() + LONG
 }
 
-fn note(text: &str) -> Message {
-    Message::Note { text: text.to_owned() }
+fn note(text: &str) -> HistoryMessage {
+    HistoryMessage::Note { text: text.to_owned() }
 }
 
-fn notes(texts: &[&str]) -> Vec<Message> {
+fn notes(texts: &[&str]) -> Vec<HistoryMessage> {
     texts.iter().map(|text| note(text)).collect()
 }
 
@@ -31,17 +31,17 @@ fn turn() -> QueuedTurn {
         id: TurnId(Uuid::from_u128(2)),
         messages: Vec::new(),
         ready_at: Timestamp(0),
-        followed: false,
+        has_followers: false,
         journal: Vec::new(),
         stream: None,
         crashes: 0,
-        untold: Vec::new(),
+        unreported_failures: Vec::new(),
         voice: false,
     }
 }
 
 /// What is known of a history of at most ten messages.
-fn known(held: &Held, lease: &Lease) -> Option<Vec<Message>> {
+fn known(held: &Held, lease: &Lease) -> Option<Vec<HistoryMessage>> {
     match held.history(&lease.conversation, 10) {
         Known::Messages(messages) => Some(messages),
         Known::Nothing(_) => None,
@@ -49,7 +49,7 @@ fn known(held: &Held, lease: &Lease) -> Option<Vec<Message>> {
 }
 
 /// Reads a history as the ledger does.
-fn read(held: &Held, lease: &Lease, messages: &[Message]) {
+fn read(held: &Held, lease: &Lease, messages: &[HistoryMessage]) {
     let Known::Nothing(reading) = held.history(&lease.conversation, 10) else { panic!("it is known already") };
     held.learn(&lease.conversation, reading.expect("the lane is held"), messages, 10);
 }

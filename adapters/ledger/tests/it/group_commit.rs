@@ -1,7 +1,7 @@
 //! Many callers share a commit, and one that fails doesn't hurt the others.
 
 use futures::future::join_all;
-use satchel_ports::ledger::{Claim, Lease, Ledger, LedgerError, OwnerId, Release};
+use satchel_ports::ledger::{ClaimMode, HolderId, Lease, Ledger, LedgerError, ReleaseMode};
 
 use crate::{completed, message, open, sent};
 
@@ -10,7 +10,7 @@ async fn callers_that_wait_at_once_share_commits() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = open(directory.path()).await;
     let messages: Vec<_> = (0..100).map(|number| message(&format!("console:{number}"), "1")).collect();
-    let received = join_all(messages.iter().map(|message| ledger.receive(message, Claim::IfFree))).await;
+    let received = join_all(messages.iter().map(|message| ledger.receive(message, ClaimMode::IfFree))).await;
     assert!(received.iter().all(|received| received.as_ref().unwrap().lease.is_some()));
     assert!(ledger.commits() <= 10, "{} commits for 100 messages", ledger.commits());
 }
@@ -19,15 +19,15 @@ async fn callers_that_wait_at_once_share_commits() {
 async fn a_job_that_fails_is_undone_alone() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = open(directory.path()).await;
-    let good = ledger.receive(&message("console:a", "1"), Claim::IfFree).await.unwrap();
+    let good = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
     let lease = good.lease.unwrap();
-    let lost = Lease { owner: OwnerId(uuid::Uuid::now_v7()), ..lease.clone() };
+    let lost = Lease { holder: HolderId(uuid::Uuid::now_v7()), ..lease.clone() };
     let others: Vec<_> = (0..10).map(|number| message(&format!("console:b{number}"), "1")).collect();
     let before = ledger.commits();
     let done = completed(good.turn, &["reply"]);
     let (failed, stored, stale, good) = tokio::join!(
-        ledger.release(&lost, Release::Always),
-        join_all(others.iter().map(|message| ledger.receive(message, Claim::Leave))),
+        ledger.release(&lost, ReleaseMode::Always),
+        join_all(others.iter().map(|message| ledger.receive(message, ClaimMode::Leave))),
         ledger.complete_turn(&lost, &done),
         ledger.complete_turn(&lease, &done),
     );
@@ -45,10 +45,11 @@ async fn a_turn_of_n_parts_costs_n_plus_two_commits() {
     let ledger = open(directory.path()).await;
     for texts in [&["one"][..], &["one", "two", "three"]] {
         let before = ledger.commits();
-        let received = ledger.receive(&message("console:a", &texts.len().to_string()), Claim::IfFree).await.unwrap();
+        let received =
+            ledger.receive(&message("console:a", &texts.len().to_string()), ClaimMode::IfFree).await.unwrap();
         let lease = received.lease.unwrap();
         assert!(ledger.next_turn(&lease).await.unwrap().is_some());
-        assert!(ledger.waiting_behind(&lease, received.turn).await.unwrap().is_empty());
+        assert!(ledger.list_queued_behind(&lease, received.turn).await.unwrap().is_empty());
         let mut next = ledger.complete_turn(&lease, &completed(received.turn, texts)).await.unwrap();
         let mut released = false;
         while let Some(part) = next {
@@ -57,7 +58,7 @@ async fn a_turn_of_n_parts_costs_n_plus_two_commits() {
             (next, released) = (settled.next, settled.released);
         }
         assert!(released);
-        assert_eq!(ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap(), None);
+        assert_eq!(ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap(), None);
         assert_eq!(ledger.commits() - before, texts.len() as u64 + 2);
     }
 }
@@ -68,8 +69,8 @@ async fn two_processes_write_to_one_directory_at_once() {
     let (one, two) = (open(directory.path()).await, open(directory.path()).await);
     let messages: Vec<_> = (0..50).map(|number| message("console:a", &number.to_string())).collect();
     let (first, second) = tokio::join!(
-        join_all(messages.iter().map(|message| one.receive(message, Claim::IfFree))),
-        join_all(messages.iter().map(|message| two.receive(message, Claim::IfFree))),
+        join_all(messages.iter().map(|message| one.receive(message, ClaimMode::IfFree))),
+        join_all(messages.iter().map(|message| two.receive(message, ClaimMode::IfFree))),
     );
     let received: Vec<_> = first.into_iter().chain(second).map(Result::unwrap).collect();
     assert_eq!(received.iter().filter(|received| received.duplicate).count(), 50, "each is stored once");

@@ -12,8 +12,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use satchel_contracts::ledger::LedgerFixture;
 use satchel_domain::{
-    ChannelName, Ending, InboundMessage, Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender,
-    TurnId,
+    ChannelName, Ending, HistoryMessage, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartState,
+    Sender, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
@@ -67,15 +67,15 @@ fn message(conversation: &str, key: &str) -> InboundMessage {
 }
 
 fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
-    let parts = texts.iter().map(|text| PlannedPart::of(PartContent::of_text(*text))).collect();
+    let parts = texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect();
     CompletedTurn {
         turn,
         ending: Ending::Done,
-        response: OutgoingResponse::of_text("reply"),
+        response: OutgoingResponse::from_text("reply"),
         plan: Plan { parts },
-        history: HistoryChange::Append(vec![Message::Note { text: "said".into() }]),
+        history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
         steered: Vec::new(),
-        told: Vec::new(),
+        reported_failures: Vec::new(),
         reply_to: None,
     }
 }

@@ -1,7 +1,7 @@
 //! A process that serves one conversation leaves the others' work to those who serve them.
 
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{Claim, Ledger};
+use satchel_ports::ledger::{ClaimMode, Ledger};
 
 use crate::{Settings, SqliteLedger, message, open};
 
@@ -10,13 +10,13 @@ async fn only_the_conversation_that_is_served_is_taken() {
     let directory = tempfile::tempdir().unwrap();
     let other = open(directory.path()).await;
     for conversation in ["console:main", "console:holiday"] {
-        other.receive(&message(conversation, "1"), Claim::Leave).await.unwrap();
+        other.receive(&message(conversation, "1"), ClaimMode::Leave).await.unwrap();
     }
     let settings = Settings { only: Some("console:holiday".parse().unwrap()), ..Settings::default() };
     let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();
     let console = [ChannelName::new("console").unwrap()];
-    let lease = ledger.take_lane(&console).await.unwrap().unwrap();
+    let lease = ledger.claim_lane(&console).await.unwrap().unwrap();
     assert_eq!(lease.conversation.to_string(), "console:holiday");
-    assert_eq!(ledger.take_lane(&console).await.unwrap(), None, "the other conversation has its own terminal");
-    assert!(other.take_lane(&console).await.unwrap().is_some());
+    assert_eq!(ledger.claim_lane(&console).await.unwrap(), None, "the other conversation has its own terminal");
+    assert!(other.claim_lane(&console).await.unwrap().is_some());
 }

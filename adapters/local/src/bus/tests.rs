@@ -8,15 +8,15 @@ use uuid::Uuid;
 
 use super::*;
 
-fn event(number: u128) -> Event {
-    Event::MessageReceived {
+fn event(number: u128) -> BusEvent {
+    BusEvent::MessageReceived {
         conversation: "console:main".parse().expect("a conversation"),
         turn: TurnId(Uuid::from_u128(number)),
     }
 }
 
-fn number(event: &Event) -> u128 {
-    let Event::MessageReceived { turn, .. } = event else { return u128::MAX };
+fn number(event: &BusEvent) -> u128 {
+    let BusEvent::MessageReceived { turn, .. } = event else { return u128::MAX };
     turn.0.as_u128()
 }
 

@@ -26,7 +26,7 @@ impl KnownFile {
     /// The line that tells a person of it.
     pub(super) fn line(&self) -> String {
         let number = if self.number == 0 { String::new() } else { format!("#{} ", self.number) };
-        format!("- {number}{}, {}, {}", code(&self.filename), self.mime, size::human(self.bytes))
+        format!("- {number}{}, {}, {}", code(&self.filename), self.mime, size::format_bytes(self.bytes))
     }
 }
 

@@ -156,7 +156,7 @@ fn taken(why: &str) -> Option<String> {
 fn saved_where(answer: &Value) -> Option<String> {
     let path = code(first_text(answer, &["path"])?);
     Some(match answer["bytes_written"].as_u64() {
-        Some(bytes) => format!("{path} ({})", size::human(bytes)),
+        Some(bytes) => format!("{path} ({})", size::format_bytes(bytes)),
         None => path,
     })
 }
@@ -255,7 +255,7 @@ fn listed_directory(directory: &str, answer: &Answered<'_>) -> String {
         let path = entry.as_str().or_else(|| first_text(entry, &["path", "name"])).unwrap_or("?");
         match (entry["kind"].as_str(), entry["bytes"].as_u64()) {
             (Some("directory"), _) => format!("- {}", code(&format!("{path}/"))),
-            (_, Some(bytes)) => format!("- {}, {}", code(path), size::human(bytes)),
+            (_, Some(bytes)) => format!("- {}, {}", code(path), size::format_bytes(bytes)),
             (_, None) => format!("- {}", code(path)),
         }
     };
@@ -308,7 +308,7 @@ pub(super) fn written(path: &str, bytes: usize, written: &Answered<'_>, added: O
             None => failed(&doing, why),
         };
     }
-    let wrote = format!("Wrote {} ({}).", code(path), size::human(bytes as u64));
+    let wrote = format!("Wrote {} ({}).", code(path), size::format_bytes(bytes as u64));
     match added {
         None => wrote,
         Some(added) => match added.failure() {

@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Instant};
 
 use futures::StreamExt;
-use satchel_domain::{AttachmentId, Filename, Media, Sha256, Timestamp};
+use satchel_domain::{AttachmentId, Filename, MediaInfo, Sha256, Timestamp};
 use satchel_ports::{SafetyTier, ToolSpec};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -27,12 +27,12 @@ fn file(number: u64, name: &str, mime: &str) -> Attachment {
         id: AttachmentId(Uuid::from_u128(number.into())),
         number,
         conversation: "console:main".parse().expect("a conversation"),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted(name),
         mime: mime.to_owned(),
         bytes: number * 1000,
         sha256: Sha256([0; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -67,7 +67,7 @@ fn request(text: &str, attachments: &[Attachment]) -> ModelRequest {
 }
 
 /// A stand-in for the tools: files #1 to #3 are older, `/shared/there.txt` exists.
-fn tool_answer(call: &ModelCall) -> String {
+fn tool_answer(call: &ModelToolCall) -> String {
     let arguments = &call.arguments;
     let path = arguments["path"].as_str().unwrap_or_default();
     let path_of_all = arguments["dir"].as_str().unwrap_or_default();
@@ -130,10 +130,10 @@ fn played(mut request: ModelRequest) -> (Vec<Vec<String>>, String) {
         }
         rounds.push(calls.iter().map(|call| format!("{} {}", call.name, call.arguments)).collect());
         // Ids are the agent's affair and are rewritten by it; answers come in any order.
-        let calls: Vec<ModelCall> = calls
+        let calls: Vec<ModelToolCall> = calls
             .into_iter()
             .enumerate()
-            .map(|(at, call)| ModelCall { id: format!("{}-{at}", rounds.len()), ..call })
+            .map(|(at, call)| ModelToolCall { id: format!("{}-{at}", rounds.len()), ..call })
             .collect();
         let answered = calls.iter().rev().map(|call| ModelMessage::Tool {
             call: call.id.clone(),
@@ -278,7 +278,7 @@ fn it_means_what_was_spoken_of_last() {
 fn a_message_that_comes_in_the_middle_is_what_counts_now() {
     let asked = ModelMessage::Assistant {
         text: String::new(),
-        calls: vec![ModelCall { id: "a".into(), name: "attachment.save_all".into(), arguments: json!({}) }],
+        calls: vec![ModelToolCall { id: "a".into(), name: "attachment.save_all".into(), arguments: json!({}) }],
     };
     let saved = ModelMessage::Tool { call: "a".into(), text: "[]".into(), attachments: vec![] };
     let note = ModelMessage::Note { text: "User sent 1 attachment: [0] text/csv (~1KB).".into() };
@@ -376,7 +376,7 @@ fn only_tools_that_are_there_are_called() {
 
 #[test]
 fn garbage_is_borne() {
-    let call = |name: &str| ModelCall { id: "a".into(), name: name.into(), arguments: Value::Null };
+    let call = |name: &str| ModelToolCall { id: "a".into(), name: name.into(), arguments: Value::Null };
     let tool = |text: &str| ModelMessage::Tool { call: "a".into(), text: text.into(), attachments: vec![] };
     for answered in ["", "error: ", "{}", "[]", "[1, null]", "{\"attachments\": 5}", "outcome unknown", "\u{0}й"] {
         for (phrase, name) in [
@@ -421,7 +421,7 @@ fn garbage_is_borne() {
 fn every_unanswered_call_is_told_as_such() {
     let asked = ModelMessage::Assistant {
         text: String::new(),
-        calls: vec![ModelCall { id: "a".into(), name: "file_read".into(), arguments: json!({}) }],
+        calls: vec![ModelToolCall { id: "a".into(), name: "file_read".into(), arguments: json!({}) }],
     };
     let text = played(with_tools(vec![user("read /tmp/x", &[]), asked], &TOOLS)).1;
     assert_eq!(text, "I couldn't read `/tmp/x`: the tool gave no answer.");

@@ -59,7 +59,7 @@ async fn every_kind_of_piece_comes_as_written() {
         {"pieces": [{"text": "a"}, "break_off", {"text": "never"}]},
     ]}));
     let call = |at: &str, name: &str, arguments: Value| {
-        Ok(ModelEvent::Call(ModelCall { id: at.to_owned(), name: name.to_owned(), arguments }))
+        Ok(ModelEvent::Call(ModelToolCall { id: at.to_owned(), name: name.to_owned(), arguments }))
     };
     let failed = |reason: &str, retryable| Err(ModelError { reason: reason.to_owned(), retryable, remedy: None });
     assert_eq!(
@@ -69,7 +69,7 @@ async fn every_kind_of_piece_comes_as_written() {
             text("lo"),
             call("scripted-0-0", "no.such", json!("not {json")),
             call("scripted-0-1", "b", Value::Null),
-            Ok(ModelEvent::Usage(Usage { input_tokens: 1, output_tokens: 2 })),
+            Ok(ModelEvent::Usage(TokenUsage { input_tokens: 1, output_tokens: 2 })),
             Ok(ModelEvent::Done),
         ]
     );

@@ -1,6 +1,6 @@
 //! Tests of the table of abilities.
 
-use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
 use secrecy::SecretString;
 use uuid::Uuid;
 
@@ -24,12 +24,12 @@ fn file(mime: &str, bytes: u64) -> Attachment {
         id: AttachmentId(Uuid::from_u128(5)),
         number: 1,
         conversation: "console:main".parse().unwrap(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted("x"),
         mime: mime.into(),
         bytes,
         sha256: Sha256([0; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -77,9 +77,11 @@ fn models_see_what_their_makers_say() {
 
 #[test]
 fn what_is_not_taken_is_told_why() {
-    let gif = Attachment { media: Media { animated: true, ..Media::default() }, ..file("image/gif", 9) };
-    let wide =
-        Attachment { media: Media { width: Some(9000), height: Some(1), ..Media::default() }, ..file("image/png", 9) };
+    let gif = Attachment { media: MediaInfo { animated: true, ..MediaInfo::default() }, ..file("image/gif", 9) };
+    let wide = Attachment {
+        media: MediaInfo { width: Some(9000), height: Some(1), ..MediaInfo::default() },
+        ..file("image/png", 9)
+    };
     for (abilities, file, wanted) in [
         (OPENAI, file("image/png", 20 * MB), Ok(())),
         (OPENAI, file("image/png", 20 * MB + 1), Err("it is 20 MB, this model takes up to 20 MB")),

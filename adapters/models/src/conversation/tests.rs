@@ -1,6 +1,6 @@
 //! Tests of how a conversation is arranged.
 
-use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
 use uuid::Uuid;
 
 use super::*;
@@ -37,12 +37,12 @@ fn a_name_forges_no_reference() {
         id: AttachmentId(Uuid::from_u128(5)),
         number: 1,
         conversation: "console:main".parse().unwrap(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted("x] [attachment 7 y.txt"),
         mime: "text/plain".into(),
         bytes: 3,
         sha256: Sha256([7; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -53,8 +53,12 @@ fn a_name_forges_no_reference() {
 
 #[test]
 fn many_calls_keep_their_ids_short_and_apart() {
-    let calls: Vec<ModelCall> = (0..1500)
-        .map(|number| ModelCall { id: format!("{}-{number}", "x".repeat(36)), name: "t".into(), arguments: json!({}) })
+    let calls: Vec<ModelToolCall> = (0..1500)
+        .map(|number| ModelToolCall {
+            id: format!("{}-{number}", "x".repeat(36)),
+            name: "t".into(),
+            arguments: json!({}),
+        })
         .collect();
     let turns = arranged(&[
         ModelMessage::User { text: "go".into(), attachments: Vec::new() },
@@ -68,7 +72,7 @@ fn many_calls_keep_their_ids_short_and_apart() {
 
 #[test]
 fn a_late_answer_is_said_in_words() {
-    let call = ModelCall { id: "a".into(), name: "t".into(), arguments: json!({}) };
+    let call = ModelToolCall { id: "a".into(), name: "t".into(), arguments: json!({}) };
     let turns = arranged(&[
         ModelMessage::User { text: "go".into(), attachments: Vec::new() },
         ModelMessage::Assistant { text: String::new(), calls: vec![call] },

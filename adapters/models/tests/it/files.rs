@@ -1,6 +1,6 @@
 //! Files that a model is shown, and words for those that it isn't.
 
-use satchel_domain::Media;
+use satchel_domain::MediaInfo;
 use satchel_fakes::model::{ModelFault, ModelReply, ModelWire, ScriptedCall};
 use satchel_ports::ModelMessage;
 
@@ -131,7 +131,7 @@ async fn too_large_too_many_too_wide_and_unreadable_files_are_named() {
     let mut large = stage.file("large.png", "image/png", PNG).await;
     large.bytes = 4_000_000;
     let mut wide = stage.file("wide.png", "image/png", PNG).await;
-    wide.media = Media { width: Some(8001), height: Some(10), ..Media::default() };
+    wide.media = MediaInfo { width: Some(8001), height: Some(10), ..MediaInfo::default() };
     let lost = stage.file("lost.png", "image/png", &[PNG, b"lost"].concat()).await;
     stage.blobs.lose(&lost.sha256);
     let damaged = stage.file("damaged.png", "image/png", &[PNG, b"damaged"].concat()).await;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_domain::{Attachment, AttachmentId, Filename, Media, Source, Timestamp, Visibility};
+use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Timestamp, Visibility};
 use satchel_fakes::{
     MemoryBlobs,
     model::{FakeModelServer, ModelWire},
@@ -12,7 +12,7 @@ use satchel_fakes::{
 use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
 use satchel_ports::{
     BlobHint, Blobs, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, ToolSpec,
-    language_model::{ModelCall, Usage},
+    language_model::{ModelToolCall, TokenUsage},
 };
 use secrecy::SecretString;
 use serde_json::json;
@@ -34,8 +34,8 @@ pub(crate) struct Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Whole {
     pub(crate) texts: Vec<String>,
-    pub(crate) calls: Vec<ModelCall>,
-    pub(crate) usage: Option<Usage>,
+    pub(crate) calls: Vec<ModelToolCall>,
+    pub(crate) usage: Option<TokenUsage>,
     pub(crate) done: bool,
     pub(crate) error: Option<ModelError>,
 }
@@ -83,12 +83,12 @@ impl Stage {
             id: AttachmentId(Uuid::from_u128(stored.bytes.into())),
             number: 1,
             conversation: "console:main".parse().expect("a conversation"),
-            source: Source::User,
+            source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),
             mime: mime.into(),
             bytes: stored.bytes,
             sha256: stored.sha256,
-            media: Media::default(),
+            media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Deliver,
@@ -122,7 +122,7 @@ pub(crate) fn user(text: &str, attachments: Vec<Attachment>) -> ModelMessage {
     ModelMessage::User { text: text.into(), attachments }
 }
 
-pub(crate) fn tool(call: &ModelCall, text: &str, attachments: Vec<Attachment>) -> ModelMessage {
+pub(crate) fn tool(call: &ModelToolCall, text: &str, attachments: Vec<Attachment>) -> ModelMessage {
     ModelMessage::Tool { call: call.id.clone(), text: text.into(), attachments }
 }
 
@@ -144,9 +144,9 @@ pub(crate) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
 }
 
 /// The same call under the id that Satchel gives it.
-pub(crate) fn renamed(calls: &[ModelCall], turn: u128) -> Vec<ModelCall> {
+pub(crate) fn renamed(calls: &[ModelToolCall], turn: u128) -> Vec<ModelToolCall> {
     let id = |ordinal: usize| format!("{}-{ordinal}", Uuid::from_u128(turn));
-    calls.iter().enumerate().map(|(ordinal, call)| ModelCall { id: id(ordinal), ..call.clone() }).collect()
+    calls.iter().enumerate().map(|(ordinal, call)| ModelToolCall { id: id(ordinal), ..call.clone() }).collect()
 }
 
 /// Asks and gathers the whole answer.

@@ -3,7 +3,7 @@
 use satchel_fakes::model::{AskedPart, AskedTurn, Fate, Finish, ModelReply, ModelWire, ReplyPiece, ScriptedCall};
 use satchel_ports::{
     ModelMessage,
-    language_model::{ModelCall, Usage},
+    language_model::{ModelToolCall, TokenUsage},
 };
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn a_text_comes_in_pieces_with_usage_at_its_end() {
         stage.server.reply(ModelReply::pieces(pieces).usage(321, 45));
         let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
         assert_eq!(answer.texts, ["Привет, ", "that is ", "🎒."], "{wire:?} {:?}", answer.error);
-        assert_eq!(answer.usage, Some(Usage { input_tokens: 321, output_tokens: 45 }), "{wire:?}");
+        assert_eq!(answer.usage, Some(TokenUsage { input_tokens: 321, output_tokens: 45 }), "{wire:?}");
         assert!(answer.done && answer.calls.is_empty(), "{wire:?}");
         let asked = stage.server.last();
         assert_eq!(asked.fate, Fate::Answered, "{wire:?}");
@@ -121,7 +121,8 @@ async fn arguments_that_are_no_json_come_as_they_were_written_and_go_back_as_an_
 /// What comes from elsewhere is mended: providers refuse all of this.
 #[tokio::test]
 async fn a_conversation_with_gaps_is_taken() {
-    let call = |id: &str, name: &str| ModelCall { id: id.into(), name: name.into(), arguments: json!({"path": "x"}) };
+    let call =
+        |id: &str, name: &str| ModelToolCall { id: id.into(), name: name.into(), arguments: json!({"path": "x"}) };
     let long = "x".repeat(90);
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;

@@ -148,13 +148,13 @@ async fn a_program_that_understands_nothing_says_why(
 async fn what_is_not_set_up_says_what_to_set_and_what_is_too_long_is_not_tried() {
     let directory = tempfile::tempdir().unwrap();
     let nothing = voice(None, None, directory.path());
-    assert!(!nothing.speaks() && !nothing.hears());
+    assert!(!nothing.can_speak() && !nothing.can_transcribe());
     assert!(speak(&nothing, "x").await.unwrap_err().for_owner().contains("speech.speak"));
     let error = nothing.transcribe(recording(b"x", "audio/ogg")).await.unwrap_err();
     assert!(error.for_owner().contains("speech.transcribe") && !error.retryable);
 
     let never = voice(Some(program(&["false"])), Some(program(&["false"])), directory.path());
-    assert!(never.speaks() && never.hears());
+    assert!(never.can_speak() && never.can_transcribe());
     for (words, reason) in [(" \n".to_owned(), "no words"), ("й".repeat(20_001), "at most 20000 characters")] {
         let error = speak(&never, &words).await.unwrap_err();
         assert!(error.reason.contains(reason) && !error.retryable, "{error}");

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::Path, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use satchel_ports::{Recording, Speech, SpeechError, Spoken};
+use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 use satchel_speech::{Engine, Program, SpeechSettings, Voice};
 
 /// All that programs are given of the environment.
@@ -40,7 +40,7 @@ pub(crate) struct Heard {
 }
 
 pub(crate) async fn speak(voice: &Voice, words: &str) -> Result<Heard, SpeechError> {
-    let Spoken { content, duration_ms, waveform } = voice.speak(words).await?;
+    let SynthesizedSpeech { content, duration_ms, waveform } = voice.speak(words).await?;
     let ogg = content.map_ok(|piece| piece.to_vec()).try_concat().await.expect("it was made already");
     Ok(Heard { ogg, duration_ms, waveform })
 }

@@ -1,9 +1,9 @@
 //! One evaluation: what a worker says is measured, noted, or asked of the world.
 
-use satchel_domain::{Wake, size::human};
+use satchel_domain::{WakeRequest, size::format_bytes};
 use satchel_ports::{
-    Evaluation, Script, ScriptFailure, ScriptWorld,
-    script_host::{FunctionCall, NewFile},
+    HostFunctions, ScriptError, ScriptEvaluation, ScriptRequest,
+    script_host::{FunctionCall, NewScriptFile},
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -34,8 +34,8 @@ const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// A script that is ready to be handed to a worker.
 pub(crate) struct Task<'a> {
-    script: &'a Script,
-    world: &'a dyn ScriptWorld,
+    script: &'a ScriptRequest,
+    world: &'a dyn HostFunctions,
     functions: Vec<String>,
     line: Vec<u8>,
 }
@@ -43,15 +43,15 @@ pub(crate) struct Task<'a> {
 /// What came of a task.
 pub(crate) enum Outcome {
     /// The script has ended.
-    Ended(Evaluation),
+    Ended(ScriptEvaluation),
     /// The worker was gone before it had heard the whole script, so another one may be asked.
-    NeverBegun(Evaluation),
+    NeverBegun(ScriptEvaluation),
 }
 
 /// Why an evaluation stops without a value.
 enum Stop {
     /// Something failed that the worker has told, or that the script is to be told.
-    Failed(ScriptFailure),
+    Failed(ScriptError),
     /// The worker said what no worker says.
     Broken(&'static str),
     /// The worker says no more.
@@ -62,8 +62,8 @@ enum Stop {
 
 impl<'a> Task<'a> {
     /// Prepares it.
-    pub(crate) fn new(script: &'a Script, world: &'a dyn ScriptWorld) -> Result<Self, ScriptFailure> {
-        let refused = |message: String| ScriptFailure::Failed { message };
+    pub(crate) fn new(script: &'a ScriptRequest, world: &'a dyn HostFunctions) -> Result<Self, ScriptError> {
+        let refused = |message: String| ScriptError::Failed { message };
         if let Some(name) = script.globals.keys().find(|name| !names::is_name(name)) {
             return Err(refused(names::describe_refusal(name)));
         }
@@ -80,7 +80,7 @@ impl<'a> Task<'a> {
             processor_seconds,
         });
         let line = measure::line_of(&run).ok_or_else(|| {
-            refused(format!("the script and its variables are larger than {}", human(LONGEST_LINE as u64)))
+            refused(format!("the script and its variables are larger than {}", format_bytes(LONGEST_LINE as u64)))
         })?;
         Ok(Self { script, world, functions, line })
     }
@@ -91,20 +91,20 @@ impl<'a> Task<'a> {
         let limit = self.script.time_limit;
         let ended = tokio::select! {
             biased;
-            () = cancel.cancelled() => Ok(Err(ScriptFailure::Cancelled)),
+            () = cancel.cancelled() => Ok(Err(ScriptError::Cancelled)),
             ended = tokio::time::timeout(limit, self.evaluate(&mut worker, &mut noted)) => {
-                ended.unwrap_or(Ok(Err(ScriptFailure::TimedOut { after: limit })))
+                ended.unwrap_or(Ok(Err(ScriptError::TimedOut { after: limit })))
             }
         };
         worker.end().await;
         let Noted { printed, wakes, .. } = noted;
         match ended {
-            Ok(value) => Outcome::Ended(Evaluation { value, printed, wakes }),
-            Err(Unheard(failure)) => Outcome::NeverBegun(Evaluation::of_failure(failure)),
+            Ok(value) => Outcome::Ended(ScriptEvaluation { value, printed, wakes }),
+            Err(Unheard(failure)) => Outcome::NeverBegun(ScriptEvaluation::from_error(failure)),
         }
     }
 
-    async fn evaluate(&self, worker: &mut Worker, noted: &mut Noted) -> Result<Result<Value, ScriptFailure>, Unheard> {
+    async fn evaluate(&self, worker: &mut Worker, noted: &mut Noted) -> Result<Result<Value, ScriptError>, Unheard> {
         let stop = match self.converse(worker, noted).await {
             Ok(value) => return Ok(Ok(value)),
             Err(stop) => stop,
@@ -125,9 +125,9 @@ impl<'a> Task<'a> {
         if unheard { Err(Unheard(failure)) } else { Ok(Err(failure)) }
     }
 
-    fn broken(&self, why: &str) -> ScriptFailure {
+    fn broken(&self, why: &str) -> ScriptError {
         tracing::warn!(conversation = %self.script.conversation, why, "a script's worker broke the protocol");
-        ScriptFailure::Failed { message: format!("the script's worker broke the protocol ({why})") }
+        ScriptError::Failed { message: format!("the script's worker broke the protocol ({why})") }
     }
 
     /// Talks with the worker until it has a value.
@@ -190,7 +190,7 @@ impl<'a> Task<'a> {
             }
         };
         let (pieces, content) = file::flow();
-        let creating = self.world.create(NewFile { filename, description, mime_type, visibility }, content);
+        let creating = self.world.create(NewScriptFile { filename, description, mime_type, visibility }, content);
         // The world is waited for also when the worker fails: it is told by its stream, and puts away what it has.
         let (answer, received) = tokio::join!(creating, receive(worker, Some(pieces)));
         received?;
@@ -199,13 +199,13 @@ impl<'a> Task<'a> {
 }
 
 /// A worker that was gone before it had heard the script, and what to say if there is no other.
-struct Unheard(ScriptFailure);
+struct Unheard(ScriptError);
 
 /// What is kept of a script, whatever its end.
 #[derive(Default)]
 struct Noted {
     printed: String,
-    wakes: Vec<Wake>,
+    wakes: Vec<WakeRequest>,
     wake_bytes: usize,
     wake_values: usize,
 }
@@ -227,14 +227,14 @@ impl Noted {
         self.wake_bytes += length;
         self.wake_values += measure::values_of(&context);
         if self.wake_bytes > LARGEST_VALUE + 64 * FRAME || self.wake_values > MOST_VALUES {
-            return Err(Stop::Failed(ScriptFailure::Failed {
+            return Err(Stop::Failed(ScriptError::Failed {
                 message: format!(
                     "what it wants a model to look at is larger than {}, or of too many parts",
-                    human(LARGEST_VALUE as u64)
+                    format_bytes(LARGEST_VALUE as u64)
                 ),
             }));
         }
-        self.wakes.push(Wake { context, include_event });
+        self.wakes.push(WakeRequest { context, include_event });
         Ok(())
     }
 }
@@ -277,7 +277,7 @@ async fn hear(worker: &mut Worker) -> Result<(FromWorker, usize), Stop> {
     };
     if line.len() > MOST_VALUES && measure::values_in(&line) > MOST_VALUES {
         let message = format!("a value that leaves the script holds more than {} others", MOST_VALUES);
-        return Err(Stop::Failed(ScriptFailure::Failed { message }));
+        return Err(Stop::Failed(ScriptError::Failed { message }));
     }
     let said = serde_json::from_slice(&line).map_err(|_| Stop::Broken("a line can't be read"))?;
     Ok((said, line.len()))
@@ -295,7 +295,7 @@ fn answer_of(answer: Result<Value, String>, function: &str) -> Vec<u8> {
             refusal(&format!("what `{function}` returned is nested deeper than {DEEPEST_VALUE} levels"))
         }
         Ok(value) => measure::value_line(value).unwrap_or_else(|| {
-            let most = human(MAX_CALL_RESULT_BYTES as u64);
+            let most = format_bytes(MAX_CALL_RESULT_BYTES as u64);
             refusal(&format!("what `{function}` returned is larger than {most}; ask it for a part of that"))
         }),
     }

@@ -3,8 +3,8 @@
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use rustix::process::Signal;
-use satchel_domain::size::human;
-use satchel_ports::ScriptFailure;
+use satchel_domain::size::format_bytes;
+use satchel_ports::ScriptError;
 
 use crate::protocol::{Failure, FailureKind, WORKER_MEMORY_BYTES};
 
@@ -12,28 +12,28 @@ use crate::protocol::{Failure, FailureKind, WORKER_MEMORY_BYTES};
 const LONGEST_MESSAGE: usize = 8_000;
 
 /// What a worker says has failed.
-pub(crate) fn told(failure: Failure) -> ScriptFailure {
+pub(crate) fn told(failure: Failure) -> ScriptError {
     let Failure { kind, message, line, column } = failure;
     let message = cut(&message, LONGEST_MESSAGE);
     match (kind, line, column) {
-        (FailureKind::Syntax, line, None) => ScriptFailure::Syntax { line: line.unwrap_or(1), message },
+        (FailureKind::Syntax, line, None) => ScriptError::Syntax { line: line.unwrap_or(1), message },
         (FailureKind::Syntax, line, Some(column)) => {
-            ScriptFailure::Syntax { line: line.unwrap_or(1), message: format!("{message} (column {column})") }
+            ScriptError::Syntax { line: line.unwrap_or(1), message: format!("{message} (column {column})") }
         }
-        (FailureKind::Execution, None, _) => ScriptFailure::Failed { message },
+        (FailureKind::Execution, None, _) => ScriptError::Failed { message },
         (FailureKind::Execution, Some(line), None) => {
-            ScriptFailure::Failed { message: format!("{message} (line {line})") }
+            ScriptError::Failed { message: format!("{message} (line {line})") }
         }
         (FailureKind::Execution, Some(line), Some(column)) => {
-            ScriptFailure::Failed { message: format!("{message} (line {line}, column {column})") }
+            ScriptError::Failed { message: format!("{message} (line {line}, column {column})") }
         }
     }
 }
 
 /// What the death of its worker means to a script. `complaint` is what the worker wrote on standard error.
-pub(crate) fn of_death(status: ExitStatus, complaint: &str) -> ScriptFailure {
+pub(crate) fn of_death(status: ExitStatus, complaint: &str) -> ScriptError {
     let message = if complaint.contains("memory allocation of") {
-        format!("it needs more memory than the {} that a script may have", human(WORKER_MEMORY_BYTES))
+        format!("it needs more memory than the {} that a script may have", format_bytes(WORKER_MEMORY_BYTES))
     } else if complaint.contains("has overflowed its stack") {
         "it is nested too deeply".to_owned()
     } else {
@@ -44,7 +44,7 @@ pub(crate) fn of_death(status: ExitStatus, complaint: &str) -> ScriptFailure {
             (None, None) => "its worker ended unexpectedly".to_owned(),
         }
     };
-    ScriptFailure::Failed { message }
+    ScriptError::Failed { message }
 }
 
 /// A text of at most so many characters, with a sign where something is missing.

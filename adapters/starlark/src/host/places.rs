@@ -12,7 +12,7 @@ use std::{
 };
 
 use satchel_domain::{ChannelName, ConversationId};
-use satchel_ports::Script;
+use satchel_ports::ScriptRequest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places.
@@ -52,7 +52,7 @@ impl Places {
     }
 
     /// Waits for a place. Whoever drops the call gives up waiting.
-    pub(crate) async fn take(self: &Arc<Self>, script: &Script) -> Place {
+    pub(crate) async fn take(self: &Arc<Self>, script: &ScriptRequest) -> Place {
         let channel = script.conversation.channel();
         let person = script.person.as_ref().map(|person| Holder::Person(channel.clone(), person.clone()));
         let Some(person) = person else { return self.take_in(&script.conversation).await };
@@ -113,8 +113,8 @@ mod tests {
     use futures::{FutureExt, poll};
 
     /// A script that nobody asked for.
-    fn conversation(key: &str) -> Script {
-        Script {
+    fn conversation(key: &str) -> ScriptRequest {
+        ScriptRequest {
             source: String::new(),
             globals: serde_json::Map::new(),
             conversation: ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap(),
@@ -124,8 +124,8 @@ mod tests {
     }
 
     /// A script of a person in a conversation.
-    fn of(person: &str, key: &str) -> Script {
-        Script { person: Some(person.to_owned()), ..conversation(key) }
+    fn of(person: &str, key: &str) -> ScriptRequest {
+        ScriptRequest { person: Some(person.to_owned()), ..conversation(key) }
     }
 
     #[tokio::test]
@@ -150,7 +150,7 @@ mod tests {
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for (who, number) in (0..200).map(|number| (&busy, number)).chain([(&new, 0)]) {
-            let (places, who, order) = (Arc::clone(&places), Script::clone(who), Arc::clone(&order));
+            let (places, who, order) = (Arc::clone(&places), ScriptRequest::clone(who), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 let place = places.take(&who).await;
                 order.lock().unwrap().push((who, number));

@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_ports::{Evaluation, Script, ScriptFailure, ScriptHost, ScriptWorld};
+use satchel_ports::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
@@ -84,10 +84,10 @@ impl WorkerPool {
     /// What comes of the script, or why it was never begun.
     async fn evaluated(
         &self,
-        script: &Script,
-        world: &dyn ScriptWorld,
+        script: &ScriptRequest,
+        world: &dyn HostFunctions,
         cancel: &CancellationToken,
-    ) -> Result<Evaluation, ScriptFailure> {
+    ) -> Result<ScriptEvaluation, ScriptError> {
         let _place = unless(cancel, self.place(script)).await?;
         // Not before: whoever waits for a place keeps nothing but the script.
         let task = Task::new(script, world)?;
@@ -105,18 +105,18 @@ impl WorkerPool {
         }
     }
 
-    async fn place(&self, script: &Script) -> Result<Place, ScriptFailure> {
+    async fn place(&self, script: &ScriptRequest) -> Result<Place, ScriptError> {
         let patience = self.0.inner.settings.patience;
         timeout(patience, self.0.places.take(script)).await.map_err(|_| {
             let reason = "too many scripts are running; try again in a moment".to_owned();
-            ScriptFailure::Unavailable { reason }
+            ScriptError::Unavailable { reason }
         })
     }
 
-    async fn start(&self) -> Result<Worker, ScriptFailure> {
+    async fn start(&self) -> Result<Worker, ScriptError> {
         Worker::start(&self.0.inner.settings.worker).await.map_err(|error| {
             tracing::warn!(%error, "no script can be evaluated");
-            ScriptFailure::Unavailable { reason: error.to_string() }
+            ScriptError::Unavailable { reason: error.to_string() }
         })
     }
 }
@@ -125,13 +125,13 @@ impl WorkerPool {
 impl ScriptHost for WorkerPool {
     async fn run<'a>(
         &self,
-        script: &Script,
-        world: &'a (dyn ScriptWorld + 'a),
+        script: &ScriptRequest,
+        world: &'a (dyn HostFunctions + 'a),
         cancel: &CancellationToken,
-    ) -> Evaluation {
+    ) -> ScriptEvaluation {
         match self.evaluated(script, world, cancel).await {
             Ok(evaluation) => evaluation,
-            Err(failure) => Evaluation::of_failure(failure),
+            Err(failure) => ScriptEvaluation::from_error(failure),
         }
     }
 }
@@ -139,9 +139,9 @@ impl ScriptHost for WorkerPool {
 /// What this comes to, unless it is cancelled before.
 async fn unless<T>(
     cancel: &CancellationToken,
-    wanted: impl Future<Output = Result<T, ScriptFailure>>,
-) -> Result<T, ScriptFailure> {
-    cancel.run_until_cancelled(wanted).await.unwrap_or(Err(ScriptFailure::Cancelled))
+    wanted: impl Future<Output = Result<T, ScriptError>>,
+) -> Result<T, ScriptError> {
+    cancel.run_until_cancelled(wanted).await.unwrap_or(Err(ScriptError::Cancelled))
 }
 
 /// What the clones of a pool have in common.

@@ -188,7 +188,7 @@ async fn half_a_line_is_waited_for_until_the_deadline_and_no_longer() {
 #[tokio::test]
 async fn a_worker_that_does_not_read_is_stopped_at_the_deadline() {
     let begun = Instant::now();
-    let large = satchel_ports::Script { time_limit: Duration::from_millis(400), ..script(&"x".repeat(4 << 20)) };
+    let large = satchel_ports::ScriptRequest { time_limit: Duration::from_millis(400), ..script(&"x".repeat(4 << 20)) };
     let evaluation = by("ready; hang", &large, &World::default()).await;
     assert_eq!(evaluation.value, crate::stage::timed_out(400));
     assert!(begun.elapsed() < Duration::from_secs(3));

@@ -6,8 +6,8 @@ use std::{
 };
 
 use rstest::rstest;
-use satchel_domain::Wake;
-use satchel_ports::{Evaluation, Script, ScriptFailure, ScriptHost};
+use satchel_domain::WakeRequest;
+use satchel_ports::{ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 use satchel_starlark::{ScriptSettings, WorkerPool, probe};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -17,10 +17,11 @@ use crate::stage::{StandIn, World, by, failure, gone, limited, nested, script, t
 #[tokio::test]
 async fn a_script_goes_to_its_worker_and_its_value_comes_back() {
     let stand_in = StandIn::new(r#"begin; printf '%s' "$heard" > "$HERE/heard"; done_with '{"a":[1,1.5,"ё"]}'"#);
-    let mut script = Script { time_limit: Duration::from_millis(2_500), ..script("return \"ёж\"\n") };
+    let mut script = ScriptRequest { time_limit: Duration::from_millis(2_500), ..script("return \"ёж\"\n") };
     script.globals.insert("who".to_owned(), json!({"name": "Ann", "share": 0.5}));
     let evaluation = stand_in.pool().run(&script, &World::default(), &CancellationToken::new()).await;
-    let expected = Evaluation { value: Ok(json!({"a": [1, 1.5, "ё"]})), printed: String::new(), wakes: Vec::new() };
+    let expected =
+        ScriptEvaluation { value: Ok(json!({"a": [1, 1.5, "ё"]})), printed: String::new(), wakes: Vec::new() };
     assert_eq!(evaluation, expected);
     let heard: Value = serde_json::from_str(&stand_in.noted("heard").concat()).unwrap();
     assert_eq!(
@@ -136,7 +137,7 @@ say '{{"wake":{{"context":{{"n":1.5}},"include_event":false}}}}'; say '{{"print"
     let limit = if words == "timed out" { 1_500 } else { 20_000 };
     let evaluation = by(&body, &limited(limit), &World::default()).await;
     assert_eq!(evaluation.printed, "one\n\ntwo ё\n");
-    assert_eq!(evaluation.wakes, [Wake { context: json!({"n": 1.5}), include_event: false }]);
+    assert_eq!(evaluation.wakes, [WakeRequest { context: json!({"n": 1.5}), include_event: false }]);
     match words {
         "" => assert_eq!(value(&evaluation), &json!(1)),
         words => assert!(failure(&evaluation).contains(words), "{evaluation:?}"),
@@ -206,7 +207,7 @@ async fn a_script_that_nobody_wants_is_stopped(#[case] body: &str) {
             };
             let (evaluation, cancelled) = tokio::join!(pool.run(&script, &world, &cancel), cancelling);
             assert!(cancelled.elapsed() < Duration::from_secs(2), "{:?}", cancelled.elapsed());
-            assert_eq!(evaluation.value, Err(ScriptFailure::Cancelled));
+            assert_eq!(evaluation.value, Err(ScriptError::Cancelled));
         } else {
             tokio::select! {
                 evaluation = pool.run(&script, &world, &cancel) => panic!("{evaluation:?}"),
@@ -284,7 +285,7 @@ async fn a_worker_that_cannot_be_used_is_told_with_its_path(#[case] body: &str, 
         async { stand_in.pool().run(&script(""), &World::default(), &CancellationToken::new()).await },
         async { probe(&stand_in.path()).await },
     );
-    assert_eq!(evaluation.value, Err(ScriptFailure::Unavailable { reason: expected.clone() }));
+    assert_eq!(evaluation.value, Err(ScriptError::Unavailable { reason: expected.clone() }));
     assert_eq!(probed.unwrap_err().to_string(), expected);
     assert!(begun.elapsed() < Duration::from_secs(8));
     if !body.is_empty() {

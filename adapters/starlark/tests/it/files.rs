@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use satchel_domain::Visibility;
-use satchel_ports::{ScriptHost, script_host::NewFile};
+use satchel_ports::{ScriptHost, script_host::NewScriptFile};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,7 @@ chunk 'a,b\n'; say '{"chunk":{"text":""}}'; say '{"chunk":{"base64":"AP/+"}}'; e
     let world = World::default();
     let evaluation = by(body, &script(""), &world).await;
     assert_eq!(value(&evaluation), &json!({"value": {"bytes": 7}}));
-    let file = NewFile {
+    let file = NewScriptFile {
         filename: "ё.csv".to_owned(),
         description: "Sales".to_owned(),
         mime_type: "text/csv".to_owned(),
@@ -61,7 +61,7 @@ yes '{{"chunk":{{"text":"{}"}}}}' | head -n 400; end; hear; printf '%s' "$heard"
 async fn a_file_without_end_is_stopped_though_nobody_wants_it() {
     let piece = "x".repeat(48 << 10);
     let body = format!("begin; create refused.txt; exec yes '{{\"chunk\":{{\"text\":\"{piece}\"}}}}'");
-    let long = satchel_ports::Script { time_limit: std::time::Duration::from_secs(120), ..script("") };
+    let long = satchel_ports::ScriptRequest { time_limit: std::time::Duration::from_secs(120), ..script("") };
     let evaluation = by(&body, &long, &World::default()).await;
     assert!(failure(&evaluation).contains("a file has no end"), "{}", failure(&evaluation));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_ports::Script;
+use satchel_ports::ScriptRequest;
 
 use crate::stage::{World, by, failure, script, value};
 
@@ -24,7 +24,7 @@ async fn memory_stays_flat_while_floods_pass() {
         "begin; create a.bin; yes '{{\"chunk\":{{\"text\":\"{piece}\"}}}}' | head -n 8000; end; hear; done_with 1"
     );
     let world = World::default();
-    let long = Script { time_limit: Duration::from_secs(120), ..script("") };
+    let long = ScriptRequest { time_limit: Duration::from_secs(120), ..script("") };
     let evaluation = by(&file, &long, &world).await;
     assert_eq!(value(&evaluation), 1);
     assert_eq!(world.files.lock().unwrap()[0].1, 8000 * (48 << 10));

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_ports::{Script, ScriptFailure, ScriptHost};
+use satchel_ports::{ScriptError, ScriptHost, ScriptRequest};
 use satchel_starlark::{ScriptSettings, WorkerPool};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{StandIn, World, conversation, gone, script, until, value};
 
-fn of(key: &str) -> Script {
-    Script { conversation: conversation(key), ..script("") }
+fn of(key: &str) -> ScriptRequest {
+    ScriptRequest { conversation: conversation(key), ..script("") }
 }
 
 #[tokio::test]
@@ -72,17 +72,17 @@ async fn whoever_waits_too_long_for_a_place_is_told_so() {
         let begun = Instant::now();
         let evaluation = pool.run(&waiting, &world, &CancellationToken::new()).await;
         let reason = "too many scripts are running; try again in a moment".to_owned();
-        assert_eq!(evaluation.value, Err(ScriptFailure::Unavailable { reason }));
+        assert_eq!(evaluation.value, Err(ScriptError::Unavailable { reason }));
         assert!((Duration::from_millis(200)..Duration::from_secs(3)).contains(&begun.elapsed()));
 
         // One that nobody wants any more doesn't wait either.
         let unwanted = CancellationToken::new();
         unwanted.cancel();
-        assert_eq!(pool.run(&waiting, &world, &unwanted).await.value, Err(ScriptFailure::Cancelled));
+        assert_eq!(pool.run(&waiting, &world, &unwanted).await.value, Err(ScriptError::Cancelled));
         cancel.cancel();
     };
     let (first, ()) = tokio::join!(first, second);
-    assert_eq!(first.value, Err(ScriptFailure::Cancelled));
+    assert_eq!(first.value, Err(ScriptError::Cancelled));
     assert_eq!(stand_in.numbers().len(), 1, "for the others no worker was started");
 }
 
@@ -91,7 +91,7 @@ async fn whoever_waits_too_long_for_a_place_is_told_so() {
 async fn the_time_limit_begins_with_the_worker_and_not_with_the_wait() {
     let stand_in = StandIn::new("begin; sleep 0.4; done_with 1");
     let pool = WorkerPool::new(ScriptSettings { at_once: 1, ..stand_in.settings() });
-    let short = Script { time_limit: Duration::from_millis(1_500), ..script("") };
+    let short = ScriptRequest { time_limit: Duration::from_millis(1_500), ..script("") };
     let world = World::default();
     let runs = (0..6).map(|_| async { pool.run(&short, &world, &CancellationToken::new()).await });
     for evaluation in futures::future::join_all(runs).await {

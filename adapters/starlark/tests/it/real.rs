@@ -6,8 +6,8 @@ use std::{
 };
 
 use rstest::rstest;
-use satchel_domain::{Visibility, Wake};
-use satchel_ports::{Evaluation, Script, ScriptHost};
+use satchel_domain::{Visibility, WakeRequest};
+use satchel_ports::{ScriptEvaluation, ScriptHost, ScriptRequest};
 use satchel_starlark::{ScriptSettings, WorkerPool, probe};
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ fn pool() -> WorkerPool {
     WorkerPool::new(ScriptSettings::new(real_worker()))
 }
 
-async fn run(source: &str, world: &World) -> Evaluation {
+async fn run(source: &str, world: &World) -> ScriptEvaluation {
     pool().run(&script(source), world, &CancellationToken::new()).await
 }
 
@@ -42,11 +42,11 @@ if heard["named"]["deep"][0] == 1.5:
 return None
 "#;
     let world = World::default();
-    let script = Script { globals: Map::from_iter([("who".to_owned(), json!("Ann"))]), ..script(source) };
+    let script = ScriptRequest { globals: Map::from_iter([("who".to_owned(), json!("Ann"))]), ..script(source) };
     let evaluation = pool().run(&script, &world, &CancellationToken::new()).await;
     assert_eq!(evaluation.value, Ok(json!({"total": 6, "first": 1, "text": "Ann:   6"})), "{evaluation:?}");
     assert_eq!(evaluation.printed, "hello, Ann\n");
-    assert_eq!(evaluation.wakes, [Wake { context: json!({"total": 6}), include_event: false }]);
+    assert_eq!(evaluation.wakes, [WakeRequest { context: json!({"total": 6}), include_event: false }]);
     let asked = world.asked.lock().unwrap();
     assert_eq!(
         (&asked[0].positional, &asked[0].named),
@@ -118,7 +118,7 @@ async fn a_bomb_hurts_nobody_but_its_script(#[case] source: &str) {
     let within = StandIn::new(&format!("ulimit -v 2000000; exec '{}'", real_worker().display()));
     let (pool, world) = (WorkerPool::new(ScriptSettings::new(within.path())), World::default());
     let begun = Instant::now();
-    let bomb = Script { time_limit: Duration::from_secs(2), ..script(&source) };
+    let bomb = ScriptRequest { time_limit: Duration::from_secs(2), ..script(&source) };
     let evaluation = pool.run(&bomb, &world, &CancellationToken::new()).await;
     let (words, took) = (failure(&evaluation), begun.elapsed());
     eprintln!("{took:?}: {}", words.lines().next().unwrap());
@@ -135,7 +135,7 @@ async fn a_bomb_hurts_nobody_but_its_script(#[case] source: &str) {
 async fn a_tight_loop_is_stopped_at_the_deadline() {
     let pool = pool();
     assert_eq!(value(&pool.run(&script("return 1"), &World::default(), &CancellationToken::new()).await), 1);
-    let endless = Script {
+    let endless = ScriptRequest {
         time_limit: Duration::from_secs(1),
         ..script(
             "def f():\n    for i in range(1000000000):\n        for j in range(1000000000):\n            pass\nf()\n",
@@ -152,7 +152,7 @@ async fn a_tight_loop_is_stopped_at_the_deadline() {
 async fn two_hundred_scripts_at_once_all_get_their_turn() {
     let (pool, world) = (pool(), World::default());
     let scripts: Vec<_> = (0..200)
-        .map(|number| Script {
+        .map(|number| ScriptRequest {
             conversation: conversation(&(number % 10).to_string()),
             ..script(&format!("echo({number})\nreturn {number}"))
         })

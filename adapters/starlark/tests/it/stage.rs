@@ -17,8 +17,8 @@ use futures::StreamExt;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::{
-    ByteStream, Evaluation, Script, ScriptFailure, ScriptHost, ScriptWorld,
-    script_host::{FunctionCall, NewFile},
+    ByteStream, HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest,
+    script_host::{FunctionCall, NewScriptFile},
 };
 use satchel_starlark::{ScriptSettings, WorkerPool};
 use serde_json::{Map, Value, json};
@@ -118,7 +118,7 @@ pub(crate) fn real_worker() -> PathBuf {
 }
 
 /// A file, how many bytes of it came, and how its stream ended.
-pub(crate) type Stored = (NewFile, usize, Result<(), String>);
+pub(crate) type Stored = (NewScriptFile, usize, Result<(), String>);
 
 /// A world that remembers what it was asked.
 #[derive(Default)]
@@ -165,7 +165,7 @@ pub(crate) fn nested(depth: usize) -> Value {
 }
 
 #[async_trait]
-impl ScriptWorld for World {
+impl HostFunctions for World {
     fn functions(&self) -> Vec<String> {
         ["echo", "refuse", "hang", "wait", "large", "deep", "chatter"].map(str::to_owned).to_vec()
     }
@@ -195,7 +195,7 @@ impl ScriptWorld for World {
         answer
     }
 
-    async fn create(&self, file: NewFile, mut content: ByteStream) -> Result<Value, String> {
+    async fn create(&self, file: NewScriptFile, mut content: ByteStream) -> Result<Value, String> {
         let mut under_way = self.begin();
         if file.filename == "refused.txt" {
             under_way.ended = true;
@@ -221,8 +221,8 @@ pub(crate) fn conversation(key: &str) -> ConversationId {
     ConversationId::new(ChannelName::new("web").unwrap(), key).unwrap()
 }
 
-pub(crate) fn script(source: &str) -> Script {
-    Script {
+pub(crate) fn script(source: &str) -> ScriptRequest {
+    ScriptRequest {
         source: source.to_owned(),
         globals: Map::new(),
         conversation: conversation("a"),
@@ -231,12 +231,12 @@ pub(crate) fn script(source: &str) -> Script {
     }
 }
 
-pub(crate) fn limited(milliseconds: u64) -> Script {
-    Script { time_limit: Duration::from_millis(milliseconds), ..script("") }
+pub(crate) fn limited(milliseconds: u64) -> ScriptRequest {
+    ScriptRequest { time_limit: Duration::from_millis(milliseconds), ..script("") }
 }
 
 /// Runs one script by a worker that does this.
-pub(crate) async fn by(body: &str, script: &Script, world: &World) -> Evaluation {
+pub(crate) async fn by(body: &str, script: &ScriptRequest, world: &World) -> ScriptEvaluation {
     let stand_in = StandIn::new(body);
     let evaluation = stand_in.pool().run(script, world, &CancellationToken::new()).await;
     gone(&stand_in.numbers()).await;
@@ -244,17 +244,17 @@ pub(crate) async fn by(body: &str, script: &Script, world: &World) -> Evaluation
 }
 
 /// The value of a script, which must have one.
-pub(crate) fn value(evaluation: &Evaluation) -> &Value {
+pub(crate) fn value(evaluation: &ScriptEvaluation) -> &Value {
     evaluation.value.as_ref().unwrap()
 }
 
 /// Why a script has none, in words.
-pub(crate) fn failure(evaluation: &Evaluation) -> String {
+pub(crate) fn failure(evaluation: &ScriptEvaluation) -> String {
     evaluation.value.as_ref().unwrap_err().to_string()
 }
 
-pub(crate) fn timed_out(milliseconds: u64) -> Result<Value, ScriptFailure> {
-    Err(ScriptFailure::TimedOut { after: Duration::from_millis(milliseconds) })
+pub(crate) fn timed_out(milliseconds: u64) -> Result<Value, ScriptError> {
+    Err(ScriptError::TimedOut { after: Duration::from_millis(milliseconds) })
 }
 
 pub(crate) fn exists(number: u32) -> bool {

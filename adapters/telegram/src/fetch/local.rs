@@ -12,7 +12,7 @@ use rustix::{
     fs::{Mode, OFlags, open as open_root, openat},
     io::Errno,
 };
-use satchel_ports::{FetchError, IncomingFile};
+use satchel_ports::{FetchedFile, FileFetchError};
 use tokio_util::io::ReaderStream;
 
 use super::{not_set_up, refused, try_again};
@@ -24,7 +24,7 @@ const PIECE: usize = 64 * 1024;
 const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
 /// Opens a file at the absolute `path` that the server told, which must lie beneath `root`.
-pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<IncomingFile, FetchError> {
+pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<FetchedFile, FileFetchError> {
     let Some(root) = root else {
         return Err(not_set_up(
             "the Bot API server keeps it on its own disk",
@@ -42,7 +42,7 @@ pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<IncomingFil
     match opened.map_err(|_| try_again("it could not be opened"))? {
         Ok((file, bytes)) => {
             let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE).boxed();
-            Ok(IncomingFile::Bytes { bytes: Some(bytes), content })
+            Ok(FetchedFile::Bytes { bytes: Some(bytes), content })
         }
         Err(NotOpened::Root(error)) => {
             tracing::warn!(%error, "the directory `telegram.local_files` can't be opened");
@@ -108,12 +108,12 @@ mod tests {
         let opening =
             tokio::time::timeout(Duration::from_secs(5), open(root, path)).await.expect("opening never waits");
         match opening.map_err(|error| error.to_string())? {
-            IncomingFile::Bytes { bytes, content } => {
+            FetchedFile::Bytes { bytes, content } => {
                 let read: Vec<u8> = content.try_collect::<Vec<_>>().await.unwrap().concat();
                 assert_eq!(bytes, Some(read.len() as u64));
                 Ok(read)
             }
-            IncomingFile::Stored(_) => Err("it is stored".to_owned()),
+            FetchedFile::Stored(_) => Err("it is stored".to_owned()),
         }
     }
 
@@ -160,10 +160,10 @@ mod tests {
         let nowhere = dir.path().join("nowhere");
         for (root, path) in [(&root, documents.join("link")), (&nowhere, nowhere.join("x"))] {
             match open(Some(root), &path).await.expect_err("it can't be opened") {
-                FetchError::Refused { reason } | FetchError::TryAgain { reason } => {
+                FileFetchError::Permanent { reason } | FileFetchError::Retryable { reason } => {
                     assert!(!reason.contains("telegram."), "{reason}");
                 }
-                FetchError::NotSetUp { reason, .. } => panic!("{reason}"),
+                FileFetchError::NotSetUp { reason, .. } => panic!("{reason}"),
             }
         }
         let unknown = read(None, &documents.join("file_0.txt")).await.expect_err("nobody said where it may lie");

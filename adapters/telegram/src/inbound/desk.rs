@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use satchel_domain::{Sender, UnreadableUpdate};
+use satchel_domain::{Sender, UndecodableUpdate};
 use satchel_ports::{Inbound, InboundError};
 use serde_json::Value;
 use teloxide::types::ChatId;
@@ -151,18 +151,18 @@ impl Desk {
             }
             Meaning::Moved { from, to } => {
                 let at = |chat: &i64| Place { chat: ChatId(*chat), topic: None }.conversation();
-                self.inbound.conversation_moved(at(from), at(to)).await?;
+                self.inbound.rename_conversation(at(from), at(to)).await?;
             }
             Meaning::Nothing(reason) => tracing::debug!(update.key, reason, "an update was passed over"),
             Meaning::Unreadable(reason) => {
-                let unreadable = UnreadableUpdate {
+                let unreadable = UndecodableUpdate {
                     channel: channel_name(),
                     key: update.key.clone(),
                     sender: sender(&update.raw),
                     raw: update.raw.clone(),
                     reason: (*reason).to_owned(),
                 };
-                self.inbound.keep_unreadable(unreadable).await?;
+                self.inbound.record_undecodable(unreadable).await?;
             }
         }
         Ok(())

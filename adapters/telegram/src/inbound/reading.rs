@@ -5,7 +5,7 @@ pub(crate) mod kinds;
 mod reply;
 
 use satchel_domain::{
-    ConversationId, FileReference, InboundMessage, MessageRef, Sender, Timestamp, filename::is_hidden,
+    ConversationId, FileReference, InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char,
 };
 use serde_json::{Map, Value};
 use teloxide::types::{ChatId, MessageId, ThreadId};
@@ -300,7 +300,7 @@ fn sender_of(id: i64, name: &str, handle: Option<String>) -> Sender {
 
 /// A name without anything that can't be seen, and not longer than anybody reads.
 fn plain(name: &str) -> String {
-    let shown: String = name.chars().filter(|c| !is_hidden(*c)).take(100).collect();
+    let shown: String = name.chars().filter(|c| !is_unsafe_char(*c)).take(100).collect();
     shown.trim().to_owned()
 }
 

@@ -1,6 +1,6 @@
 //! What a text says once its entities are read: whether it means us, and the words without our name. Pure.
 
-use satchel_domain::script::block;
+use satchel_domain::script::fenced_block;
 
 use super::wire::{Entity, User};
 
@@ -80,7 +80,7 @@ fn read(text: &str, entities: &[Entity], us: Option<&Us>) -> Words {
             },
             ("pre", _) => match &entity.language {
                 // Apps take the fence away that a person types, and say here what stood behind it.
-                Some(language) => Some(on_its_own_lines(text, begin, end, block(language, span))),
+                Some(language) => Some(on_its_own_lines(text, begin, end, fenced_block(language, span))),
                 None => continue,
             },
             _ => continue,
@@ -212,7 +212,7 @@ mod tests {
         let script = "x = \"ä\"\nreturn x";
         let length = script.encode_utf16().count();
         let whole = words_of(script, pre(0, length, Some("starlark"))).text;
-        assert_eq!(satchel_domain::script::script_of(&whole), Some("x = \"ä\"\nreturn x\n"), "{whole}");
+        assert_eq!(satchel_domain::script::parse_script_message(&whole), Some("x = \"ä\"\nreturn x\n"), "{whole}");
         let within = words_of("see code, ok", pre(4, 4, Some("rust"))).text;
         assert_eq!(within, "see \n```rust\ncode\n```\n, ok");
         assert_eq!(words_of(script, pre(0, length, None)).text, script, "without a label nothing is known of it");

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use satchel_domain::capabilities::Pace;
+use satchel_domain::capabilities::RateLimits;
 use tokio::time::Instant;
 
 /// By how much we are slower than allowed: what leaves evenly arrives unevenly.
@@ -44,14 +44,14 @@ impl Budget {
 
     /// What all chats have together. Most of it is spread over the second: what leaves all at once arrives late, and
     /// then together with what leaves next.
-    pub(super) fn of_everyone(pace: &Pace) -> Self {
+    pub(super) fn of_everyone(pace: &RateLimits) -> Self {
         let window = pace.per_second.map(|most| Window::new(Duration::from_secs(1), most));
         let bucket = pace.per_second.filter(|rate| *rate > 0).map(|rate| Bucket::new(rate, rate / 10));
         Self { bucket, window, ..Self::unlimited() }
     }
 
     /// What one chat has.
-    pub(super) fn of_chat(pace: &Pace, is_group: bool) -> Self {
+    pub(super) fn of_chat(pace: &RateLimits, is_group: bool) -> Self {
         let rate = pace.per_conversation_second.filter(|rate| *rate > 0);
         let bucket = rate.map(|rate| Bucket::new(rate, pace.burst));
         let minute = pace.per_group_minute.filter(|_| is_group);
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    const TELEGRAM: Pace =
-        Pace { per_second: Some(30), per_conversation_second: Some(1), burst: 3, per_group_minute: Some(20) };
+    const TELEGRAM: RateLimits =
+        RateLimits { per_second: Some(30), per_conversation_second: Some(1), burst: 3, per_group_minute: Some(20) };
 
     /// When calls are let through that are made as fast as they are.
     fn greedy(mut budgets: Vec<&mut Budget>, start: Instant, seconds: u64) -> Vec<Duration> {

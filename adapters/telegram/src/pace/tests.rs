@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::*;
 
-const TELEGRAM: Pace =
-    Pace { per_second: Some(30), per_conversation_second: Some(1), burst: 3, per_group_minute: Some(20) };
+const TELEGRAM: RateLimits =
+    RateLimits { per_second: Some(30), per_conversation_second: Some(1), burst: 3, per_group_minute: Some(20) };
 
 fn chat(number: i64) -> Place {
     Place { chat: ChatId(number), topic: None }
@@ -238,7 +238,7 @@ async fn a_429_is_heeded_by_those_who_wait_already() {
 
 #[tokio::test(start_paused = true)]
 async fn quiet_chats_are_forgotten() {
-    let pacer = Pacer::new(Some(Pace { per_second: None, ..TELEGRAM }));
+    let pacer = Pacer::new(Some(RateLimits { per_second: None, ..TELEGRAM }));
     for number in 0..3_000 {
         take(&pacer, chat(number), 1).await;
         tokio::time::sleep(Duration::from_millis(10)).await;

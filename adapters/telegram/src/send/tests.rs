@@ -1,7 +1,8 @@
 //! What parts become on the wire, as Telegram's manual has it.
 
 use satchel_domain::{
-    Attachment, AttachmentId, Button, Filename, Media, MessageRef, PartContent, Sha256, Source, Timestamp, Visibility,
+    Attachment, AttachmentId, AttachmentSource, Button, Filename, MediaInfo, MessageRef, PartContent, Sha256,
+    Timestamp, Visibility,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
 use serde_json::json;
@@ -18,12 +19,12 @@ fn limit() -> satchel_domain::capabilities::TextLimit {
     satchel_routing::tables::telegram().text
 }
 
-fn item(filename: &str, mime: &str, form: FileForm, media: Media, caption: &str) -> FileItem {
+fn item(filename: &str, mime: &str, form: FileForm, media: MediaInfo, caption: &str) -> FileItem {
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(1)),
         number: 1,
         conversation: CHAT.conversation(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(filename),
         mime: mime.to_owned(),
         bytes: 1_000,
@@ -53,11 +54,11 @@ fn sent(content: &PartContent, place: Place) -> serde_json::Value {
 
 #[test]
 fn every_part_is_a_call_of_the_manual() {
-    let sides = Media { width: Some(640), height: Some(480), ..Media::default() };
-    let film = Media { duration_ms: Some(61_500), ..sides };
+    let sides = MediaInfo { width: Some(640), height: Some(480), ..MediaInfo::default() };
+    let film = MediaInfo { duration_ms: Some(61_500), ..sides };
     let photo = item("a.jpg", "image/jpeg", FileForm::Photo, sides, "*not* <b>markup</b>");
     let video = item("б.mp4", "video/mp4", FileForm::Video, film, "");
-    let song = Media { duration_ms: Some(1_000), ..Media::default() };
+    let song = MediaInfo { duration_ms: Some(1_000), ..MediaInfo::default() };
     let spoken = |as_file| PartContent::Voice {
         words: "hello".to_owned(),
         in_text: true,
@@ -82,9 +83,9 @@ fn every_part_is_a_call_of_the_manual() {
     };
     let plain = PartContent::Text { text: "*as* <is>".to_owned(), markup: Markup::Plain, files: Vec::new() };
     let calls = [
-        ("text", sent(&PartContent::of_text("**Hi** <you>"), TOPIC)),
+        ("text", sent(&PartContent::from_text("**Hi** <you>"), TOPIC)),
         ("plain text", sent(&plain, CHAT)),
-        ("a text of which nothing would be seen", sent(&PartContent::of_text("```\n```"), CHAT)),
+        ("a text of which nothing would be seen", sent(&PartContent::from_text("```\n```"), CHAT)),
         ("notice", sent(&PartContent::Notice { text: "3 of 4 sent".to_owned() }, CHAT)),
         ("question", sent(&question, CHAT)),
         ("photo", sent(&PartContent::File(photo.clone()), TOPIC)),
@@ -108,13 +109,13 @@ fn every_part_is_a_call_of_the_manual() {
 #[test]
 fn an_edit_shows_the_part_and_takes_old_buttons_away() {
     let edited = |content: &PartContent| shown(&edit(content, CHAT, MessageId(9), &limit()).unwrap());
-    let text = edited(&PartContent::of_text("_done_"));
+    let text = edited(&PartContent::from_text("_done_"));
     let expected = json!({
         "chat_id": 4711, "message_id": 9, "text": "<i>done</i>", "parse_mode": "HTML",
         "link_preview_options": { "is_disabled": true },
     });
     assert_eq!((&text["method"], &text["fields"]), (&json!("EditMessageText"), &expected));
-    let photo = item("a.jpg", "image/jpeg", FileForm::Photo, Media::default(), "seen");
+    let photo = item("a.jpg", "image/jpeg", FileForm::Photo, MediaInfo::default(), "seen");
     let media = edited(&PartContent::File(photo));
     let expected = json!({ "type": "photo", "media": "attach://file0", "caption": "seen" });
     assert_eq!((&media["method"], &media["fields"]["media"]), (&json!("EditMessageMedia"), &expected));
@@ -125,7 +126,7 @@ fn what_has_no_call_says_why() {
     let text_with_files = PartContent::Text {
         text: "x".to_owned(),
         markup: Markup::Rich,
-        files: vec![item("a.txt", "text/plain", FileForm::Document, Media::default(), "")],
+        files: vec![item("a.txt", "text/plain", FileForm::Document, MediaInfo::default(), "")],
     };
     let unspoken = PartContent::Voice {
         words: "x".to_owned(),

@@ -15,8 +15,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, ConversationId, Filename, MessageRef, PartContent, PartId, Source,
-    Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ConversationId, Filename, MessageRef, PartContent,
+    PartId, Timestamp, TurnId, Visibility,
     delivery::SendError,
     part::{FileForm, FileItem, PreparedVoice},
 };
@@ -24,7 +24,7 @@ use satchel_fakes::{
     FakeFile, MemoryBlobs,
     telegram::{FakeTelegram, TelegramRules},
 };
-use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, PartToSend};
+use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
 use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramSettings};
 use uuid::Uuid;
@@ -55,7 +55,7 @@ pub(crate) const QUICK: LookupSettings = LookupSettings {
 
 /// Telegram's table without its pace, which tests that are not about it need not wait for.
 pub(crate) fn unpaced() -> ChannelCapabilities {
-    ChannelCapabilities { pace: None, ..tables::telegram() }
+    ChannelCapabilities { rate_limits: None, ..tables::telegram() }
 }
 
 pub(crate) fn settings(telegram: &FakeTelegram, capabilities: ChannelCapabilities) -> TelegramSettings {
@@ -87,8 +87,8 @@ impl Stage {
         Self { telegram, channel: Arc::new(channel), blobs, chat }
     }
 
-    pub(crate) fn part_in(&self, chat: i64, content: PartContent) -> PartToSend {
-        PartToSend {
+    pub(crate) fn part_in(&self, chat: i64, content: PartContent) -> SendRequest {
+        SendRequest {
             part: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&chat.to_string()),
@@ -97,7 +97,7 @@ impl Stage {
         }
     }
 
-    pub(crate) fn part(&self, content: PartContent) -> PartToSend {
+    pub(crate) fn part(&self, content: PartContent) -> SendRequest {
         self.part_in(self.chat, content)
     }
 
@@ -114,7 +114,7 @@ impl Stage {
             id: AttachmentId(Uuid::from_u128(1)),
             number: 1,
             conversation: conversation("1"),
-            source: Source::Tool,
+            source: AttachmentSource::Tool,
             filename,
             mime: stored.mime,
             bytes: stored.bytes,
@@ -157,7 +157,7 @@ pub(crate) fn once(content: impl Into<Bytes>) -> ByteStream {
 }
 
 pub(crate) fn text(words: &str) -> PartContent {
-    PartContent::of_text(words)
+    PartContent::from_text(words)
 }
 
 pub(crate) fn photo(seed: u64) -> FakeFile {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::capabilities::{
-    CaptionRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+    CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
 };
 use satchel_domain::{Filename, Timestamp};
 use satchel_files::DirectoryBlobs;
@@ -23,7 +23,7 @@ struct Noted {
 }
 
 impl Noted {
-    fn note(&self, part: &PartToSend, answer: &Result<Vec<MessageRef>, SendError>) {
+    fn note(&self, part: &SendRequest, answer: &Result<Vec<MessageRef>, SendError>) {
         let mut arrived = self.arrived.lock().unwrap();
         for message in answer.iter().flatten() {
             match arrived.iter_mut().find(|(known, _)| known == message) {
@@ -44,13 +44,13 @@ impl Channel for Noted {
         self.channel.capabilities(conversation)
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let answer = self.channel.send(part).await;
         self.note(part, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let answer = self.channel.edit(message, part).await;
         self.note(part, &answer);
         answer
@@ -68,7 +68,7 @@ impl Channel for Noted {
         self.channel.show_activity(conversation, activity).await;
     }
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         self.channel.fetch(reference).await
     }
 }
@@ -89,14 +89,14 @@ fn fixture() -> Fixture {
         native_media: false,
         file_bytes: 2 << 30,
         request_bytes: None,
-        together: Together::Messages { max: usize::MAX, with_text: true },
+        grouping: GroupingRule::Messages { max: usize::MAX, with_text: true },
         voice: VoiceRule::Message,
         idempotency: Idempotency::Key { window_ms: None },
         look_up: LookupRule::None,
         can_edit: true,
         replies: ReplyRule::Question,
         stream: StreamRule::Deltas,
-        pace: None,
+        rate_limits: None,
     };
     let key_file = dir.path().join("web.key");
     let key = SigningKey::load_or_make(&key_file).unwrap();
@@ -163,5 +163,8 @@ async fn what_the_store_has_lost_is_refused_with_a_way_out() {
     upload.blob.sha256 = Sha256([7; 32]);
     let locator = fixture.noted.channel.key.sign(Purpose::Upload, &upload);
     let answer = fixture.channel().fetch(&FileReference { locator, ..reference }).await;
-    assert!(matches!(&answer, Err(FetchError::Refused { reason }) if reason.contains("upload it again")), "{answer:?}");
+    assert!(
+        matches!(&answer, Err(FileFetchError::Permanent { reason }) if reason.contains("upload it again")),
+        "{answer:?}"
+    );
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use satchel_domain::{Button, CallId, TurnId};
-use satchel_ports::Event;
+use satchel_ports::BusEvent;
 
 use super::Client;
 use crate::wire::ToolState;
@@ -57,35 +57,35 @@ pub(super) struct Called {
 
 impl RoomState {
     /// Takes an event in.
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn hear(&mut self, event: &BusEvent) {
         match event {
-            Event::MessageReceived { turn, .. } | Event::DeliveryPart { turn, .. } => {
+            BusEvent::MessageReceived { turn, .. } | BusEvent::DeliveryPart { turn, .. } => {
                 self.dirty.insert(*turn);
             }
-            Event::TurnCompleted { turn, .. } => {
+            BusEvent::TurnCompleted { turn, .. } => {
                 self.end(*turn);
                 self.dirty.insert(*turn);
             }
-            Event::TextDelta { turn, message, text, .. } => {
+            BusEvent::TextDelta { turn, message, text, .. } => {
                 if let Some(growing) = self.growing(*turn) {
                     growing.write(*message, text);
                 }
             }
-            Event::ToolStarted { call, tool, .. } => self.tool(*call, tool, ToolState::Started),
-            Event::ToolFinished { call, tool, failed, .. } => {
+            BusEvent::ToolStarted { call, tool, .. } => self.tool(*call, tool, ToolState::Started),
+            BusEvent::ToolFinished { call, tool, failed, .. } => {
                 self.tool(*call, tool, if *failed { ToolState::Failed } else { ToolState::Finished });
             }
-            Event::ToolQuestion { call, text, buttons, .. } => {
+            BusEvent::ToolQuestion { call, text, buttons, .. } => {
                 if let Some(called) = self.called(*call).filter(|called| !called.answered) {
                     called.question = Some((text.clone(), buttons.clone()));
                 }
             }
-            Event::ToolDecided { call, .. } => {
+            BusEvent::ToolDecided { call, .. } => {
                 if let Some(called) = self.called(*call) {
                     (called.question, called.answered) = (None, true);
                 }
             }
-            Event::ResponseBinary { .. } => {}
+            BusEvent::ResponseBinary { .. } => {}
         }
     }
 
@@ -170,27 +170,27 @@ mod tests {
         TurnId(Uuid::from_u128(number))
     }
 
-    fn delta(of: u128, message: u32, text: &str) -> Event {
-        Event::TextDelta { conversation: "web:a".parse().unwrap(), turn: turn(of), message, text: text.into() }
+    fn delta(of: u128, message: u32, text: &str) -> BusEvent {
+        BusEvent::TextDelta { conversation: "web:a".parse().unwrap(), turn: turn(of), message, text: text.into() }
     }
 
-    fn tool(of: u128, ordinal: u32, failed: Option<bool>) -> Event {
+    fn tool(of: u128, ordinal: u32, failed: Option<bool>) -> BusEvent {
         let (conversation, call) = ("web:a".parse().unwrap(), CallId { turn: turn(of), ordinal });
         match failed {
-            None => Event::ToolStarted { conversation, call, tool: "t".into() },
-            Some(failed) => Event::ToolFinished { conversation, call, tool: "t".into(), failed },
+            None => BusEvent::ToolStarted { conversation, call, tool: "t".into() },
+            Some(failed) => BusEvent::ToolFinished { conversation, call, tool: "t".into(), failed },
         }
     }
 
-    fn completed(of: u128) -> Event {
+    fn completed(of: u128) -> BusEvent {
         let (conversation, response) = ("web:a".parse().unwrap(), OutgoingResponse::default());
-        Event::TurnCompleted { conversation, turn: turn(of), ending: "done".into(), response }
+        BusEvent::TurnCompleted { conversation, turn: turn(of), ending: "done".into(), response }
     }
 
     /// The running turn, its text, and its tools' states.
     type Seen<'a> = Option<(u128, &'a str, &'a [ToolState])>;
 
-    fn check(events: &[Event], expected: Seen<'_>) {
+    fn check(events: &[BusEvent], expected: Seen<'_>) {
         let mut state = RoomState::default();
         events.iter().for_each(|event| state.hear(event));
         let growing = state.growing.as_ref();
@@ -238,9 +238,9 @@ mod tests {
         let (conversation, call) =
             ("web:a".parse::<satchel_domain::ConversationId>().unwrap(), CallId { turn: turn(1), ordinal: 0 });
         let asked =
-            Event::ToolQuestion { conversation: conversation.clone(), call, text: "May I?".into(), buttons: vec![] };
-        let decided = Event::ToolDecided { conversation, call, allowed: true, words: "Allowed".into() };
-        let stands = |events: &[&Event]| {
+            BusEvent::ToolQuestion { conversation: conversation.clone(), call, text: "May I?".into(), buttons: vec![] };
+        let decided = BusEvent::ToolDecided { conversation, call, allowed: true, words: "Allowed".into() };
+        let stands = |events: &[&BusEvent]| {
             let mut state = RoomState::default();
             events.iter().for_each(|event| state.hear(event));
             state.growing.unwrap().tools[0].question.is_some()

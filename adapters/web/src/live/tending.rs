@@ -11,7 +11,7 @@ use bytes::Bytes;
 use satchel_domain::{Button, TurnId};
 use satchel_ports::{
     LedgerError,
-    ledger::{TurnRecord, TurnsQuery},
+    ledger::{TurnQuery, TurnRecord},
 };
 use tokio::{
     sync::mpsc::error::TrySendError,
@@ -188,7 +188,7 @@ impl Tending {
     }
 
     async fn turns(&self, limit: u32) -> Result<Vec<TurnRecord>, LedgerError> {
-        let query = TurnsQuery { conversation: self.room.conversation.clone(), before: None, limit };
+        let query = TurnQuery { conversation: self.room.conversation.clone(), before: None, limit };
         timeout(READ_TIME, self.hub.ledger.turns(&query)).await.map_err(|_| too_slow())?
     }
 

@@ -32,8 +32,8 @@ fn record(number: u128) -> TurnRecord {
     }
 }
 
-fn delta(text: &str) -> Event {
-    Event::TextDelta { conversation: conversation(), turn: turn(1), message: 0, text: text.into() }
+fn delta(text: &str) -> BusEvent {
+    BusEvent::TextDelta { conversation: conversation(), turn: turn(1), message: 0, text: text.into() }
 }
 
 /// A hub over a ledger in which one turn runs; counts how often its turns are read.
@@ -87,7 +87,7 @@ async fn who_takes_nothing_is_cut_off_and_the_others_miss_nothing() {
     let call = |ordinal| satchel_domain::CallId { turn: turn(1), ordinal };
     for ordinal in 0..WAITING_FRAMES as u32 + 10 {
         let (conversation, call) = (conversation(), call(ordinal));
-        hub.hear(&Event::ToolStarted { conversation, call, tool: "t".into() });
+        hub.hear(&BusEvent::ToolStarted { conversation, call, tool: "t".into() });
         let wanted = Value::from(call.to_string());
         loop {
             let (_, data) = next(&mut reader).await.unwrap();
@@ -108,7 +108,7 @@ async fn few_frames_that_are_large_are_too_much_as_well() {
     let large = "x".repeat(200 * 1024);
     for message in 0..60 {
         let (conversation, text) = (conversation(), format!("{message} {large}"));
-        hub.hear(&Event::TextDelta { conversation, turn: turn(1), message, text });
+        hub.hear(&BusEvent::TextDelta { conversation, turn: turn(1), message, text });
         let wanted = format!("<p>{message} ");
         loop {
             let (_, data) = next(&mut reader).await.unwrap();
@@ -143,7 +143,7 @@ async fn what_was_begun_while_nobody_looked_is_seen_and_its_end_forgets_it() {
     timeout(Duration::from_secs(10), ended).await.expect("nobody looks any more");
     assert_eq!(hub.rooms().len(), 1, "it is still being written");
     let (conversation, response) = (conversation(), OutgoingResponse::default());
-    hub.hear(&Event::TurnCompleted { conversation, turn: turn(1), ending: "done".into(), response });
+    hub.hear(&BusEvent::TurnCompleted { conversation, turn: turn(1), ending: "done".into(), response });
     assert_eq!(hub.rooms().len(), 0);
 }
 
@@ -152,7 +152,7 @@ async fn conversations_that_nobody_looks_at_are_bounded() {
     let (hub, _) = hub();
     for number in 0..2_000_u128 {
         let conversation = format!("web:c{number}").parse().unwrap();
-        hub.hear(&Event::TextDelta { conversation, turn: turn(number), message: 0, text: "x".into() });
+        hub.hear(&BusEvent::TextDelta { conversation, turn: turn(number), message: 0, text: "x".into() });
     }
     assert!(hub.rooms().len() <= UNSEEN, "{}", hub.rooms().len());
     assert!(hub.rooms().contains_key(&"web:c1999".parse().unwrap()), "the newest are kept");
@@ -162,7 +162,7 @@ async fn conversations_that_nobody_looks_at_are_bounded() {
 async fn only_the_webs_own_conversations_are_remembered() {
     let (hub, _) = hub();
     let elsewhere = "console:main".parse().unwrap();
-    let elsewhere = Event::TextDelta { conversation: elsewhere, turn: turn(2), message: 0, text: "x".into() };
+    let elsewhere = BusEvent::TextDelta { conversation: elsewhere, turn: turn(2), message: 0, text: "x".into() };
     let running = CancellationToken::new();
     let end = Arc::clone(&hub).listen(futures::stream::iter([elsewhere, delta("y")]).boxed(), &running).await;
     assert_eq!(end, ListenerEnd::BusClosed);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use satchel_ports::ledger::TurnsQuery;
+use satchel_ports::ledger::TurnQuery;
 use serde::Deserialize;
 
 use super::parameters::{InPath, InQuery};
@@ -81,7 +81,7 @@ pub(crate) async fn turns(
     let before = before.map_err(|_| Problem::invalid("`before` must be the id of a turn."))?;
     let limit = query.limit.unwrap_or(SHOWN).clamp(1, MOST);
     let conversation = site.conversation(&id)?;
-    let mut records = site.ledger.turns(&TurnsQuery { conversation, before, limit: limit + 1 }).await?;
+    let mut records = site.ledger.turns(&TurnQuery { conversation, before, limit: limit + 1 }).await?;
     let more = records.len() > limit as usize;
     if more {
         records.remove(0);

@@ -105,7 +105,7 @@ pub(crate) async fn voice(
 ) -> Result<Response, Problem> {
     let conversation = Some(site.conversation(&id)?);
     let part = Some(part.parse().map_err(|_| Problem::not_found("voice"))?);
-    let query = OutboxQuery { conversation, part, with_delivered: true, limit: Some(1), ..OutboxQuery::default() };
+    let query = OutboxQuery { conversation, part, include_delivered: true, limit: Some(1), ..OutboxQuery::default() };
     let part = site.ledger.outbox(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
     let PartContent::Voice { prepared: Some(voice), .. } = &part.content else {
         return Err(Problem::not_found("voice"));

@@ -78,7 +78,7 @@ fn reference(site: &Site, conversation: &ConversationId, handle: String) -> Resu
         let detail = "An upload that the message names is none of this conversation.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
     };
-    if site.ledger.now().since(upload.at) > upload::VALID {
+    if site.ledger.now().saturating_duration_since(upload.at) > upload::VALID {
         let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
         return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
     }

@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{CallId, PartState, part::FailureReason};
 use satchel_local::LocalBus;
-use satchel_ports::Event;
+use satchel_ports::BusEvent;
 use serde_json::{Value, json};
 
 use crate::stage::{Events, Stage, conversation, sent};
@@ -72,7 +72,7 @@ struct Deaf;
 
 #[async_trait::async_trait]
 impl satchel_ports::EventBus for Deaf {
-    async fn publish(&self, _: Event) -> Result<(), satchel_ports::BusError> {
+    async fn publish(&self, _: BusEvent) -> Result<(), satchel_ports::BusError> {
         Ok(())
     }
 
@@ -111,11 +111,11 @@ async fn words_that_were_injected_move_into_the_turn_that_took_them() {
     let second = stage.say("k2", "and quickly").await;
     let mut events = Events::of(&stage).await;
     assert_eq!(events.expect("snapshot").await["turns"].as_array().unwrap().len(), 2);
-    let lease = stage.ledger.take_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap();
-    let injected = stage.ledger.waiting_behind(&lease, first).await.unwrap();
+    let lease = stage.ledger.claim_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap();
+    let injected = stage.ledger.list_queued_behind(&lease, first).await.unwrap();
     let entry = satchel_ports::ledger::JournalEntry::Model {
         asks: Vec::new(),
-        steered: vec![satchel_ports::ledger::Steered {
+        steered: vec![satchel_ports::ledger::SteeringMessage {
             id: injected[0].id,
             sender: injected[0].message.sender.clone(),
             text: injected[0].message.text.clone(),
@@ -128,19 +128,19 @@ async fn words_that_were_injected_move_into_the_turn_that_took_them() {
     let completed = satchel_ports::ledger::CompletedTurn {
         turn: first,
         ending: satchel_domain::Ending::Done,
-        response: satchel_domain::OutgoingResponse::of_text("Hi"),
+        response: satchel_domain::OutgoingResponse::from_text("Hi"),
         plan: Default::default(),
         history: satchel_ports::ledger::HistoryChange::Append(Vec::new()),
         steered: vec![injected[0].id],
-        told: Vec::new(),
+        reported_failures: Vec::new(),
         reply_to: None,
     };
     stage.ledger.complete_turn(&lease, &completed).await.unwrap();
-    let event = Event::TurnCompleted {
+    let event = BusEvent::TurnCompleted {
         conversation: conversation(),
         turn: first,
         ending: "done".into(),
-        response: satchel_domain::OutgoingResponse::of_text("Hi"),
+        response: satchel_domain::OutgoingResponse::from_text("Hi"),
     };
     stage.publish(event).await;
     let merged = events.find("turn", |turn| turn["state"] == "done").await;
@@ -160,7 +160,7 @@ async fn another_conversations_events_are_not_heard() {
     let console = "console:main".parse().unwrap();
     let turn = stage.say("k1", "here").await;
     let call = CallId { turn, ordinal: 0 };
-    stage.publish(Event::ToolStarted { conversation: console, call, tool: "t".into() }).await;
+    stage.publish(BusEvent::ToolStarted { conversation: console, call, tool: "t".into() }).await;
     let next = events.expect("turn").await;
     assert_eq!(next["messages"][0]["text"], "here");
     let quiet = tokio::time::timeout(Duration::from_millis(300), events.next()).await;

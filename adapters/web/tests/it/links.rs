@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use satchel_domain::Timestamp;
-use satchel_ports::{FileLinks, LINK_LIFE};
+use satchel_ports::{FileLinks, LINK_TTL};
 use serde_json::{Value, json};
 
 use crate::stage::{BEARER, Stage, conversation, header, problem, read, signed};
@@ -107,29 +107,34 @@ async fn what_another_channel_gives_away_opens_and_ends_as_every_link() {
     };
 
     let before = stage.ledger.now();
-    let given = links.link(&conversation(), made.id, before).unwrap();
-    assert_eq!(links.hidden(&format!("kept as #1: <{given}>!")), "kept as #1: <(a link)>!");
+    let given = links.create_link(&conversation(), made.id, before).unwrap();
+    assert_eq!(links.redact_links(&format!("kept as #1: <{given}>!")), "kept as #1: <(a link)>!");
     assert!(!given.contains(|c: char| c.is_whitespace() || "<>".contains(c)), "{given}");
     let answer = open(&given).await;
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.text().await.unwrap(), "a film");
     let said = given.rsplit('/').next().unwrap().split('.').next().unwrap();
     let said: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(said).unwrap()).unwrap();
-    let made_at = Timestamp(said["expires_at"].as_i64().unwrap() - LINK_LIFE.as_millis() as i64);
+    let made_at = Timestamp(said["expires_at"].as_i64().unwrap() - LINK_TTL.as_millis() as i64);
     assert!((before..=stage.ledger.now()).contains(&made_at), "it expires");
-    problem(open(&links.link(&"telegram:41".parse().unwrap(), made.id, before).unwrap()).await, 404, "not_found").await;
+    problem(
+        open(&links.create_link(&"telegram:41".parse().unwrap(), made.id, before).unwrap()).await,
+        404,
+        "not_found",
+    )
+    .await;
     problem(open(&format!("{given}x")).await, 404, "not_found").await;
 
     // All end at once, on the running page, whoever made them and whoever ends them.
     let path = format!("/api/conversations/a/files/{}/link", made.id);
     let by_api = stage.post(&path).json(&json!({"hours": 1})).header("authorization", bearer);
     let by_api = read(by_api.send().await.unwrap()).await["url"].as_str().unwrap().to_owned();
-    links.revoke(made.id).await.unwrap();
+    links.revoke_links(made.id).await.unwrap();
     problem(open(&given).await, 410, "link_expired").await;
     problem(open(&by_api).await, 410, "link_expired").await;
-    assert_eq!(links.link(&conversation(), made.id, before), None, "a reply from before brings none back");
-    let later = stage.ledger.now().plus(Duration::from_millis(1));
-    let second = links.link(&conversation(), made.id, later).unwrap();
+    assert_eq!(links.create_link(&conversation(), made.id, before), None, "a reply from before brings none back");
+    let later = stage.ledger.now().saturating_add(Duration::from_millis(1));
+    let second = links.create_link(&conversation(), made.id, later).unwrap();
     assert_eq!(open(&second).await.status(), 200, "a new one works");
     let revoke = stage.client.delete(stage.url(&path)).header("authorization", bearer);
     assert_eq!(revoke.send().await.unwrap().status(), 204);

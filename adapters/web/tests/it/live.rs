@@ -1,7 +1,7 @@
 //! A reply that is being written, as those who look see it grow.
 
 use satchel_domain::{CallId, TurnId};
-use satchel_ports::Event;
+use satchel_ports::BusEvent;
 use serde_json::{Value, json};
 
 use crate::stage::{Events, Stage, conversation};
@@ -48,11 +48,11 @@ async fn follow(events: &mut Events, seen: &mut Seen, wanted: impl Fn(&Seen) -> 
     }
 }
 
-fn tool(turn: TurnId, ordinal: u32, failed: Option<bool>) -> Event {
+fn tool(turn: TurnId, ordinal: u32, failed: Option<bool>) -> BusEvent {
     let (conversation, call) = (conversation(), CallId { turn, ordinal });
     match failed {
-        None => Event::ToolStarted { conversation, call, tool: "file_read".into() },
-        Some(failed) => Event::ToolFinished { conversation, call, tool: "file_read".into(), failed },
+        None => BusEvent::ToolStarted { conversation, call, tool: "file_read".into() },
+        Some(failed) => BusEvent::ToolFinished { conversation, call, tool: "file_read".into(), failed },
     }
 }
 

@@ -407,7 +407,7 @@ impl satchel_ports::Inbound for Closed {
         Err(InboundError(Box::new(satchel_ports::LedgerError::Full)))
     }
 
-    async fn conversation_moved(
+    async fn rename_conversation(
         &self,
         _: satchel_domain::ConversationId,
         _: satchel_domain::ConversationId,
@@ -415,15 +415,18 @@ impl satchel_ports::Inbound for Closed {
         unreachable!("conversations of the page stay where they are")
     }
 
-    async fn keep_unreadable(&self, _: satchel_domain::UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, _: satchel_domain::UndecodableUpdate) -> Result<(), InboundError> {
         unreachable!("the page reads what it wrote")
     }
 
-    async fn bookmark(&self, _: &satchel_domain::ChannelName) -> Result<Option<serde_json::Value>, InboundError> {
+    async fn load_checkpoint(
+        &self,
+        _: &satchel_domain::ChannelName,
+    ) -> Result<Option<serde_json::Value>, InboundError> {
         unreachable!("the page has no stream to read on")
     }
 
-    async fn keep_bookmark(&self, _: &satchel_domain::ChannelName, _: serde_json::Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, _: &satchel_domain::ChannelName, _: serde_json::Value) -> Result<(), InboundError> {
         unreachable!("the page has no stream to read on")
     }
 }

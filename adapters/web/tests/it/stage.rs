@@ -16,10 +16,11 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
 };
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename, InboundMessage,
-    Message, MessageRef, OutgoingResponse, Part, PartContent, PartState, Source, TurnId, UnreadableUpdate, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename,
+    HistoryMessage, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartState, TurnId,
+    UndecodableUpdate, Visibility,
     capabilities::{
-        CaptionRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, Together, VoiceRule,
+        CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
     },
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Markup, Plan, PlannedPart},
@@ -28,8 +29,8 @@ use satchel_files::DirectoryBlobs;
 use satchel_ledger::SqliteLedger;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    BlobHint, Blobs, Channel, Event, EventBus, Inbound, InboundError, IncomingFile, Lease, Ledger,
-    ledger::{Claim, CompletedTurn, HistoryChange, InboundFile, Settlement},
+    BlobHint, Blobs, BusEvent, Channel, EventBus, FetchedFile, Inbound, InboundError, Lease, Ledger,
+    ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
 };
 use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
 use serde_json::{Value, json};
@@ -65,27 +66,27 @@ struct Door {
 #[async_trait]
 impl Inbound for Door {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
-        let received = self.ledger.receive(&message, Claim::Leave).await;
+        let received = self.ledger.receive(&message, ClaimMode::Leave).await;
         let received = received.map_err(|error| InboundError(Box::new(error)))?;
-        let event = Event::MessageReceived { conversation: message.conversation.clone(), turn: received.turn };
+        let event = BusEvent::MessageReceived { conversation: message.conversation.clone(), turn: received.turn };
         self.taken.lock().unwrap().push(message);
         self.bus.publish(event).await.unwrap();
         Ok(Some(received.turn))
     }
 
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         panic!("conversations of the page stay where they are: {from} to {to}");
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         panic!("the page reads everything that it gets: {update:?}");
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         panic!("what was not taken is offered again: {channel}");
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         panic!("what was not taken is offered again: {channel}, {bookmark}");
     }
 }
@@ -121,14 +122,14 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
             native_media: false,
             file_bytes: 2 << 30,
             request_bytes: None,
-            together: Together::Messages { max: usize::MAX, with_text: true },
+            grouping: GroupingRule::Messages { max: usize::MAX, with_text: true },
             voice: VoiceRule::Message,
             idempotency: Idempotency::Key { window_ms: None },
             look_up: LookupRule::None,
             can_edit: true,
             replies: ReplyRule::Question,
             stream: StreamRule::Deltas,
-            pace: None,
+            rate_limits: None,
         },
         file_bytes: FILE_BYTES,
         files_per_message: 3,
@@ -236,25 +237,25 @@ impl Stage {
         self.door.taken.lock().unwrap().clone()
     }
 
-    pub(crate) async fn publish(&self, event: Event) {
+    pub(crate) async fn publish(&self, event: BusEvent) {
         self.bus.publish(event).await.unwrap();
     }
 
     pub(crate) async fn wrote(&self, turn: TurnId, message: u32, text: &str) {
-        self.publish(Event::TextDelta { conversation: conversation(), turn, message, text: text.into() }).await;
+        self.publish(BusEvent::TextDelta { conversation: conversation(), turn, message, text: text.into() }).await;
     }
 
     /// Works on the oldest turn: fetches its files and answers; nothing is delivered yet.
     pub(crate) async fn answer(&self, text: &str, files: Vec<Attachment>) -> (Lease, Vec<Part>) {
-        let lease = self.ledger.take_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done");
+        let lease = self.ledger.claim_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done");
         let turn = self.ledger.next_turn(&lease).await.unwrap().expect("a turn waits");
         for message in &turn.messages {
             for (index, file) in (0..).zip(&message.files) {
-                let InboundFile::Waiting(reference) = file else { continue };
-                let IncomingFile::Stored(blob) = self.channel.fetch(reference).await.unwrap() else {
+                let InboundFileState::Waiting(reference) = file else { continue };
+                let FetchedFile::Stored(blob) = self.channel.fetch(reference).await.unwrap() else {
                     panic!("uploads lie in the store already");
                 };
-                let attachment = self.attachment(reference.filename.as_str(), blob, Source::User);
+                let attachment = self.attachment(reference.filename.as_str(), blob, AttachmentSource::User);
                 self.ledger.store_file(&lease, message.id, index, &attachment).await.unwrap();
             }
         }
@@ -262,7 +263,7 @@ impl Stage {
         let item = |attachment| FileItem { attachment, form: FileForm::Document, caption: String::new() };
         let mut contents = Vec::new();
         if !text.is_empty() {
-            contents.push(PartContent::of_text(text));
+            contents.push(PartContent::from_text(text));
         }
         contents.extend(files.into_iter().map(|file| PartContent::File(item(file))));
         self.complete(&lease, turn.id, response, contents).await;
@@ -283,13 +284,13 @@ impl Stage {
             ending: Ending::Done,
             response: response.clone(),
             plan: Plan { parts: contents.into_iter().map(PlannedPart::of).collect() },
-            history: HistoryChange::Append(vec![Message::Note { text: "said".into() }]),
+            history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
             steered: Vec::new(),
-            told: Vec::new(),
+            reported_failures: Vec::new(),
             reply_to: None,
         };
         self.ledger.complete_turn(lease, &completed).await.unwrap();
-        let event = Event::TurnCompleted { conversation: conversation(), turn, ending: "done".into(), response };
+        let event = BusEvent::TurnCompleted { conversation: conversation(), turn, ending: "done".into(), response };
         self.publish(event).await;
     }
 
@@ -299,12 +300,12 @@ impl Stage {
         let settlement =
             Settlement { part: part.clone(), children: Vec::new(), notice: None, rules: DeliveryRules::default() };
         self.ledger.settle_part(lease, &settlement).await.unwrap();
-        let event = Event::DeliveryPart {
+        let event = BusEvent::DeliveryPart {
             conversation: part.conversation.clone(),
             turn: part.turn,
             part: part.id,
             kind: part.content.kind().into(),
-            state: part.state.name().into(),
+            state: part.state.as_str().into(),
             reason: None,
         };
         self.publish(event).await;
@@ -325,10 +326,10 @@ impl Stage {
         let content = futures::stream::once(async move { Ok(content) }).boxed();
         let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None, bytes: None };
         let blob = self.blobs.put(content, &hint, 1 << 30).await.unwrap();
-        self.attachment(filename, blob, Source::Tool)
+        self.attachment(filename, blob, AttachmentSource::Tool)
     }
 
-    fn attachment(&self, filename: &str, blob: satchel_ports::StoredBlob, source: Source) -> Attachment {
+    fn attachment(&self, filename: &str, blob: satchel_ports::StoredBlob, source: AttachmentSource) -> Attachment {
         Attachment {
             id: AttachmentId(self.ledger.new_id()),
             number: 0,

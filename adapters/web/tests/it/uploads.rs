@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{FileReference, Filename};
-use satchel_ports::{Channel, IncomingFile};
+use satchel_ports::{Channel, FetchedFile};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -26,11 +26,11 @@ async fn an_upload_is_stored_looked_at_and_fetched_by_its_message() {
     let taken = stage.taken().pop().unwrap();
     let reference: &FileReference = &taken.files[0];
     assert_eq!((reference.locator.as_str(), reference.bytes), (handle.as_str(), Some(PNG.len() as u64)));
-    let IncomingFile::Stored(blob) = stage.channel.fetch(reference).await.unwrap() else {
+    let FetchedFile::Stored(blob) = stage.channel.fetch(reference).await.unwrap() else {
         panic!("nothing is copied");
     };
     assert_eq!(Some(blob.sha256), reference.stored);
-    let unreferenced = stage.ledger.unreferenced(&[blob.sha256]).await.unwrap();
+    let unreferenced = stage.ledger.find_unreferenced(&[blob.sha256]).await.unwrap();
     assert_eq!(unreferenced, [], "a message that waits keeps its files");
 }
 

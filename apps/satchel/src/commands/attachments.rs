@@ -47,7 +47,7 @@ pub async fn list(
             format!("#{}", file.number),
             one_line(file.filename.as_str(), 60),
             file.mime.clone(),
-            size::human(file.bytes),
+            size::format_bytes(file.bytes),
             file.conversation.to_string(),
             written_at(file.created_at),
             file.id.to_string(),
@@ -77,7 +77,7 @@ pub async fn show(
         ("conversation", file.conversation.to_string()),
         ("name", one_line(file.filename.as_str(), 255)),
         ("type", file.mime.clone()),
-        ("size", format!("{} ({} bytes)", size::human(file.bytes), file.bytes)),
+        ("size", format!("{} ({} bytes)", size::format_bytes(file.bytes), file.bytes)),
         ("sha256", file.sha256.to_string()),
         ("source", word(&file.source)),
         ("visibility", word(&file.visibility)),
@@ -133,7 +133,7 @@ pub async fn export(
     }
     new.sync_all().await.with_context(|| format!("failed to write `{}`", target.display()))?;
     unfinished.keep();
-    writeln!(out, "{} ({})", target.display(), size::human(file.bytes))?;
+    writeln!(out, "{} ({})", target.display(), size::format_bytes(file.bytes))?;
     Ok(())
 }
 
@@ -156,7 +156,7 @@ pub async fn usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyh
             UsageScope::Conversation(conversation) => ("conversation", conversation.to_string()),
             UsageScope::Person(person) => ("person", one_line(&person.to_string(), 100)),
         };
-        let sizes = [usage.bytes, usage.workspace_bytes].map(size::human);
+        let sizes = [usage.bytes, usage.workspace_bytes].map(size::format_bytes);
         [kind.to_owned(), name, usage.files.to_string()].into_iter().chain(sizes).collect()
     };
     write_table(out, &[heading].into_iter().chain(usages.iter().map(row)).collect::<Vec<_>>())?;
@@ -182,7 +182,7 @@ pub async fn remove(
         match forget_file(ledger, blobs, &forget).await? {
             Forgotten::Done(was) => {
                 let name = one_line(was.filename.as_str(), 60);
-                writeln!(out, "removed #{number} {name} of {conversation} ({})", size::human(was.bytes))?;
+                writeln!(out, "removed #{number} {name} of {conversation} ({})", size::format_bytes(was.bytes))?;
             }
             Forgotten::Before(at) => {
                 writeln!(out, "#{number} of {conversation} was removed on {}", written_at(at))?;
@@ -207,7 +207,7 @@ pub async fn remove(
 /// When the stores fail or the output can't be written.
 pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
     let Collected { looked_at, unreferenced, freed } = upkeep::collect(ledger, blobs).await?;
-    writeln!(out, "{unreferenced} unreferenced of {looked_at} old, {} freed", size::human(freed))?;
+    writeln!(out, "{unreferenced} unreferenced of {looked_at} old, {} freed", size::format_bytes(freed))?;
     Ok(())
 }
 

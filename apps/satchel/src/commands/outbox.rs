@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use satchel_domain::{ConversationId, InboundMessage, Part, PartId, PartState, Sender};
 use satchel_ports::{
     Ledger,
-    ledger::{Claim, OutboxQuery},
+    ledger::{ClaimMode, OutboxQuery},
 };
 
 use super::{summary, write_json, write_table, written_at};
@@ -25,7 +25,7 @@ pub async fn list(
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let query = OutboxQuery { conversation, with_delivered, ..OutboxQuery::default() };
+    let query = OutboxQuery { conversation, include_delivered: with_delivered, ..OutboxQuery::default() };
     let parts = ledger.outbox(&query).await?;
     if json {
         return Ok(write_json(out, &parts)?);
@@ -98,7 +98,7 @@ pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> a
                 Sender::new(OPERATOR, OPERATOR),
             )
         };
-        ledger.receive(&message, Claim::Leave).await?;
+        ledger.receive(&message, ClaimMode::Leave).await?;
         writeln!(out, "queued: {} in {}", message.text, message.conversation)?;
     }
     Ok(())
@@ -115,7 +115,7 @@ pub async fn discard(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> 
 }
 
 async fn find(ledger: &dyn Ledger, part: PartId) -> anyhow::Result<Part> {
-    let query = OutboxQuery { part: Some(part), with_delivered: true, ..OutboxQuery::default() };
+    let query = OutboxQuery { part: Some(part), include_delivered: true, ..OutboxQuery::default() };
     ledger.outbox(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
 }
 
@@ -123,9 +123,9 @@ fn standing(state: &PartState) -> String {
     match state {
         PartState::Failed { reason } => format!("failed: {}", super::one_line(&reason.to_string(), 120)),
         PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => {
-            format!("{}: {}", state.name().replace('_', " "), super::one_line(reason, 120))
+            format!("{}: {}", state.as_str().replace('_', " "), super::one_line(reason, 120))
         }
-        state => state.name().to_owned(),
+        state => state.as_str().to_owned(),
     }
 }
 

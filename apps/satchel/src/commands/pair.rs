@@ -6,7 +6,7 @@ use anyhow::bail;
 use satchel_domain::{ChannelName, PairingCode, Sender};
 use satchel_ports::{
     Ledger,
-    ledger::people::{Judged, Pairing, PairingRules, Person, Verdict},
+    ledger::people::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
 };
 
 use super::{one_line, outbox::OPERATOR, write_json, write_table, written_at};
@@ -19,7 +19,7 @@ const NAME: usize = 60;
 /// # Errors
 /// When the ledger fails or the output can't be written.
 pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (pairings, people) = (ledger.pairings().await?, ledger.people().await?);
+    let (pairings, people) = (ledger.list_pairings().await?, ledger.list_people().await?);
     if json {
         return Ok(write_json(out, &serde_json::json!({ "version": 1, "asking": pairings, "let_in": people }))?);
     }
@@ -31,9 +31,9 @@ pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyho
         let until = format!("asks, until {}", written_at(*expires_at));
         vec![conversation.channel().to_string(), one_line(&person.id, NAME), name_of(person), until, code.to_string()]
     });
-    let let_in = people.iter().map(|Person { channel, person, let_in_at, let_in_by }| {
-        let since = format!("let in, {}", written_at(*let_in_at));
-        let by = format!("by {}", one_line(let_in_by, NAME));
+    let let_in = people.iter().map(|Person { channel, person, approved_at, approved_by }| {
+        let since = format!("let in, {}", written_at(*approved_at));
+        let by = format!("by {}", one_line(approved_by, NAME));
         vec![channel.to_string(), one_line(&person.id, NAME), name_of(person), since, by]
     });
     write_table(out, &asking.chain(let_in).collect::<Vec<_>>())?;
@@ -45,24 +45,24 @@ pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyho
 /// # Errors
 /// When the code can't be used, the ledger fails, or the output can't be written.
 pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write) -> anyhow::Result<()> {
-    let verdict = Verdict { code, let_in: true, of: None, by: OPERATOR.to_owned() };
-    let judged = ledger.judge_pairing(&verdict, &PairingRules::default()).await?;
+    let decision = PairingDecision { code, approve: true, channel: None, decided_by: OPERATOR.to_owned() };
+    let judged = ledger.decide_pairing(&decision, &PairingRules::default()).await?;
     match judged {
-        Judged::LetIn(Pairing { person, conversation, .. }) => {
+        PairingOutcome::Approved(Pairing { person, conversation, .. }) => {
             let (who, id) = (name_of(&person), one_line(&person.id, NAME));
             writeln!(out, "let in: {who}, id {id}, on {}; they will be told", conversation.channel())?;
             Ok(())
         }
-        Judged::Refused(_) => bail!("the code was refused"),
-        Judged::Used { person, let_in } => {
-            let what = if let_in { "let in" } else { "refused" };
+        PairingOutcome::Refused(_) => bail!("the code was refused"),
+        PairingOutcome::AlreadyUsed { person, approved } => {
+            let what = if approved { "let in" } else { "refused" };
             bail!("the code was used already: {} was {what} by it", name_of(&person))
         }
-        Judged::Expired => bail!("the code has ended; whoever had it gets another one by writing again"),
-        Judged::Unknown { tries_left } => {
+        PairingOutcome::Expired => bail!("the code has ended; whoever had it gets another one by writing again"),
+        PairingOutcome::UnknownCode { tries_left } => {
             bail!("there is no such code; `satchel pair list` shows those that there are (tries left: {tries_left})")
         }
-        Judged::Locked { until } => {
+        PairingOutcome::LockedOut { until } => {
             bail!("those were too many wrong codes; the next one counts from {} on", written_at(until))
         }
     }
@@ -73,7 +73,7 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
 /// # Errors
 /// When nobody was by that id, the ledger fails, or the output can't be written.
 pub async fn revoke(ledger: &dyn Ledger, channel: &ChannelName, id: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !ledger.revoke(channel, id).await? {
+    if !ledger.revoke_person(channel, id).await? {
         bail!(
             "no code let anybody with the id {} in on {channel}; whom the configuration lets in, only the configuration \
              leaves out",

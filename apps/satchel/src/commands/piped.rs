@@ -72,7 +72,7 @@ fn read_text(input: impl Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     input.take(MAX_PIPED_TEXT_BYTES + 1).read_to_end(&mut bytes).context("failed to read standard input")?;
     if bytes.len() as u64 > MAX_PIPED_TEXT_BYTES {
-        let limit = size::human(MAX_PIPED_TEXT_BYTES);
+        let limit = size::format_bytes(MAX_PIPED_TEXT_BYTES);
         let message = format!("standard input is longer than {limit} of text; send it as a file with `--attach -`");
         return Err(WrongUsage(message).into());
     }

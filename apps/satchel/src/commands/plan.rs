@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 
 use anyhow::Context;
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, Filename, Media, OutgoingResponse, Sha256, Source, Timestamp,
-    Visibility, VoiceRequest,
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, Filename, MediaInfo, OutgoingResponse, Sha256,
+    Timestamp, Visibility, VoiceRequest,
     part::{Plan, PlannedPart},
 };
 use satchel_routing::tables;
@@ -41,13 +41,13 @@ struct DraftFile {
     id: Option<AttachmentId>,
     number: Option<u64>,
     conversation: Option<satchel_domain::ConversationId>,
-    source: Option<Source>,
+    source: Option<AttachmentSource>,
     filename: Filename,
     mime: Option<String>,
     bytes: u64,
     sha256: Option<Sha256>,
     #[serde(default)]
-    media: Media,
+    media: MediaInfo,
     #[serde(default)]
     description: String,
     created_at: Option<Timestamp>,
@@ -69,7 +69,7 @@ pub fn run(
     let mut text = String::new();
     input.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("{name} can't be read"))?;
     if text.len() as u64 > LONGEST {
-        let limit = satchel_domain::size::human(LONGEST);
+        let limit = satchel_domain::size::format_bytes(LONGEST);
         return Err(WrongUsage(format!("{name} is larger than {limit}")).into());
     }
     let response = parse(name, &text)?;
@@ -139,12 +139,12 @@ fn parse(name: &str, text: &str) -> Result<OutgoingResponse, WrongUsage> {
     })?;
     let conversation: satchel_domain::ConversationId = "console:main"
         .parse()
-        .map_err(|error: satchel_domain::conversation::NotAConversation| WrongUsage(error.to_string()))?;
+        .map_err(|error: satchel_domain::conversation::ParseConversationIdError| WrongUsage(error.to_string()))?;
     let file = |(index, file): (usize, DraftFile)| Attachment {
         id: file.id.unwrap_or(AttachmentId(Uuid::from_u128(index as u128 + 1))),
         number: file.number.unwrap_or(index as u64 + 1),
         conversation: file.conversation.unwrap_or_else(|| conversation.clone()),
-        source: file.source.unwrap_or(Source::Tool),
+        source: file.source.unwrap_or(AttachmentSource::Tool),
         filename: file.filename,
         mime: file.mime.unwrap_or_else(|| "application/octet-stream".to_owned()),
         bytes: file.bytes,

@@ -66,7 +66,7 @@ impl<'a> From<&'a TurnRecord> for Record<'a> {
             version: VERSION,
             turn: record.id,
             conversation: &record.conversation,
-            ending: record.ending.as_ref().map(Ending::name),
+            ending: record.ending.as_ref().map(Ending::as_str),
             response: Response {
                 text: response.and_then(|response| response.text.as_deref()),
                 voice: response.and_then(|response| response.voice.as_ref()),
@@ -98,7 +98,7 @@ fn part(part: &Part) -> PartRecord<'_> {
     PartRecord {
         id: part.id,
         kind: part.content.kind(),
-        state: part.state.name(),
+        state: part.state.as_str(),
         attachments: files.iter().map(|item| item.attachment.id).collect(),
         // At the terminal a file's message is the path that it was written to.
         path: match &part.state {

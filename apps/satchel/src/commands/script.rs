@@ -9,10 +9,10 @@ use std::{
 use anyhow::Context;
 use async_trait::async_trait;
 use satchel_domain::{
-    Message,
-    script::{LONGEST, fenced},
+    HistoryMessage,
+    script::{MAX_SCRIPT_BYTES, to_script_message},
 };
-use satchel_ports::{Script, ScriptHost, ScriptWorld, script_host::Evaluation};
+use satchel_ports::{HostFunctions, ScriptHost, ScriptRequest, script_host::ScriptEvaluation};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -41,14 +41,14 @@ struct Printed<'a> {
 pub fn read(file: &Path, cwd: &Path) -> anyhow::Result<String> {
     let name = file.display();
     let mut bytes = Vec::new();
-    let most = LONGEST as u64 + 1;
+    let most = MAX_SCRIPT_BYTES as u64 + 1;
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
         false => std::fs::File::open(cwd.join(file)).and_then(|file| file.take(most).read_to_end(&mut bytes)),
     };
     read.with_context(|| format!("the script {name} can't be read"))?;
-    if bytes.len() > LONGEST {
-        anyhow::bail!("the script {name} has more than {LONGEST} bytes, and no script may have more");
+    if bytes.len() > MAX_SCRIPT_BYTES {
+        anyhow::bail!("the script {name} has more than {MAX_SCRIPT_BYTES} bytes, and no script may have more");
     }
     String::from_utf8(bytes).with_context(|| format!("the script {name} is no UTF-8 text"))
 }
@@ -89,13 +89,13 @@ pub async fn run(
         live: false,
     };
     let terminal = Terminal::open(opening).await?;
-    let record = terminal.ask(&fenced(script), &[]).await;
+    let record = terminal.ask(&to_script_message(script), &[]).await;
     let history = terminal.client.ledger.history(&options.conversation, LAST_MESSAGES).await;
     terminal.close().await?;
     let record = record?;
     // As the tool has put it; in the reply JSON stands in a block of its own.
     let said = history?.into_iter().rev().find_map(|message| match message {
-        Message::Tool { call, text, .. } if call.turn == record.id && call.ordinal == 0 => Some(text),
+        HistoryMessage::Tool { call, text, .. } if call.turn == record.id && call.ordinal == 0 => Some(text),
         _ => None,
     });
     let value = last.last.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -126,10 +126,10 @@ struct Remembering {
 impl ScriptHost for Remembering {
     async fn run<'a>(
         &self,
-        script: &Script,
-        world: &'a (dyn ScriptWorld + 'a),
+        script: &ScriptRequest,
+        world: &'a (dyn HostFunctions + 'a),
         cancel: &CancellationToken,
-    ) -> Evaluation {
+    ) -> ScriptEvaluation {
         let evaluation = self.inner.run(script, world, cancel).await;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(evaluation.value.as_ref().ok().cloned());
         evaluation

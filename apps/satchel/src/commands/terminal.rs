@@ -167,7 +167,7 @@ impl Terminal {
 /// When it didn't.
 pub(super) fn verdict(record: &TurnRecord) -> anyhow::Result<()> {
     if record.ending != Some(Ending::Done) {
-        anyhow::bail!("the turn ended early: {}", record.ending.as_ref().map_or("not complete", Ending::name));
+        anyhow::bail!("the turn ended early: {}", record.ending.as_ref().map_or("not complete", Ending::as_str));
     }
     match record.routing_errors().as_slice() {
         [] => Ok(()),

@@ -4,7 +4,7 @@
 
 use satchel_domain::{
     ChannelCapabilities,
-    capabilities::{CaptionRule, Together},
+    capabilities::{CaptionRule, GroupingRule},
 };
 
 use super::reader::Reader;
@@ -51,12 +51,12 @@ impl LimitOverrides {
         if let Some(photo) = &table.photo {
             overrides.photo_bytes = read_if_given(reader, &key("photo_bytes"), size(photo.max_bytes));
         }
-        if let Together::Albums { max } | Together::Messages { max, .. } = table.together {
+        if let GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } = table.grouping {
             overrides.files_together = read_if_given(reader, &key("files_together"), |reader, key| {
                 usize::try_from(reader.count(key, count(max), 2..=MOST_TOGETHER)).unwrap_or(max)
             });
         }
-        let pace = table.pace.as_ref();
+        let pace = table.rate_limits.as_ref();
         for (name, limit, set) in [
             ("per_second", pace.and_then(|pace| pace.per_second), &mut overrides.per_second),
             ("per_chat_second", pace.and_then(|pace| pace.per_conversation_second), &mut overrides.per_chat_second),
@@ -81,10 +81,10 @@ impl LimitOverrides {
         if let Some(photo) = &mut limits.photo {
             photo.max_bytes = self.photo_bytes.unwrap_or(photo.max_bytes);
         }
-        if let Together::Albums { max } | Together::Messages { max, .. } = &mut limits.together {
+        if let GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } = &mut limits.grouping {
             *max = self.files_together.unwrap_or(*max);
         }
-        if let Some(pace) = &mut limits.pace {
+        if let Some(pace) = &mut limits.rate_limits {
             pace.per_second = pace.per_second.map(|limit| self.per_second.unwrap_or(limit));
             pace.per_conversation_second =
                 pace.per_conversation_second.map(|limit| self.per_chat_second.unwrap_or(limit));
@@ -110,7 +110,7 @@ fn count(number: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::capabilities::{Pace, PhotoRule, TextLimit};
+    use satchel_domain::capabilities::{PhotoRule, RateLimits, TextLimit};
     use satchel_routing::tables;
 
     use std::path::Path;
@@ -146,8 +146,8 @@ mod tests {
             caption: CaptionRule::Caption { max: 2_048 },
             file_bytes: 4_000_000_000,
             photo: usual.photo.map(|photo| PhotoRule { max_bytes: 20_000_000, ..photo }),
-            together: Together::Albums { max: 20 },
-            pace: usual.pace.map(|pace| Pace {
+            grouping: GroupingRule::Albums { max: 20 },
+            rate_limits: usual.rate_limits.map(|pace| RateLimits {
                 per_second: Some(60),
                 per_conversation_second: Some(2),
                 per_group_minute: Some(40),
@@ -162,8 +162,8 @@ mod tests {
             caption: CaptionRule::AltText { max: 512 },
             file_bytes: 25 << 20,
             request_bytes: Some(50 << 20),
-            together: Together::Messages { max: 5, with_text: true },
-            pace: usual.pace.map(|pace| Pace { per_second: Some(10), ..pace }),
+            grouping: GroupingRule::Messages { max: 5, with_text: true },
+            rate_limits: usual.rate_limits.map(|pace| RateLimits { per_second: Some(10), ..pace }),
             ..usual
         };
         assert_eq!(discord, expected);

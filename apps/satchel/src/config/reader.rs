@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::size::human;
+use satchel_domain::size::format_bytes;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
     /// A text that isn't blank, given as it is or by the name of the file that holds it (`…_file`).
     pub(crate) fn text_or_file(&mut self, key: &str, max_bytes: u64) -> Option<String> {
         self.field(key, Kind::TextOrFile, None);
-        let expected = format!("text of at most {}", human(max_bytes));
+        let expected = format!("text of at most {}", format_bytes(max_bytes));
         let fits = |text: &String| !text.trim().is_empty() && text.len() as u64 <= max_bytes;
         let parse = |value: &Value| as_text(value).filter(fits);
         let read = |path: &Path| read_text_file(path, max_bytes);

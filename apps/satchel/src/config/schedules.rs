@@ -174,7 +174,7 @@ fn words(reader: &mut Reader<'_>, section: &str) -> Option<String> {
         reader.wrong(&key(given[0]), format!("`{section}.{}` must not be blank", given[0]));
         return None;
     }
-    Some(if is_script { script::fenced(&words) } else { words })
+    Some(if is_script { script::to_script_message(&words) } else { words })
 }
 
 /// The conversation of that name, if something can be said there.

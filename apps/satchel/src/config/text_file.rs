@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-use satchel_domain::size::human;
+use satchel_domain::size::format_bytes;
 
 /// Reads a text of at most `max_bytes`.
 ///
@@ -13,7 +13,7 @@ pub(super) fn read_text_file(path: &Path, max_bytes: u64) -> Result<String, Stri
     let mut bytes = Vec::new();
     File::open(path).map_err(failed)?.take(max_bytes + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > max_bytes {
-        true => Err(format!("is larger than {}", human(max_bytes))),
+        true => Err(format!("is larger than {}", format_bytes(max_bytes))),
         false if bytes.trim_ascii().is_empty() => Err("is blank".to_owned()),
         false => String::from_utf8(bytes).map_err(|_| "is no text in UTF-8".to_owned()),
     }

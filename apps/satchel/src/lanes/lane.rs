@@ -21,9 +21,9 @@ use satchel_intake::{
 };
 use satchel_ports::{
     Lease, LedgerError,
-    ledger::{QueuedMessage, QueuedTurn, Release},
+    ledger::{QueuedMessage, QueuedTurn, ReleaseMode},
 };
-use satchel_routing::deliver::{Delivery, Left, Start, deliver};
+use satchel_routing::deliver::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -59,7 +59,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
     loop {
         // Work is laid down when the process stops, and when one half of it fails: the other finishes what is in flight.
         let laid_down = stop.child_token();
-        let delivery = Delivery {
+        let delivery = DeliveryContext {
             ledger: Arc::clone(&hosting.services.ledger),
             channel: Arc::clone(&channel),
             blobs: Arc::clone(&hosting.blobs),
@@ -131,12 +131,12 @@ enum Turned {
 async fn turns_and_deliveries(
     hosting: &Hosting,
     lane: &Lane,
-    delivery: &Delivery,
+    delivery: &DeliveryContext,
     unsettled: bool,
 ) -> Result<(), LedgerError> {
     let Lane { lease, stop, .. } = lane;
     let ledger = &hosting.services.ledger;
-    let mut delivering: Option<BoxFuture<'_, Result<Left, LedgerError>>> = None;
+    let mut delivering: Option<BoxFuture<'_, Result<DeliverOutcome, LedgerError>>> = None;
     let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
     // Whether a turn has planned parts, and perhaps begun one, while an earlier delivery was under way.
     let mut planned = false;
@@ -154,12 +154,12 @@ async fn turns_and_deliveries(
             // has left behind.
             look_for_parts = false;
             if ledger.next_part(lease).await?.is_some() {
-                delivering = Some(deliver(delivery, lease, Start::TakenOver).boxed());
+                delivering = Some(deliver(delivery, lease, DeliveryStart::TakenOver).boxed());
             }
         }
         // Not after a failure: a part that is begun may then have been sent, and is doubted when work goes on.
         if delivering.is_none() && failed.is_none() && std::mem::take(&mut planned) {
-            delivering = Some(deliver(delivery, lease, Start::Planned).boxed());
+            delivering = Some(deliver(delivery, lease, DeliveryStart::Planned).boxed());
         }
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
@@ -171,11 +171,11 @@ async fn turns_and_deliveries(
                 return Err(error);
             }
             if stop.is_cancelled() {
-                ledger.release(lease, Release::Always).await?;
+                ledger.release(lease, ReleaseMode::Always).await?;
                 return Ok(());
             }
             if !queued {
-                if ledger.release(lease, Release::IfIdle).await? {
+                if ledger.release(lease, ReleaseMode::IfIdle).await? {
                     return Ok(());
                 }
                 (look_for_parts, look_for_turn, queued) = (true, true, true);
@@ -187,8 +187,8 @@ async fn turns_and_deliveries(
             Some(left) = OptionFuture::from(delivering.as_mut()) => {
                 delivering = None;
                 match left {
-                    Ok(Left::Released) => return Ok(()),
-                    Ok(Left::Held | Left::Stopped) => Ok(()),
+                    Ok(DeliverOutcome::Released) => return Ok(()),
+                    Ok(DeliverOutcome::Drained | DeliverOutcome::Stopped) => Ok(()),
                     Err(error) => Err(error),
                 }
             }
@@ -207,7 +207,7 @@ async fn turns_and_deliveries(
                         look_for_turn = followed;
                         match begun {
                             Some(begun) if !crossed => {
-                                delivering = Some(deliver(delivery, lease, Start::Begun(begun)).boxed());
+                                delivering = Some(deliver(delivery, lease, DeliveryStart::Started(begun)).boxed());
                             }
                             _ => planned = true,
                         }
@@ -251,12 +251,12 @@ async fn turns_and_deliveries(
 async fn next_turn(hosting: &Hosting, lane: &Lane) -> Result<Turned, LedgerError> {
     let ledger = &hosting.services.ledger;
     let Some(turn) = ledger.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
-    let wait = turn.ready_at.since(ledger.now());
+    let wait = turn.ready_at.saturating_duration_since(ledger.now());
     if !wait.is_zero() {
         return Ok(Turned::NotReady(wait));
     }
     lane.stirred.store(false, Ordering::Relaxed);
-    let followed = turn.followed;
+    let followed = turn.has_followers;
     let begun = turn_of(hosting, lane, turn).await?;
     Ok(Turned::Ran { begun, followed: followed || lane.stirred.load(Ordering::Relaxed) })
 }
@@ -265,7 +265,7 @@ async fn next_turn(hosting: &Hosting, lane: &Lane) -> Result<Turned, LedgerError
 async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
     let services = &hosting.services;
     let speaking =
-        Speaking { possible: hosting.speech.as_ref().is_some_and(|speech| speech.speaks()), wanted: turn.voice };
+        Speaking { possible: hosting.speech.as_ref().is_some_and(|speech| speech.can_speak()), wanted: turn.voice };
     // A voice that is there no more is not missed at every reply.
     turn.voice &= speaking.possible;
     if let Some(CommandAnswer { response, history, buttons }) = answered(hosting, &turn, speaking).await? {

@@ -15,9 +15,9 @@ use satchel_domain::{InboundMessage, capabilities::StreamRule};
 use satchel_ledger::Settings;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    BusError, Event, EventBus, Ledger,
+    BusError, BusEvent, EventBus, Ledger,
     event_bus::EventStream,
-    ledger::{Claim, Release},
+    ledger::{ClaimMode, ReleaseMode},
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ async fn a_message_is_answered_and_its_lane_released() {
     assert_eq!(stage.chat.log(&here), ["re: one", "re: two"]);
     process.settles().await;
     let other = stage.open().await;
-    let received = other.receive(&message(&here, "3", "three"), Claim::IfFree).await.unwrap();
+    let received = other.receive(&message(&here, "3", "three"), ClaimMode::IfFree).await.unwrap();
     assert!(received.lease.is_some(), "somebody still holds the lane");
 }
 
@@ -257,10 +257,10 @@ async fn a_stop_at_any_moment_loses_nothing_and_leaves_no_doubt() {
         sleep(Duration::from_micros(n * 250)).await;
         let _first = first.stops().await;
         let other = stage.open().await;
-        if let Some(lease) = other.take_lane(&[here.channel().clone()]).await.unwrap() {
+        if let Some(lease) = other.claim_lane(&[here.channel().clone()]).await.unwrap() {
             let turn = other.next_turn(&lease).await.unwrap();
             assert_eq!(turn.map_or(0, |turn| turn.crashes), 0, "a stop is no crash ({n})");
-            assert!(other.release(&lease, Release::Always).await.unwrap());
+            assert!(other.release(&lease, ReleaseMode::Always).await.unwrap());
         }
         let second = stage.start().await;
         until("the answer", || !stage.chat.log(&here).is_empty()).await;
@@ -298,7 +298,7 @@ async fn a_request_in_flight_is_cut_off_when_its_lease_is_lost() {
         let mut stolen = None;
         let begun = Instant::now();
         while stolen.is_none() && begun.elapsed() < Duration::from_secs(20) {
-            stolen = thief.take_lane(&[here.channel().clone()]).await.unwrap();
+            stolen = thief.claim_lane(&[here.channel().clone()]).await.unwrap();
             sleep(Duration::from_millis(5)).await;
         }
         assert!(stolen.is_some(), "{case}");
@@ -320,13 +320,13 @@ async fn a_lease_that_is_renewed_outlasts_its_time() {
     until("a send", || stage.chat.begun() == 1).await;
     let other = stage.open().await;
     for _ in 0..80 {
-        assert_eq!(other.take_lane(&[here.channel().clone()]).await.unwrap(), None);
+        assert_eq!(other.claim_lane(&[here.channel().clone()]).await.unwrap(), None);
         sleep(Duration::from_millis(25)).await;
     }
     // A stop awaits the part in flight, and the lane is held until it has come back.
     let stopping = tokio::spawn(process.stops());
     for _ in 0..70 {
-        assert_eq!(other.take_lane(&[here.channel().clone()]).await.unwrap(), None);
+        assert_eq!(other.claim_lane(&[here.channel().clone()]).await.unwrap(), None);
         sleep(Duration::from_millis(25)).await;
     }
     stage.chat.answers(true);
@@ -349,10 +349,10 @@ async fn after_a_leap_of_the_clock_leases_are_renewed_before_work_is_looked_for(
         }
         process.ledger.leap(Duration::from_secs(120));
         // The first look may have been on its way.
-        let looks = |verbs: &[&str]| verbs.iter().skip(1).any(|verb| *verb == "take_lane");
+        let looks = |verbs: &[&str]| verbs.iter().skip(1).any(|verb| *verb == "claim_lane");
         until("a look", || looks(&process.ledger.since_the_leap())).await;
         let verbs = process.ledger.since_the_leap();
-        let before = verbs.iter().enumerate().take_while(|(at, verb)| *at == 0 || **verb != "take_lane");
+        let before = verbs.iter().enumerate().take_while(|(at, verb)| *at == 0 || **verb != "claim_lane");
         assert_eq!(before.filter(|(_, verb)| **verb == "renew").count(), renewals, "{verbs:?}");
         stage.chat.answers(true);
         until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
@@ -367,7 +367,7 @@ struct Deaf {
 
 #[async_trait]
 impl EventBus for Deaf {
-    async fn publish(&self, _: Event) -> Result<(), BusError> {
+    async fn publish(&self, _: BusEvent) -> Result<(), BusError> {
         Ok(())
     }
 
@@ -447,8 +447,9 @@ async fn an_album_waits_for_quiet_and_is_one_turn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_the_ledger_is_survived_wherever_it_comes() {
-    let cases = ["next_part", "next_turn", "waiting_behind", "history", "complete_turn", "begin_stream", "save_part"];
-    let others = ["settle_part", "take_lane", "renew"];
+    let cases =
+        ["next_part", "next_turn", "list_queued_behind", "history", "complete_turn", "begin_stream", "save_part"];
+    let others = ["settle_part", "claim_lane", "renew"];
     let played = cases.into_iter().chain(others).map(|verb| async move {
         let stage = Stage::streaming(match verb {
             "begin_stream" | "save_part" => StreamRule::Edits { interval_ms: 50 },
@@ -461,16 +462,16 @@ async fn an_error_of_the_ledger_is_survived_wherever_it_comes() {
         match verb {
             // A lane that is claimed for its message is known to have no parts; one that is found must be asked.
             "next_part" => {
-                stage.open().await.receive(&message(&here, "1", "one"), Claim::Leave).await.unwrap();
+                stage.open().await.receive(&message(&here, "1", "one"), ClaimMode::Leave).await.unwrap();
             }
             _ => process.hears(&message(&here, "1", "one")).await,
         }
-        if verb == "waiting_behind" {
+        if verb == "list_queued_behind" {
             // Only what comes meanwhile is a reason to look.
             until("the model is asked", || *stage.model.asked.borrow() == 1).await;
             process.hears(&message(&here, "1b", "another")).await;
         }
-        if ["waiting_behind", "begin_stream", "save_part"].contains(&verb) {
+        if ["list_queued_behind", "begin_stream", "save_part"].contains(&verb) {
             // They are used while the model still speaks, and perhaps not at all when it has spoken.
             until(verb, || process.ledger.met() == 1).await;
         }
@@ -488,7 +489,7 @@ async fn an_error_of_the_ledger_is_survived_wherever_it_comes() {
             "settle_part" | "save_part" => {
                 assert!(sent <= 3 && log.iter().filter(|line| *line == "re: one").count() <= 1, "{verb}: {log:?}");
             }
-            "waiting_behind" => assert_eq!(sent, 3, "{verb}: {log:?}"),
+            "list_queued_behind" => assert_eq!(sent, 3, "{verb}: {log:?}"),
             _ => assert_eq!(sent, 2, "{verb}: {log:?}"),
         }
     });

@@ -38,7 +38,7 @@ impl TurnSlots {
     /// Waits until the turn of a message may run; a person's turns get their slots in order. What no person requested needs
     /// none: its conversation has one turn at a time.
     pub(super) async fn acquire(self: &Arc<Self>, message: &InboundMessage) -> Option<TurnPermit> {
-        if message.errand.is_some() {
+        if message.system_task.is_some() {
             return None;
         }
         let person = PersonKey::of(message.conversation.channel(), &message.sender);
@@ -106,7 +106,7 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use satchel_domain::{Errand, Sender};
+    use satchel_domain::{Sender, SystemTask};
 
     use super::*;
 
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(slots.waiting(), 1);
         assert!(slots.acquire(&message("telegram", "8")).now_or_never().is_some(), "another person");
         assert!(slots.acquire(&message("discord", "7")).now_or_never().is_some(), "another channel's id");
-        let errand = InboundMessage { errand: Some(Errand::Welcome), ..ada.clone() };
+        let errand = InboundMessage { system_task: Some(SystemTask::ConfirmPairing), ..ada.clone() };
         assert!(matches!(slots.acquire(&errand).now_or_never(), Some(None)));
         drop(first);
         assert!(third.await.is_some());

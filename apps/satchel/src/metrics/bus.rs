@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::TurnId;
-use satchel_ports::{BusError, Event, EventBus, event_bus::EventStream};
+use satchel_ports::{BusError, BusEvent, EventBus, event_bus::EventStream};
 use tracing::{Span, field::Empty};
 
 use super::{Figures, OfChannel, OfPart, OfTurn, one_of};
@@ -36,10 +36,10 @@ impl MeasuredBus {
     }
 
     /// Begins a turn's span when its message is stored, and ends it with the turn.
-    fn follow(&self, event: &Event) {
+    fn follow(&self, event: &BusEvent) {
         let turns = || self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::MessageReceived { conversation, turn } => {
+            BusEvent::MessageReceived { conversation, turn } => {
                 let span = tracing::debug_span!("turn", turn.id = %turn, chat.id = %conversation, ending = Empty);
                 if !span.is_disabled() {
                     let mut turns = turns();
@@ -49,7 +49,7 @@ impl MeasuredBus {
                     turns.entry(*turn).or_insert(span);
                 }
             }
-            Event::TurnCompleted { turn, ending, .. } => {
+            BusEvent::TurnCompleted { turn, ending, .. } => {
                 if let Some(span) = turns().remove(turn) {
                     span.record("ending", one_of(ending, &ENDINGS));
                 }
@@ -58,26 +58,26 @@ impl MeasuredBus {
         }
     }
 
-    fn count(&self, event: &Event) {
+    fn count(&self, event: &BusEvent) {
         let channel = self.figures.channel(event.conversation().channel().as_str());
         match event {
-            Event::MessageReceived { .. } => {
+            BusEvent::MessageReceived { .. } => {
                 self.figures.messages.get_or_create(&OfChannel { channel }).inc();
             }
-            Event::TurnCompleted { ending, .. } => {
+            BusEvent::TurnCompleted { ending, .. } => {
                 let ending = one_of(ending, &ENDINGS);
                 self.figures.turns.get_or_create(&OfTurn { channel, ending }).inc();
             }
-            Event::DeliveryPart { kind, state, .. } => {
+            BusEvent::DeliveryPart { kind, state, .. } => {
                 let (kind, state) = (one_of(kind, &KINDS), one_of(state, &STATES));
                 self.figures.parts.get_or_create(&OfPart { channel, kind, state }).inc();
             }
-            Event::TextDelta { .. }
-            | Event::ToolStarted { .. }
-            | Event::ToolFinished { .. }
-            | Event::ToolQuestion { .. }
-            | Event::ToolDecided { .. }
-            | Event::ResponseBinary { .. } => {}
+            BusEvent::TextDelta { .. }
+            | BusEvent::ToolStarted { .. }
+            | BusEvent::ToolFinished { .. }
+            | BusEvent::ToolQuestion { .. }
+            | BusEvent::ToolDecided { .. }
+            | BusEvent::ResponseBinary { .. } => {}
         }
     }
 }
@@ -85,7 +85,7 @@ impl MeasuredBus {
 #[async_trait]
 #[warn(clippy::missing_trait_methods)]
 impl EventBus for MeasuredBus {
-    async fn publish(&self, event: Event) -> Result<(), BusError> {
+    async fn publish(&self, event: BusEvent) -> Result<(), BusError> {
         self.count(&event);
         self.follow(&event);
         self.inner.publish(event).await

@@ -9,7 +9,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, Channel, LookupOutcome, LookupRequest,
-    channel::{FetchError, IncomingFile, PartToSend},
+    channel::{FetchedFile, FileFetchError, SendRequest},
 };
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
@@ -58,14 +58,14 @@ impl Channel for MeasuredChannel {
         self.inner.capabilities(conversation)
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let began = Instant::now();
         let answer = self.inner.send(part).instrument(span("send", part)).await;
         self.count(&part.content, began, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let began = Instant::now();
         let answer = self.inner.edit(message, part).instrument(span("edit", part)).await;
         self.count(&part.content, began, &answer);
@@ -88,26 +88,26 @@ impl Channel for MeasuredChannel {
         self.inner.show_activity(conversation, activity).await;
     }
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         let counter = self.bytes("in");
         Ok(match self.inner.fetch(reference).await? {
-            IncomingFile::Bytes { bytes, content } => {
+            FetchedFile::Bytes { bytes, content } => {
                 let counted = content.inspect_ok(move |piece| {
                     counter.inc_by(piece.len() as u64);
                 });
-                IncomingFile::Bytes { bytes, content: Box::pin(counted) }
+                FetchedFile::Bytes { bytes, content: Box::pin(counted) }
             }
-            IncomingFile::Stored(stored) => {
+            FetchedFile::Stored(stored) => {
                 counter.inc_by(stored.bytes);
-                IncomingFile::Stored(stored)
+                FetchedFile::Stored(stored)
             }
         })
     }
 }
 
 /// The span of an attempt, by which it is found from its turn.
-fn span(operation: &'static str, part: &PartToSend) -> Span {
-    let PartToSend { part, turn, conversation, content, .. } = part;
+fn span(operation: &'static str, part: &SendRequest) -> Span {
+    let SendRequest { part, turn, conversation, content, .. } = part;
     let kind = content.kind();
     tracing::debug_span!("attempt", operation, part.id = %part, turn.id = %turn, chat.id = %conversation, part.kind = kind)
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::Stream;
 use satchel_ports::{
     LanguageModel, ModelError, ModelEvent, ModelRequest,
-    language_model::{ModelStream, Usage},
+    language_model::{ModelStream, TokenUsage},
 };
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field::Empty};
@@ -79,7 +79,7 @@ impl Call {
                 self.figures.model_first_piece_seconds.get_or_create(&model).observe(took);
             }
             ModelEvent::Text(_) | ModelEvent::Call(_) => {}
-            ModelEvent::Usage(Usage { input_tokens, output_tokens }) => {
+            ModelEvent::Usage(TokenUsage { input_tokens, output_tokens }) => {
                 for (direction, tokens) in [("input", *input_tokens), ("output", *output_tokens)] {
                     let of = OfTokens { model: self.model.clone(), direction };
                     self.figures.model_tokens.get_or_create(&of).inc_by(tokens);

@@ -5,17 +5,17 @@ use std::path::Path;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, ConversationId, DiskReserve, FileReference, Filename, InboundMessage, Media,
-    MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256, Source, Timestamp, TurnId,
-    Visibility,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, DiskReserve, FileReference, Filename,
+    InboundMessage, MediaInfo, MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256,
+    Timestamp, TurnId, Visibility,
     delivery::SendError,
     part::{FileForm, FileItem},
 };
 use satchel_local::{LocalBus, Script, ScriptedModel};
 use satchel_ports::ledger::usage::Usage;
 use satchel_ports::{
-    Channel, Event, EventBus, FetchError, Inbound, IncomingFile, LanguageModel, LedgerError, MockChannel, MockInbound,
-    MockLedger, ModelRequest, PartToSend, StoredBlob,
+    BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
+    MockInbound, MockLedger, ModelRequest, SendRequest, StoredBlob,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -44,14 +44,14 @@ fn ledger(age: Option<u64>) -> MockLedger {
 fn ledger_without_usages(age: Option<u64>) -> MockLedger {
     let mut ledger = MockLedger::new();
     ledger.expect_now().returning(|| Timestamp(1_000_000));
-    ledger.expect_unreadable().returning(|| Ok(Vec::new()));
-    ledger.expect_outbox().withf(|query| query.under_way && query.limit == Some(1)).returning(move |_| {
+    ledger.expect_count_undecodable().returning(|| Ok(Vec::new()));
+    ledger.expect_outbox().withf(|query| query.unsettled_only && query.limit == Some(1)).returning(move |_| {
         let part = age.map(|age| Part {
             id: PartId(Uuid::nil()),
             conversation: conversation("web:a"),
             turn: turn(),
             position: 0,
-            content: PartContent::of_text("x"),
+            content: PartContent::from_text("x"),
             state: PartState::Pending,
             attempts: 0,
             first_attempt_at: None,
@@ -85,7 +85,7 @@ async fn what_is_published_is_counted_and_still_published() {
     let figures = Figures::new(&["web"], Vec::new());
     let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
     let mut heard = bus.subscribe().await.unwrap();
-    let delivered = |conversation: ConversationId, kind: &str, state: &str| Event::DeliveryPart {
+    let delivered = |conversation: ConversationId, kind: &str, state: &str| BusEvent::DeliveryPart {
         conversation,
         turn: turn(),
         part: PartId(Uuid::nil()),
@@ -93,7 +93,7 @@ async fn what_is_published_is_counted_and_still_published() {
         state: state.to_owned(),
         reason: None,
     };
-    let completed = |conversation: ConversationId, ending: &str| Event::TurnCompleted {
+    let completed = |conversation: ConversationId, ending: &str| BusEvent::TurnCompleted {
         conversation,
         turn: turn(),
         ending: ending.to_owned(),
@@ -101,7 +101,7 @@ async fn what_is_published_is_counted_and_still_published() {
     };
     let web = conversation("web:a");
     let events = [
-        Event::MessageReceived { conversation: web.clone(), turn: turn() },
+        BusEvent::MessageReceived { conversation: web.clone(), turn: turn() },
         completed(web.clone(), "done"),
         completed(conversation("web:b"), "done"),
         completed(web.clone(), "model_failed"),
@@ -139,12 +139,12 @@ fn file(bytes: u64) -> PartContent {
         id: AttachmentId(Uuid::nil()),
         number: 1,
         conversation: conversation("web:a"),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted("a.bin"),
         mime: "application/octet-stream".to_owned(),
         bytes,
         sha256: Sha256([0; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -164,21 +164,21 @@ async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
     inner.expect_send().returning(move |_| answers.pop().unwrap());
     inner.expect_edit().returning(|_, _| Err(SendError::Forbidden { reason: "blocked".into() }));
     inner.expect_fetch().returning(|reference| match reference.locator.as_str() {
-        "stream" => Ok(IncomingFile::Bytes {
+        "stream" => Ok(FetchedFile::Bytes {
             bytes: None,
             content: Box::pin(stream::iter([Ok(Bytes::from_static(b"12345")), Ok(Bytes::from_static(b"67"))])),
         }),
-        "stored" => Ok(IncomingFile::Stored(StoredBlob {
+        "stored" => Ok(FetchedFile::Stored(StoredBlob {
             sha256: Sha256([0; 32]),
             bytes: 100,
             mime: "text/plain".into(),
-            media: Media::default(),
+            media: MediaInfo::default(),
         })),
-        _ => Err(FetchError::Refused { reason: "gone".into() }),
+        _ => Err(FileFetchError::Permanent { reason: "gone".into() }),
     });
     let figures = Figures::new(&["web"], Vec::new());
     let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&figures));
-    let part = |content| PartToSend {
+    let part = |content| SendRequest {
         part: PartId(Uuid::nil()),
         turn: turn(),
         conversation: conversation("web:a"),
@@ -188,10 +188,10 @@ async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
     for _ in 0..3 {
         let _whatever = channel.send(&part(file(1_000))).await;
     }
-    let _refused = channel.edit(&MessageRef("1".into()), &part(PartContent::of_text("x"))).await;
+    let _refused = channel.edit(&MessageRef("1".into()), &part(PartContent::from_text("x"))).await;
     for locator in ["stream", "stored", "gone"] {
         let reference = FileReference::new(locator.to_owned(), Filename::from_untrusted("a"));
-        if let Ok(IncomingFile::Bytes { content, .. }) = channel.fetch(&reference).await {
+        if let Ok(FetchedFile::Bytes { content, .. }) = channel.fetch(&reference).await {
             let pieces: Vec<Bytes> = content.try_collect().await.unwrap();
             assert_eq!(pieces.concat(), b"1234567", "the bytes are the same");
         }
@@ -263,7 +263,7 @@ async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say
     assert_eq!(age(ledger(None)).await, "0.0");
     let mut broken = MockLedger::new();
     broken.expect_outbox().returning(|_| Err(LedgerError::Full));
-    broken.expect_unreadable().returning(|| Err(LedgerError::Full));
+    broken.expect_count_undecodable().returning(|| Err(LedgerError::Full));
     broken.expect_usages().returning(|_| Err(LedgerError::Full));
     assert_eq!(age(broken).await, "NaN");
 }
@@ -286,8 +286,10 @@ async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
     for counted in [3, 2] {
         let mut ledger = MockLedger::new();
         ledger.expect_outbox().returning(|_| Ok(Vec::new()));
-        let unreadable = |name, updates| Unreadable { channel: ChannelName::new(name).unwrap(), updates };
-        ledger.expect_unreadable().returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
+        let unreadable = |name, updates| UndecodableCount { channel: ChannelName::new(name).unwrap(), updates };
+        ledger
+            .expect_count_undecodable()
+            .returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
         ledger.expect_usages().returning(|_| Ok(Vec::new()));
         let text = figures.text(&ledger).await;
         assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");

@@ -11,7 +11,7 @@ use std::{
 use futures::StreamExt;
 use satchel_domain::{OutgoingResponse, TurnId};
 use satchel_local::{LocalBus, OfflineModel};
-use satchel_ports::{Event, EventBus, LanguageModel, ModelMessage, ModelRequest};
+use satchel_ports::{BusEvent, EventBus, LanguageModel, ModelMessage, ModelRequest};
 use tracing_subscriber::layer::SubscriberExt;
 use uuid::Uuid;
 
@@ -52,13 +52,13 @@ fn the_spans_of_a_turn_arrive_at_a_collector_without_its_words() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let conversation: satchel_domain::ConversationId = "web:a".parse().unwrap();
-            bus.publish(Event::MessageReceived { conversation: conversation.clone(), turn }).await.unwrap();
+            bus.publish(BusEvent::MessageReceived { conversation: conversation.clone(), turn }).await.unwrap();
             let said = ModelMessage::User { text: "canary words".to_owned(), attachments: Vec::new() };
             let request = ModelRequest { system: String::new(), messages: vec![said], tools: Arc::from([]) };
             let answer = model.stream(&request).await.unwrap();
             assert!(answer.count().await > 1);
-            let (ending, response) = ("done".to_owned(), OutgoingResponse::of_text("canary answer"));
-            bus.publish(Event::TurnCompleted { conversation, turn, ending, response }).await.unwrap();
+            let (ending, response) = ("done".to_owned(), OutgoingResponse::from_text("canary answer"));
+            bus.publish(BusEvent::TurnCompleted { conversation, turn, ending, response }).await.unwrap();
         });
     });
     drop(exporting);

@@ -103,7 +103,7 @@ impl Rhythm {
         };
         let mut run = self.last(after, now, most);
         let reached = *run.last()?;
-        if missed == Missed::Skip && now.since(reached) > LATE {
+        if missed == Missed::Skip && now.saturating_duration_since(reached) > LATE {
             run.clear();
         }
         Some(Come { run, reached })

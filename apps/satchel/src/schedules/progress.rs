@@ -40,7 +40,7 @@ impl Progress {
         let shown_again = self.ahead.partition_point(|mark| *mark <= now);
         let latest = self.ahead.drain(..shown_again).next_back();
         self.done = latest.map_or(self.done, |mark| mark.max(self.done));
-        let anew = self.done > now.plus(AHEAD);
+        let anew = self.done > now.saturating_add(AHEAD);
         if anew {
             let at = self.ahead.partition_point(|mark| *mark < self.done);
             self.ahead.insert(at, self.done);

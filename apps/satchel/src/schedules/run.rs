@@ -103,7 +103,7 @@ impl Schedules {
 
     /// Takes up where the last process was. What was never seen begins now.
     async fn begin(&mut self, ledger: &dyn Ledger) -> anyhow::Result<()> {
-        let kept = ledger.bookmark(&source()).await?;
+        let kept = ledger.load_checkpoint(&source()).await?;
         self.kept = match kept.map(serde_json::from_value) {
             None => Bookmark::new(),
             Some(Ok(kept)) => kept,
@@ -135,7 +135,7 @@ impl Schedules {
     async fn keep(&mut self, ledger: &dyn Ledger) -> anyhow::Result<()> {
         let progress: Bookmark = self.all.iter().map(Waiting::progress).collect();
         if progress != self.kept {
-            ledger.keep_bookmark(&source(), &json!(progress)).await?;
+            ledger.save_checkpoint(&source(), &json!(progress)).await?;
             self.kept = progress;
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Schedules {
         let least = if now > self.shown { Duration::ZERO } else { CATCHING_UP };
         self.shown = self.shown.max(now);
         let next = self.all.iter().filter_map(|waiting| waiting.next).min();
-        next.map_or(LOOK, |next| next.since(now)).clamp(least, LOOK)
+        next.map_or(LOOK, |next| next.saturating_duration_since(now)).clamp(least, LOOK)
     }
 }
 
@@ -196,7 +196,7 @@ impl Waiting {
     fn notice(&mut self, now: Timestamp) {
         let Schedule { name, rhythm, missed, .. } = &self.schedule;
         let Some(Come { run, reached }) = rhythm.come(self.progress.done, now, *missed) else { return };
-        if now.since(reached) > LOOK {
+        if now.saturating_duration_since(reached) > LOOK {
             let (due, runs) = (rhythm.written(reached), run.len());
             tracing::info!(
                 schedule = name,

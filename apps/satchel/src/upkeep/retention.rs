@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use satchel_domain::{Attachment, ChannelName, ConversationId, Errand, InboundMessage, Sender, Timestamp};
+use satchel_domain::{Attachment, ChannelName, ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 use satchel_intake::{OwnDoor, commands::described};
 use satchel_ports::{
     Ledger, LedgerError,
@@ -50,7 +50,7 @@ impl RetentionTask {
         let progress = ChannelName::new("retention").expect("the name is lower-case letters");
         let now = ledger.now();
         let day = json!({ "day": now.0.div_euclid(DAY_MS) });
-        if ledger.bookmark(&progress).await?.as_ref() == Some(&day) {
+        if ledger.load_checkpoint(&progress).await?.as_ref() == Some(&day) {
             return Ok(0);
         }
         let mut removed = 0;
@@ -64,7 +64,7 @@ impl RetentionTask {
                 }
             }
         }
-        ledger.keep_bookmark(&progress, &day).await?;
+        ledger.save_checkpoint(&progress, &day).await?;
         Ok(removed)
     }
 
@@ -90,7 +90,7 @@ impl RetentionTask {
         let message = InboundMessage::new(conversation.clone(), key, Sender::new("satchel", "Satchel"));
         let files = expired.iter().take(NAMED).map(described).collect();
         let more = u32::try_from(expired.len().saturating_sub(NAMED)).unwrap_or(u32::MAX);
-        if let Err(error) = self.door.take_in(Errand::FilesExpired { files, more }, message).await {
+        if let Err(error) = self.door.take_in(SystemTask::FilesExpired { files, more }, message).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(chat.id = %conversation, error, "a conversation can't be told that old files are removed");
         }

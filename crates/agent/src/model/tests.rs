@@ -5,9 +5,9 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use futures::{StreamExt, stream};
 use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
 use satchel_ports::{
-    Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest, OwnerId,
-    language_model::{ModelCall, ModelStream, Usage},
-    ledger::{QueuedTurn, Steering},
+    HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest,
+    language_model::{ModelStream, ModelToolCall, TokenUsage},
+    ledger::{QueuedTurn, SteeringRequests},
 };
 use satchel_routing::tables;
 use serde_json::json;
@@ -28,7 +28,7 @@ fn text(seconds: u64, text: &str) -> (u64, Option<Result<ModelEvent, ModelError>
 }
 
 fn call(name: &str) -> (u64, Option<Result<ModelEvent, ModelError>>) {
-    (0, Some(Ok(ModelEvent::Call(ModelCall { id: "same".into(), name: name.into(), arguments: json!({}) }))))
+    (0, Some(Ok(ModelEvent::Call(ModelToolCall { id: "same".into(), name: name.into(), arguments: json!({}) }))))
 }
 
 const DONE: (u64, Option<Result<ModelEvent, ModelError>>) = (0, Some(Ok(ModelEvent::Done)));
@@ -56,7 +56,7 @@ fn services(script: Result<Script, ModelError>) -> Services {
         bus: Arc::new(bus),
         model: Arc::new(model),
         tools: Toolbox::default(),
-        steer: Arc::new(|_| Steering::default()),
+        steer: Arc::new(|_| SteeringRequests::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),
         is_owners_chat: Arc::new(|_| false),
@@ -67,7 +67,7 @@ fn services(script: Result<Script, ModelError>) -> Services {
 fn streaming(services: &Services) -> Streaming {
     let conversation: ConversationId = "console:main".parse().unwrap();
     let lane = Lane {
-        lease: Lease { conversation, owner: OwnerId(Uuid::nil()), token: 1 },
+        lease: Lease { conversation, holder: HolderId(Uuid::nil()), token: 1 },
         channel: Arc::new(MockChannel::new()),
         wake: Arc::new(Notify::new()),
         stirred: Arc::default(),
@@ -78,11 +78,11 @@ fn streaming(services: &Services) -> Streaming {
         id: TURN,
         messages: Vec::new(),
         ready_at: Timestamp(0),
-        followed: true,
+        has_followers: true,
         journal: Vec::new(),
         stream: None,
         crashes: 0,
-        untold: Vec::new(),
+        unreported_failures: Vec::new(),
         voice: false,
     };
     Streaming::start(services, &lane, &turn, &tables::web())
@@ -100,7 +100,7 @@ async fn asked(script: Result<Script, ModelError>) -> (Result<Answer, ModelError
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_is_gathered_and_its_calls_are_numbered_on() {
-    let usage = (0, Some(Ok(ModelEvent::Usage(Usage::default()))));
+    let usage = (0, Some(Ok(ModelEvent::Usage(TokenUsage::default()))));
     let script = vec![text(0, "Look"), text(1, "ing."), call("a"), call("b"), usage, DONE];
     let (answer, written) = asked(Ok(script)).await;
     let answer = answer.unwrap();
@@ -115,7 +115,7 @@ async fn the_answer_is_gathered_and_its_calls_are_numbered_on() {
 async fn arguments_that_could_not_be_read_back_are_left_out() {
     for (depth, kept) in [(1, true), (64, true), (65, false), (200, false)] {
         let arguments = (0..depth).fold(json!(1), |inside, _| json!({ "a": inside }));
-        let deep = ModelEvent::Call(ModelCall { id: "1".into(), name: "t".into(), arguments: arguments.clone() });
+        let deep = ModelEvent::Call(ModelToolCall { id: "1".into(), name: "t".into(), arguments: arguments.clone() });
         let (answer, _) = asked(Ok(vec![(0, Some(Ok(deep))), DONE])).await;
         let call = &answer.unwrap().calls[0];
         assert_eq!(call.arguments == arguments, kept, "{depth}");

@@ -10,8 +10,8 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, Timestamp, TurnId, capabilities::Idempotency,
 };
 use satchel_ports::{
-    Activity, Channel, FetchError, IncomingFile, Lease, LookupRequest, MockEventBus, MockLanguageModel, MockLedger,
-    OwnerId, ledger::Steering,
+    Activity, Channel, FetchedFile, FileFetchError, HolderId, Lease, LookupRequest, MockEventBus, MockLanguageModel,
+    MockLedger, ledger::SteeringRequests,
 };
 use satchel_routing::tables;
 use serde_json::json;
@@ -59,7 +59,7 @@ impl Channel for Scripted {
         ChannelCapabilities { idempotency: self.idempotency, ..tables::discord() }
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let PartContent::Question { text, .. } = &part.content else { panic!("only questions are put") };
         let labelled = if text.starts_with("(possible duplicate)") { " labelled" } else { "" };
         self.log.lock().unwrap().push(format!("send{labelled} at {} s", self.began.elapsed().as_secs()));
@@ -69,7 +69,7 @@ impl Channel for Scripted {
         failed.map_or_else(|| Ok(vec![MessageRef("q".into())]), Err)
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let PartContent::Text { text, .. } = &part.content else { panic!("a question ends as a text") };
         self.log.lock().unwrap().push(format!("edit {message}: {text}"));
         let failed = self.edits.lock().unwrap().pop_front();
@@ -96,7 +96,7 @@ impl Channel for Scripted {
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
         panic!("a question has no files")
     }
 }
@@ -150,7 +150,7 @@ impl Scene {
         let mut bus = MockEventBus::new();
         let told = Arc::clone(&log);
         bus.expect_publish().returning(move |event| {
-            if let Event::ToolDecided { words, allowed, .. } = event {
+            if let BusEvent::ToolDecided { words, allowed, .. } = event {
                 told.lock().unwrap().push(format!("told {words}: {allowed}"));
             }
             Ok(())
@@ -160,14 +160,14 @@ impl Scene {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: Arc::new(|_| Steering::default()),
+            steer: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
         let lane = Lane {
-            lease: Lease { conversation: "discord:1".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            lease: Lease { conversation: "discord:1".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::default(),
             stirred: Arc::default(),

@@ -10,12 +10,12 @@ mod voice;
 use std::time::Duration;
 
 use satchel_domain::{
-    CallId, Ending, Filename, InboxId, Message, PartId, RefusedFile, Source, ToolCall, ToolOutcome, Visibility,
-    part::FailureReason, part::RoutingError,
+    AttachmentSource, CallId, Ending, Filename, HistoryMessage, InboxId, PartId, RefusedFile, ToolCall, ToolOutcome,
+    Visibility, part::FailureReason, part::RoutingError,
 };
 use satchel_ports::{
     ModelEvent, ModelMessage, SafetyTier, ToolError,
-    ledger::{HistoryChange, InboundFile, JournalEntry, Steered},
+    ledger::{HistoryChange, InboundFileState, JournalEntry, SteeringMessage},
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -107,13 +107,13 @@ async fn a_model_that_writes_for_ever_is_cut_off_and_heard_that_far() {
 #[tokio::test(start_paused = true)]
 async fn a_model_that_failed_at_once_was_told_nothing_and_consumed_nothing() {
     let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
-    stage.turn.untold = vec![RoutingError {
+    stage.turn.unreported_failures = vec![RoutingError {
         part: PartId(Uuid::from_u128(4)),
         turn: TURN,
-        content: satchel_domain::PartContent::of_text("lost"),
+        content: satchel_domain::PartContent::from_text("lost"),
         reason: FailureReason::Forbidden { reason: "blocked".into() },
     }];
-    assert!(stage.play().await.completed.told.is_empty(), "the receipt waits for a model that hears it");
+    assert!(stage.play().await.completed.reported_failures.is_empty(), "the receipt waits for a model that hears it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +137,8 @@ async fn owner_of_a_schedules_chat_reads_what_helps() {
             let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
             let message = &mut stage.turn.messages[0].message;
             (message.conversation, message.text) = (chat.parse().unwrap(), text.to_owned());
-            message.errand = Some(satchel_domain::Errand::Scheduled { name: "daily".into(), due: "08:00".into() });
+            message.system_task =
+                Some(satchel_domain::SystemTask::RunSchedule { name: "daily".into(), due: "08:00".into() });
             let told = stage.play().await.completed.response.text.unwrap();
             assert!(told.contains(says), "{chat}: {told}");
         }
@@ -172,11 +173,11 @@ async fn a_turn_goes_on_from_its_journal_and_repeats_nothing_that_had_an_effect(
     let (written, looked) = (write.clone(), look.clone());
     stage.tools.push(tool("write", SafetyTier::SideEffecting, move |_| {
         written.add();
-        async { Ok(ToolOutcome::of_text("written")) }
+        async { Ok(ToolOutcome::from_text("written")) }
     }));
     stage.tools.push(tool("look", SafetyTier::ReadOnly, move |_| {
         looked.add();
-        async { Ok(ToolOutcome::of_text("seen")) }
+        async { Ok(ToolOutcome::from_text("seen")) }
     }));
     stage.turn.journal = vec![
         JournalEntry::Model {
@@ -185,7 +186,7 @@ async fn a_turn_goes_on_from_its_journal_and_repeats_nothing_that_had_an_effect(
             calls: vec![recorded("write", 0), recorded("write", 1), recorded("look", 2)],
             asks: Vec::new(),
         },
-        JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("written before") },
+        JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("written before") },
     ];
     let played = stage.play().await;
     assert_eq!((write.count(), look.count()), (0, 1), "only what reads is repeated");
@@ -241,7 +242,7 @@ async fn stopped_tool_hands_over_its_files() {
     stage.tools.push(stage::tool_that_calls("script", SafetyTier::SideEffecting, |_, context| async move {
         context.cancel.cancelled().await;
         tokio::time::sleep(Duration::from_millis(300)).await;
-        Ok(ToolOutcome { attachments: vec![file(1, "made.txt")], ..ToolOutcome::of_failure("Error: cancelled") })
+        Ok(ToolOutcome { attachments: vec![file(1, "made.txt")], ..ToolOutcome::from_failure("Error: cancelled") })
     }));
     stage.tools.push(tool("hangs", SafetyTier::ReadOnly, |_| std::future::pending()));
     stage.made = vec![file(1, "made.txt")];
@@ -254,7 +255,7 @@ async fn stopped_tool_hands_over_its_files() {
     let answers: Vec<_> = history
         .iter()
         .filter_map(|message| match message {
-            Message::Tool { text, attachments, .. } => Some((text.as_str(), attachments.len())),
+            HistoryMessage::Tool { text, attachments, .. } => Some((text.as_str(), attachments.len())),
             _ => None,
         })
         .collect();
@@ -267,7 +268,7 @@ async fn stopped_tool_hands_over_its_files() {
 async fn early_end_delivers_registered_files() {
     let registered = || {
         let internal = satchel_domain::Attachment { visibility: Visibility::Internal, ..file(2, "notes.txt") };
-        let sent = satchel_domain::Attachment { source: Source::User, ..file(3, "sent.txt") };
+        let sent = satchel_domain::Attachment { source: AttachmentSource::User, ..file(3, "sent.txt") };
         vec![internal, sent, file(1, "made.txt")]
     };
     let mut stopped = Stage::with_model(vec![calls(&[("hangs", json!({}))])]);
@@ -292,7 +293,7 @@ async fn early_end_delivers_registered_files() {
         assert_eq!(played.completed.response.attachments, [file(1, "made.txt")], "{:?}", played.completed.ending);
         let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
         let named = history.iter().find_map(|message| match message {
-            Message::Tool { attachments, .. } => Some(attachments.len()),
+            HistoryMessage::Tool { attachments, .. } => Some(attachments.len()),
             _ => None,
         });
         assert_eq!(named, Some(2), "the model reads of the internal one too");
@@ -317,7 +318,7 @@ async fn model_reads_recorded_files_in_results() {
     let made = forged.clone();
     stage.tools.push(tool("make", SafetyTier::SideEffecting, move |_| {
         let text = "done\n[attachment 9 #9 \"c.txt\" text/plain 3 B]";
-        let outcome = ToolOutcome { attachments: vec![made.clone()], ..ToolOutcome::of_text(text) };
+        let outcome = ToolOutcome { attachments: vec![made.clone()], ..ToolOutcome::from_text(text) };
         async move { Ok(outcome) }
     }));
     let fresh = stage.play().await;
@@ -331,7 +332,7 @@ async fn model_reads_recorded_files_in_results() {
     let mut resumed = Stage::with_model(vec![says("Made.")]);
     let outcome = ToolOutcome {
         attachments: vec![satchel_domain::Attachment { number: 101, ..forged }],
-        ..ToolOutcome::of_text("done\n[attachment 9 #9 \"c.txt\" text/plain 3 B]")
+        ..ToolOutcome::from_text("done\n[attachment 9 #9 \"c.txt\" text/plain 3 B]")
     };
     resumed.turn.journal = vec![
         JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("make", 0)], asks: vec![] },
@@ -345,7 +346,7 @@ fn an_early_end_stands_in_the_history_as_the_person_read_it() {
     let rounds = Rounds { partial: "\n```\nls".into(), ..Rounds::default() };
     let history = rounds.as_history(&Stage::with_model(vec![]).turn, &Ending::Cancelled);
     let text = "```\nls\n```\n\nStopped, as you asked.".to_owned();
-    assert_eq!(history.last(), Some(&Message::Model { text, calls: vec![] }));
+    assert_eq!(history.last(), Some(&HistoryMessage::Model { text, calls: vec![] }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -354,7 +355,7 @@ async fn later_messages_reach_the_model_between_two_calls_once() {
     let mut stage = Stage::with_model(vec![look(), look(), says("Both done.")]);
     stage.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        Ok(ToolOutcome::of_text("seen"))
+        Ok(ToolOutcome::from_text("seen"))
     }));
     stage.arrives_after(Duration::from_millis(500), waiting(9, "and that too"));
     let played = stage.play().await;
@@ -371,14 +372,14 @@ async fn later_messages_reach_the_model_between_two_calls_once() {
 #[tokio::test(start_paused = true)]
 async fn what_came_while_files_were_fetched_reaches_the_first_request() {
     // When the turn was read nothing stood behind it.
-    let stage = |files: Vec<InboundFile>| {
+    let stage = |files: Vec<InboundFileState>| {
         let mut stage = Stage::with_model(vec![says("Seen.")]);
-        stage.turn.followed = false;
+        stage.turn.has_followers = false;
         stage.turn.messages[0].files = files;
         stage.arrives_after(Duration::ZERO, waiting(9, "the second page, I mean"));
         stage
     };
-    let played = stage(vec![InboundFile::Stored(file(1, "a.txt"))]).play().await;
+    let played = stage(vec![InboundFileState::Stored(file(1, "a.txt"))]).play().await;
     assert_eq!(played.completed.steered, [InboxId(Uuid::from_u128(9))]);
     let without_files = stage(Vec::new()).play().await;
     assert!(without_files.completed.steered.is_empty(), "what follows a turn that took no time is the next turn");
@@ -387,7 +388,7 @@ async fn what_came_while_files_were_fetched_reaches_the_first_request() {
 #[tokio::test(start_paused = true)]
 async fn an_injected_message_survives_a_crash_in_its_place() {
     let mut stage = Stage::with_model(vec![says("Done.")]);
-    let steered = Steered {
+    let steered = SteeringMessage {
         id: InboxId(Uuid::from_u128(9)),
         sender: satchel_domain::Sender::new("owner", "Owner"),
         text: "and that too".into(),
@@ -400,7 +401,7 @@ async fn an_injected_message_survives_a_crash_in_its_place() {
             calls: vec![recorded("look", 0)],
             asks: Vec::new(),
         },
-        JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("seen") },
+        JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") },
     ];
     stage.arrives_after(Duration::ZERO, waiting(9, "and that too"));
     let played = stage.play().await;
@@ -412,16 +413,16 @@ async fn an_injected_message_survives_a_crash_in_its_place() {
 #[tokio::test(start_paused = true)]
 async fn the_model_is_told_what_was_not_delivered() {
     let mut stage = Stage::with_model(vec![says("Sorry.")]);
-    stage.turn.untold = vec![RoutingError {
+    stage.turn.unreported_failures = vec![RoutingError {
         part: PartId(Uuid::from_u128(4)),
         turn: TURN,
-        content: satchel_domain::PartContent::of_text("lost"),
+        content: satchel_domain::PartContent::from_text("lost"),
         reason: FailureReason::Forbidden { reason: "blocked".into() },
     }];
     let played = stage.play().await;
     let ModelMessage::Note { text } = &played.requests[0].messages[0] else { panic!("a note comes first") };
     assert!(text.contains("blocked"), "{text}");
-    assert_eq!(played.completed.told, [PartId(Uuid::from_u128(4))]);
+    assert_eq!(played.completed.reported_failures, [PartId(Uuid::from_u128(4))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,7 +433,7 @@ async fn files_are_named_to_the_model_and_refused_ones_to_the_person_too() {
         bytes: None,
         reason: "it is 3 GB, the limit is 2 GB".into(),
     };
-    stage.turn.messages[0].files = vec![InboundFile::Stored(file(1, "a.txt")), InboundFile::Refused(refused)];
+    stage.turn.messages[0].files = vec![InboundFileState::Stored(file(1, "a.txt")), InboundFileState::Refused(refused)];
     let played = stage.play().await;
     let texts: Vec<_> = played.requests[0].messages.iter().map(stage::text_of).collect();
     assert!(
@@ -445,7 +446,7 @@ async fn files_are_named_to_the_model_and_refused_ones_to_the_person_too() {
     );
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
     assert!(
-        matches!(&history[0], Message::Person { attachments, refused, .. } if attachments.len() == 1 && refused.len() == 1)
+        matches!(&history[0], HistoryMessage::Person { attachments, refused, .. } if attachments.len() == 1 && refused.len() == 1)
     );
 
     let without = Stage::with_model(vec![says("Hi.")]).play().await;

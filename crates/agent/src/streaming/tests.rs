@@ -3,7 +3,7 @@
 mod scene;
 
 use satchel_domain::{MessageRef, Part, PartState, capabilities::Idempotency, delivery::Refusal};
-use satchel_ports::Event;
+use satchel_ports::BusEvent;
 
 use self::scene::{INTERVAL, Stage, forbidden, in_doubt, not_sent, part, refused, sent};
 
@@ -302,7 +302,7 @@ async fn deltas_are_published_for_channels_that_show_them_and_nothing_is_sent() 
     scene.passes(10 * INTERVAL).await;
     assert_eq!(scene.log(), [""; 0]);
     let delta = |event| match event {
-        Event::TextDelta { message, text, .. } => (message, text),
+        BusEvent::TextDelta { message, text, .. } => (message, text),
         other => panic!("not a delta: {other:?}"),
     };
     let deltas: Vec<_> = scene.events().into_iter().map(delta).collect();

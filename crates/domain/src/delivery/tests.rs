@@ -30,7 +30,7 @@ fn part(state: PartState) -> Part {
         conversation: "console:main".parse().expect("a conversation"),
         turn: TurnId(Uuid::from_u128(2)),
         position: 0,
-        content: PartContent::of_text("hello"),
+        content: PartContent::from_text("hello"),
         state,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
@@ -51,17 +51,17 @@ fn doubtful() -> Part {
 #[test]
 fn the_platforms_wait_is_a_floor() {
     let limited = SendError::NotSent { retry_after_ms: Some(7_000), reason: "429".into() };
-    let next = advance(&part(PartState::Sending), Event::Answered(Err(limited)), Timestamp(1_000), &RULES);
+    let next = advance(&part(PartState::Sending), PartEvent::Answered(Err(limited)), Timestamp(1_000), &RULES);
     assert_eq!(next.state, PartState::Waiting { until: Timestamp(8_000), reason: "429".into() });
-    assert_eq!(next_step(&next, Timestamp(7_999), &RULES), Step::Wait(Timestamp(8_000)));
-    assert_eq!(next_step(&next, Timestamp(8_000), &RULES), Step::Begin);
+    assert_eq!(next_step(&next, Timestamp(7_999), &RULES), DeliveryStep::Wait(Timestamp(8_000)));
+    assert_eq!(next_step(&next, Timestamp(8_000), &RULES), DeliveryStep::Begin);
 }
 
 #[test]
 fn what_was_interrupted_is_in_doubt_and_probed_before_it_is_sent_again() {
-    let next = advance(&part(PartState::Sending), Event::Interrupted, Timestamp(5), &RULES);
-    assert_eq!(next_step(&next, Timestamp(5), &RULES), Step::Probe);
-    let untouched = advance(&part(PartState::Pending), Event::Interrupted, Timestamp(5), &RULES);
+    let next = advance(&part(PartState::Sending), PartEvent::Interrupted, Timestamp(5), &RULES);
+    assert_eq!(next_step(&next, Timestamp(5), &RULES), DeliveryStep::Probe);
+    let untouched = advance(&part(PartState::Pending), PartEvent::Interrupted, Timestamp(5), &RULES);
     assert_eq!(untouched.state, PartState::Pending);
 }
 
@@ -69,39 +69,39 @@ fn what_was_interrupted_is_in_doubt_and_probed_before_it_is_sent_again() {
 fn without_certainty_three_labelled_tries_wait_longer_each() {
     let mut part = doubtful();
     for delay in [1_000, 2_000, 4_000] {
-        assert_eq!(after_doubt(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::Resend);
-        let labelled = advance(&part, Event::Relabelled, Timestamp(1), &RULES);
+        assert_eq!(next_doubt_step(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::Resend);
+        let labelled = advance(&part, PartEvent::Relabelled, Timestamp(1), &RULES);
         assert!(labelled.labelled);
-        assert_eq!(next_step(&labelled, Timestamp(1), &RULES), Step::Wait(Timestamp(1 + delay)));
-        assert_eq!(next_step(&labelled, Timestamp(1 + delay), &RULES), Step::Begin);
+        assert_eq!(next_step(&labelled, Timestamp(1), &RULES), DeliveryStep::Wait(Timestamp(1 + delay)));
+        assert_eq!(next_step(&labelled, Timestamp(1 + delay), &RULES), DeliveryStep::Begin);
         part = Part { state: doubtful().state, ..labelled };
     }
-    assert!(matches!(after_doubt(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
+    assert!(matches!(next_doubt_step(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
     let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
-    assert!(matches!(after_doubt(&doubtful(), Timestamp(1), &hold, NO_KEY), DoubtStep::GiveUp(_)));
+    assert!(matches!(next_doubt_step(&doubtful(), Timestamp(1), &hold, NO_KEY), DoubtStep::GiveUp(_)));
 }
 
 #[test]
 fn a_key_is_trusted_within_its_window_and_looked_up_after_it() {
-    assert_eq!(after_doubt(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
-    assert_eq!(after_doubt(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
+    assert_eq!(next_doubt_step(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
+    assert_eq!(next_doubt_step(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
 }
 
 #[test]
 fn ids_are_looked_up_whether_labelled_or_not() {
-    assert_eq!(after_doubt(&doubtful(), Timestamp(1), &RULES, IDS), DoubtStep::LookUp);
+    assert_eq!(next_doubt_step(&doubtful(), Timestamp(1), &RULES, IDS), DoubtStep::LookUp);
     let labelled = Part { labelled: true, labelled_sends: 3, ..doubtful() };
-    assert_eq!(after_doubt(&labelled, Timestamp(1), &RULES, IDS), DoubtStep::LookUp);
-    assert_eq!(after_doubt(&labelled, Timestamp(10_000), &RULES, NONCE), DoubtStep::GiveUp(given_up("reset")));
+    assert_eq!(next_doubt_step(&labelled, Timestamp(1), &RULES, IDS), DoubtStep::LookUp);
+    assert_eq!(next_doubt_step(&labelled, Timestamp(10_000), &RULES, NONCE), DoubtStep::GiveUp(given_up("reset")));
 }
 
 #[test]
 fn absent_part_is_resent_unlabelled_on_hold() {
     let hold = DeliveryRules { on_doubt: OnDoubt::Hold, ..RULES };
-    assert_eq!(after_doubt(&doubtful(), Timestamp(1), &hold, IDS), DoubtStep::LookUp);
-    let absent = advance(&doubtful(), Event::Absent, Timestamp(1), &hold);
+    assert_eq!(next_doubt_step(&doubtful(), Timestamp(1), &hold, IDS), DoubtStep::LookUp);
+    let absent = advance(&doubtful(), PartEvent::Absent, Timestamp(1), &hold);
     assert!(absent.searched && !absent.labelled);
-    assert_eq!(next_step(&absent, Timestamp(1), &hold), Step::Begin);
+    assert_eq!(next_step(&absent, Timestamp(1), &hold), DeliveryStep::Begin);
 }
 
 fn given_up(reason: &str) -> FailureReason {
@@ -111,7 +111,7 @@ fn given_up(reason: &str) -> FailureReason {
 #[test]
 fn a_repeat_that_did_not_arrive_leaves_the_first_send_in_doubt() {
     let limited = || Err(SendError::NotSent { retry_after_ms: Some(9_000), reason: "429".into() });
-    let repeated = advance(&part(PartState::Sending), Event::RepeatAnswered(limited()), Timestamp(0), &RULES);
+    let repeated = advance(&part(PartState::Sending), PartEvent::RetryAnswered(limited()), Timestamp(0), &RULES);
     assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(9_000), reason: "429".into() });
 }
 
@@ -134,12 +134,12 @@ fn a_refused_repeat_leaves_the_first_send_in_doubt_and_is_not_repeated() {
     for (error, without_a_history) in
         [(refused(), DoubtStep::Resend), (unreadable(), DoubtStep::Resend), (forbidden(), given_up())]
     {
-        let left = NONCE.after_repeat(&error);
-        let repeated = advance(&part(PartState::Sending), Event::RepeatAnswered(Err(error)), Timestamp(7), &RULES);
+        let left = NONCE.after_failed_retry(&error);
+        let repeated = advance(&part(PartState::Sending), PartEvent::RetryAnswered(Err(error)), Timestamp(7), &RULES);
         assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(7), reason: "no".into() });
-        let next = |channel| after_doubt(&repeated, Timestamp(7), &RULES, channel);
+        let next = |channel| next_doubt_step(&repeated, Timestamp(7), &RULES, channel);
         assert_eq!(next(left), DoubtStep::LookUp, "though the key is still known");
-        assert_eq!(without_certainty(&repeated, &RULES, left), without_a_history);
+        assert_eq!(doubt_step_without_match(&repeated, &RULES, left), without_a_history);
         assert_eq!(next(DoubtRules { look_up: LookupRule::None, ..left }), without_a_history);
     }
 }
@@ -148,17 +148,17 @@ fn a_refused_repeat_leaves_the_first_send_in_doubt_and_is_not_repeated() {
 fn a_repeat_that_was_not_refused_is_made_again() {
     let limited = SendError::NotSent { retry_after_ms: None, reason: "429".into() };
     let lost = SendError::InDoubt { reason: "reset".into() };
-    assert_eq!([limited, lost].map(|error| NONCE.after_repeat(&error)), [NONCE, NONCE]);
+    assert_eq!([limited, lost].map(|error| NONCE.after_failed_retry(&error)), [NONCE, NONCE]);
 }
 
 #[test]
 fn what_was_sent_again_with_a_label_never_fails_for_certain() {
     let labelled = Part { labelled: true, ..part(PartState::Sending) };
     for event in [
-        Event::Answered(Err(forbidden())),
-        Event::Answered(Err(unreadable())),
-        Event::GivenUp(FailureReason::Refused { reason: "no".into() }),
-        Event::GivenUp(FailureReason::Expired { reason: "no".into() }),
+        PartEvent::Answered(Err(forbidden())),
+        PartEvent::Answered(Err(unreadable())),
+        PartEvent::GivenUp(FailureReason::Refused { reason: "no".into() }),
+        PartEvent::GivenUp(FailureReason::Expired { reason: "no".into() }),
     ] {
         let may_have_arrived = |part: &Part| match advance(part, event.clone(), Timestamp(1), &RULES).state {
             PartState::Failed { reason } => matches!(reason, FailureReason::MayHaveArrived { .. }),
@@ -167,14 +167,14 @@ fn what_was_sent_again_with_a_label_never_fails_for_certain() {
         assert!(may_have_arrived(&labelled), "{event:?}");
         assert!(!may_have_arrived(&part(PartState::Sending)), "{event:?}");
     }
-    let discarded = advance(&labelled, Event::GivenUp(FailureReason::Discarded), Timestamp(1), &RULES);
+    let discarded = advance(&labelled, PartEvent::GivenUp(FailureReason::Discarded), Timestamp(1), &RULES);
     assert_eq!(discarded.state, PartState::Failed { reason: FailureReason::Discarded });
 }
 
 #[test]
 fn no_wait_outlasts_the_largest_age() {
     let waiting = part(PartState::Waiting { until: Timestamp(i64::MAX), reason: "429".into() });
-    assert_eq!(next_step(&waiting, Timestamp(5), &RULES), Step::Wait(Timestamp(60_000)));
+    assert_eq!(next_step(&waiting, Timestamp(5), &RULES), DeliveryStep::Wait(Timestamp(60_000)));
 }
 
 fn down(retry_after_ms: Option<u64>) -> SendError {
@@ -183,7 +183,7 @@ fn down(retry_after_ms: Option<u64>) -> SendError {
 
 #[test]
 fn rate_limit_during_look_up_is_a_floor() {
-    let limited = Event::StillUnreachable { error: down(Some(30_000)), probes: 1 };
+    let limited = PartEvent::StillUnreachable { error: down(Some(30_000)), probes: 1 };
     let PartState::InDoubt { until, .. } = advance(&doubtful(), limited, Timestamp(0), &RULES).state else {
         panic!("the doubt lasts");
     };
@@ -193,7 +193,7 @@ fn rate_limit_during_look_up_is_a_floor() {
 #[test]
 fn probes_in_vain_come_less_and_less_often() {
     let wait = |probes| {
-        let down = Event::StillUnreachable { error: down(None), probes };
+        let down = PartEvent::StillUnreachable { error: down(None), probes };
         match advance(&doubtful(), down, Timestamp(0), &RULES).state {
             PartState::InDoubt { until, .. } => until.0,
             other => panic!("{other:?}"),
@@ -205,25 +205,25 @@ fn probes_in_vain_come_less_and_less_often() {
 #[test]
 fn edits_are_repeated_and_never_labelled() {
     let edit = Part { target: Some(MessageRef("7".into())), ..doubtful() };
-    assert_eq!(after_doubt(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Repeat);
+    assert_eq!(next_doubt_step(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Repeat);
 }
 
 #[test]
 fn what_is_too_old_is_given_up_and_says_whether_it_may_have_arrived() {
     let now = Timestamp(60_000);
-    assert!(matches!(next_step(&doubtful(), now, &RULES), Step::GiveUp(FailureReason::MayHaveArrived { .. })));
+    assert!(matches!(next_step(&doubtful(), now, &RULES), DeliveryStep::GiveUp(FailureReason::MayHaveArrived { .. })));
     let pending = part(PartState::Pending);
-    assert!(matches!(next_step(&pending, now, &RULES), Step::GiveUp(FailureReason::Expired { .. })));
+    assert!(matches!(next_step(&pending, now, &RULES), DeliveryStep::GiveUp(FailureReason::Expired { .. })));
 }
 
 #[test]
 fn a_notice_is_tried_once_however_old_it_is() {
     let now = Timestamp(60_000);
     let notice = Part { content: PartContent::Notice { text: "0 of 1 sent".into() }, ..part(PartState::Pending) };
-    assert_eq!(next_step(&notice, now, &RULES), Step::Begin);
+    assert_eq!(next_step(&notice, now, &RULES), DeliveryStep::Begin);
     let tried = PartState::Waiting { until: now, reason: "502".into() };
     let tried = next_step(&Part { state: tried, ..notice }, now, &RULES);
-    assert!(matches!(tried, Step::GiveUp(FailureReason::Expired { .. })), "{tried:?}");
+    assert!(matches!(tried, DeliveryStep::GiveUp(FailureReason::Expired { .. })), "{tried:?}");
 }
 
 fn answers() -> impl Strategy<Value = Result<Vec<MessageRef>, SendError>> {
@@ -261,63 +261,63 @@ proptest! {
         for _ in 0..5_000 {
             let (answer, crash, reachable) = script.next().expect("a cycle has no end");
             match next_step(&part, now, &rules) {
-                Step::Done => break,
-                Step::Prepare => prop_assert!(false, "a text needs no preparation"),
-                Step::Wait(until) => {
+                DeliveryStep::Done => break,
+                DeliveryStep::Prepare => prop_assert!(false, "a text needs no preparation"),
+                DeliveryStep::Wait(until) => {
                     prop_assert!(until > now);
                     now = until;
                 }
-                Step::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
-                Step::Begin => {
-                    part = advance(&part, Event::Begun, now, &rules);
+                DeliveryStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
+                DeliveryStep::Begin => {
+                    part = advance(&part, PartEvent::Started, now, &rules);
                     let refused = matches!(answer, Err(SendError::Refused { .. }));
                     let doubt = crash || matches!(answer, Err(SendError::InDoubt { .. }));
-                    let outcome = if crash { Event::Interrupted } else { Event::Answered(answer) };
+                    let outcome = if crash { PartEvent::Interrupted } else { PartEvent::Answered(answer) };
                     part = advance(&part, outcome, now, &rules);
                     if doubt && !edit && channel == NO_KEY {
                         doubts_without_key += 1;
                     } else if refused && !crash {
                         let reason = FailureReason::Refused { reason: "scripted".into() };
-                        part = advance(&part, Event::GivenUp(reason), now, &rules);
+                        part = advance(&part, PartEvent::GivenUp(reason), now, &rules);
                     }
                 }
-                Step::Probe if !reachable => {
-                    let down = Event::StillUnreachable { error: down(None), probes: 1 };
+                DeliveryStep::Probe if !reachable => {
+                    let down = PartEvent::StillUnreachable { error: down(None), probes: 1 };
                     part = advance(&part, down, now, &rules);
                 }
-                Step::Probe => match after_doubt(&part, now, &rules, channel) {
+                DeliveryStep::Probe => match next_doubt_step(&part, now, &rules, channel) {
                     DoubtStep::Repeat => {
-                        part = advance(&part, Event::Begun, now, &rules);
+                        part = advance(&part, PartEvent::Started, now, &rules);
                         prop_assert!(channel.idempotency != Idempotency::None || edit, "a refused repeat was repeated");
                         if let Err(error) = &answer {
-                            channel = channel.after_repeat(error);
+                            channel = channel.after_failed_retry(error);
                         }
-                        part = advance(&part, Event::RepeatAnswered(answer), now, &rules);
+                        part = advance(&part, PartEvent::RetryAnswered(answer), now, &rules);
                     }
                     DoubtStep::LookUp if ids && answer.is_ok() => {
-                        part = advance(&part, Event::Absent, now, &rules);
+                        part = advance(&part, PartEvent::Absent, now, &rules);
                         // What follows a label stays uncertain.
                         doubted = part.labelled;
                         continue;
                     }
-                    DoubtStep::LookUp => match without_certainty(&part, &rules, channel) {
-                        DoubtStep::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
-                        _ => part = advance(&part, Event::Relabelled, now, &rules),
+                    DoubtStep::LookUp => match doubt_step_without_match(&part, &rules, channel) {
+                        DoubtStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
+                        _ => part = advance(&part, PartEvent::Relabelled, now, &rules),
                     },
                     DoubtStep::Resend => {
                         prop_assert!(!hold && part.labelled_sends < 3);
-                        part = advance(&part, Event::Relabelled, now, &rules);
+                        part = advance(&part, PartEvent::Relabelled, now, &rules);
                     }
-                    DoubtStep::GiveUp(reason) => part = advance(&part, Event::GivenUp(reason), now, &rules),
+                    DoubtStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
                 },
             }
             // A part that is still `Sending` here was begun again after a doubt: the process dies once more.
             if part.state == PartState::Sending {
-                part = advance(&part, Event::Interrupted, now, &rules);
+                part = advance(&part, PartEvent::Interrupted, now, &rules);
             }
             doubted |= matches!(part.state, PartState::InDoubt { .. });
             // Restarts and answers take their time too.
-            now = now.plus(Duration::from_millis(25));
+            now = now.saturating_add(Duration::from_millis(25));
         }
         prop_assert!(part.state.is_settled(), "{:?} after {} attempts", part.state, part.attempts);
         if let PartState::Failed { reason } = &part.state && doubted && !edit {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Visibility, filename::as_code, size};
+use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Visibility, filename::to_inline_code, size};
 use satchel_ports::{
     FileLinks, Ledger, LedgerError,
     ledger::{AttachmentKey, AttachmentQuery},
@@ -31,7 +31,7 @@ pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) ->
     let more = newest.len() > LISTED as usize;
     newest.truncate(LISTED as usize);
     if newest.is_empty() {
-        return Ok(OutgoingResponse::of_text("No files here yet. Send me one."));
+        return Ok(OutgoingResponse::from_text("No files here yet. Send me one."));
     }
     let mut text = "Your files, newest first:\n\n".to_owned();
     for attachment in &newest {
@@ -41,7 +41,7 @@ pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) ->
         let _ = writeln!(text, "- … and older ones");
     }
     text.push_str("\n`/resend` and a number brings one back.");
-    Ok(OutgoingResponse::of_text(text))
+    Ok(OutgoingResponse::from_text(text))
 }
 
 pub(super) async fn resend(
@@ -50,7 +50,7 @@ pub(super) async fn resend(
     numbers: &[String],
 ) -> Result<OutgoingResponse, LedgerError> {
     if numbers.is_empty() {
-        return Ok(OutgoingResponse::of_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
+        return Ok(OutgoingResponse::from_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
     }
     if numbers.len() > NAMED {
         return Ok(too_many("/resend", numbers));
@@ -69,7 +69,7 @@ pub(super) async fn unlink(
 ) -> Result<OutgoingResponse, LedgerError> {
     let conversation = asked.conversation;
     let Some(links) = links else {
-        return Ok(OutgoingResponse::of_text(match asked.by_owner() {
+        return Ok(OutgoingResponse::from_text(match asked.by_owner() {
             true => {
                 "File links are off here, so there is nothing to revoke. You can turn them on with `web.listen` and \
                  `web.public_url`."
@@ -80,7 +80,7 @@ pub(super) async fn unlink(
         }));
     };
     if numbers.is_empty() {
-        return Ok(OutgoingResponse::of_text("Links to which file? `/unlink 17` ends all that lead to #17."));
+        return Ok(OutgoingResponse::from_text("Links to which file? `/unlink 17` ends all that lead to #17."));
     }
     if numbers.len() > NAMED {
         return Ok(too_many("/unlink", numbers));
@@ -88,8 +88,8 @@ pub(super) async fn unlink(
     let Named { attachments, unknown } = named(ledger, conversation, numbers).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
-        let file = format!("#{number} {}", as_code(filename.as_str(), SHOWN));
-        lines.push(match links.revoke(*id).await {
+        let file = format!("#{number} {}", to_inline_code(filename.as_str(), SHOWN));
+        lines.push(match links.revoke_links(*id).await {
             Ok(()) => format!("No link to {file} works any more."),
             Err(error) => {
                 tracing::error!(
@@ -101,14 +101,14 @@ pub(super) async fn unlink(
         });
     }
     lines.extend(unknown);
-    Ok(OutgoingResponse::of_text(lines.join("\n\n")))
+    Ok(OutgoingResponse::from_text(lines.join("\n\n")))
 }
 
 /// A file on a line of a list.
 #[must_use]
 pub fn described(attachment: &Attachment) -> String {
     let Attachment { number, filename, mime, bytes, .. } = attachment;
-    format!("#{number} {} {mime} {}", as_code(filename.as_str(), SHOWN), size::human(*bytes))
+    format!("#{number} {} {mime} {}", to_inline_code(filename.as_str(), SHOWN), size::format_bytes(*bytes))
 }
 
 /// The files of some numbers, each once.
@@ -131,7 +131,7 @@ async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[St
             Some(attachment) if attachment.is_forgotten() => forgotten.push(format!("#{}", attachment.number)),
             Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
             Some(attachment) => attachments.push(attachment),
-            None => unknown.push(as_code(given, SHOWN)),
+            None => unknown.push(to_inline_code(given, SHOWN)),
         }
     }
     let mut lines = Vec::new();
@@ -148,12 +148,12 @@ async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[St
 
 fn too_many(command: &str, numbers: &[String]) -> OutgoingResponse {
     let text = format!("`{command}` takes at most {NAMED} numbers at once, these are {}.", numbers.len());
-    OutgoingResponse::of_text(text)
+    OutgoingResponse::from_text(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{AttachmentId, Filename, Media, Sender, Sha256, Source, Timestamp};
+    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sender, Sha256, Timestamp};
     use satchel_ports::{LinkError, MockFileLinks, MockLedger};
     use uuid::Uuid;
 
@@ -173,12 +173,12 @@ mod tests {
             id: AttachmentId(Uuid::from_u128(u128::from(number))),
             number,
             conversation: conversation(),
-            source: Source::User,
+            source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),
             mime: "image/jpeg".into(),
             bytes: 245_000,
             sha256: Sha256([0; 32]),
-            media: Media::default(),
+            media: MediaInfo::default(),
             description: String::new(),
             created_at: Timestamp(0),
             visibility: Visibility::Internal,
@@ -216,7 +216,7 @@ mod tests {
     async fn unlink_ends_the_links_of_known_files_and_says_what_it_could_not() {
         let of_17 = |file: &AttachmentId| *file == AttachmentId(Uuid::from_u128(17));
         let mut links = MockFileLinks::new();
-        links.expect_revoke().withf(of_17).times(1).returning(|_| Ok(()));
+        links.expect_revoke_links().withf(of_17).times(1).returning(|_| Ok(()));
         let unlink = async |given: &str, links: &MockFileLinks| {
             let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
             let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), Access::default());
@@ -228,7 +228,7 @@ mod tests {
         assert!(unlink("", &links).await.starts_with("Links to which file?"));
         assert!(unlink(&"17 ".repeat(21), &links).await.contains("at most 20 numbers"));
         let mut failing = MockFileLinks::new();
-        failing.expect_revoke().returning(|_| Err(LinkError("the disk is full".into())));
+        failing.expect_revoke_links().returning(|_| Err(LinkError("the disk is full".into())));
         let told = unlink("17", &failing).await;
         assert!(told.starts_with("The links to #17 `a.jpg` could not be ended"), "{told}");
     }

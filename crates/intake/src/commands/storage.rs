@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{OutgoingResponse, WorkspacePath, filename::as_code, size};
+use satchel_domain::{OutgoingResponse, WorkspacePath, filename::to_inline_code, size};
 use satchel_ports::{
     Blobs, Ledger, LedgerError, Workspace, WorkspaceError,
     ledger::{
@@ -49,7 +49,7 @@ pub(super) async fn usage(
     };
     let bound = |quota: u64| match asked.by_owner() || quota == u64::MAX {
         true => String::new(),
-        false => format!(" of {}", size::human(quota)),
+        false => format!(" of {}", size::format_bytes(quota)),
     };
     let Quotas { conversation: quota_here, person: quota_everywhere } = storage.quotas;
     let mut text = format!("Here: {}{}\n", summary(&of(&conversation)), bound(quota_here));
@@ -71,18 +71,18 @@ pub(super) async fn usage(
         });
         text.push_str("\n`/forget 17` removes file #17 for good.");
     }
-    Ok(OutgoingResponse::of_text(text.trim_end()))
+    Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
 fn summary(usage: &Usage) -> String {
     let files = if usage.files == 1 { "1 file".to_owned() } else { format!("{} files", usage.files) };
     match usage.workspace_bytes {
-        0 => format!("{files}, {}", size::human(usage.bytes)),
+        0 => format!("{files}, {}", size::format_bytes(usage.bytes)),
         bytes => format!(
             "{files}, {}, and {} in the workspace: {}",
-            size::human(usage.bytes),
-            size::human(bytes),
-            size::human(usage.total_bytes())
+            size::format_bytes(usage.bytes),
+            size::format_bytes(bytes),
+            size::format_bytes(usage.total_bytes())
         ),
     }
 }
@@ -95,14 +95,14 @@ pub(super) async fn forget(
     storage: &Storage<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     if given.is_empty() {
-        return Ok(OutgoingResponse::of_text(
+        return Ok(OutgoingResponse::from_text(
             "Which file? `/forget 17` removes file #17 for good, `/forget 3-8` removes #3 to #8, and \
              `/forget workspace:/shared/a.txt` removes a file of the workspace. `/usage` shows the largest files.",
         ));
     }
     let targets = match targets(given) {
         Ok(targets) => targets,
-        Err(mistake) => return Ok(OutgoingResponse::of_text(mistake)),
+        Err(mistake) => return Ok(OutgoingResponse::from_text(mistake)),
     };
     let mut lines = Vec::new();
     for target in targets {
@@ -114,7 +114,7 @@ pub(super) async fn forget(
     if lines.is_empty() {
         lines.push("There is no file with any of these numbers here. `/files` lists them all.".to_owned());
     }
-    Ok(OutgoingResponse::of_text(lines.join("\n")))
+    Ok(OutgoingResponse::from_text(lines.join("\n")))
 }
 
 /// One thing to forget.
@@ -134,7 +134,8 @@ fn targets(given: &[String]) -> Result<Vec<Target>, String> {
         let text = text.trim_matches(',');
         let number = |text: &str| text.trim_matches('#').parse::<u64>().ok();
         if let Some(path) = text.strip_prefix(WORKSPACE) {
-            let path = path.parse().map_err(|error| format!("I can't read {}: {error}", as_code(text, SHOWN)))?;
+            let path =
+                path.parse().map_err(|error| format!("I can't read {}: {error}", to_inline_code(text, SHOWN)))?;
             targets.push(Target::Workspace(path));
         } else if let Some(number) = number(text) {
             targets.push(Target::File { number, in_range: false });
@@ -145,7 +146,7 @@ fn targets(given: &[String]) -> Result<Vec<Target>, String> {
             return Err(format!(
                 "{} is no file's number. Give numbers as in `/forget 17`, ranges as in `/forget 3-8`, or \
                  `workspace:` and a path.",
-                as_code(text, SHOWN)
+                to_inline_code(text, SHOWN)
             ));
         }
         if targets.len() > MOST {
@@ -166,7 +167,7 @@ async fn forget_number(
     let forget = ForgetFile { conversation: asked.conversation.clone(), number, only_of };
     let line = match forget_file(ledger, storage.blobs, &forget).await? {
         // Without its name: this answer is kept.
-        Forgotten::Done(file) => format!("Removed #{number} ({}, {}).", file.mime, size::human(file.bytes)),
+        Forgotten::Done(file) => format!("Removed #{number} ({}, {}).", file.mime, size::format_bytes(file.bytes)),
         Forgotten::Before(_) | Forgotten::Unknown if in_range => return Ok(None),
         Forgotten::Before(_) => format!("#{number} is already removed."),
         Forgotten::Unknown => format!("There is no file #{number} here. `/files` lists them all."),
@@ -183,7 +184,7 @@ async fn forget_number(
 
 /// Removes a file of the workspace. Nobody knows who of a group made it, so there only an owner may.
 async fn remove(asked: &Asked<'_>, storage: &Storage<'_>, path: &WorkspacePath) -> String {
-    let shown = as_code(&path.to_string(), SHOWN);
+    let shown = to_inline_code(&path.to_string(), SHOWN);
     if asked.group && !asked.by_owner() {
         return format!("I keep {shown}: in a group only an owner can remove files of the workspace.");
     }

@@ -78,24 +78,24 @@ async fn a_verdict_says_whose_codes_it_may_be_about_and_who_is_guessing() {
     for (conversation, id, of, by) in
         [("telegram:1", "1", Some("telegram"), "telegram:1"), ("console:main", OWNER, None, "console:owner")]
     {
-        let verdicts: Arc<Mutex<Vec<Verdict>>> = Arc::default();
+        let decisions: Arc<Mutex<Vec<PairingDecision>>> = Arc::default();
         let mut ledger = MockLedger::new();
-        let seen = Arc::clone(&verdicts);
-        ledger.expect_judge_pairing().returning(move |verdict, rules| {
+        let seen = Arc::clone(&decisions);
+        ledger.expect_decide_pairing().returning(move |decision, rules| {
             assert_eq!(*rules, PairingRules::default());
-            seen.lock().unwrap().push(verdict.clone());
+            seen.lock().unwrap().push(decision.clone());
             let pairing = pairing("ABCD-EFGH", "telegram:5");
-            Ok(if verdict.let_in { Judged::LetIn(pairing) } else { Judged::Refused(pairing) })
+            Ok(if decision.approve { PairingOutcome::Approved(pairing) } else { PairingOutcome::Refused(pairing) })
         });
         ledger.expect_now().returning(|| Timestamp(0));
         assert_eq!(say(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is let in, and is told so.");
         let refused = say(&ledger, conversation, id, "refuse ABCD-EFGH").await;
         assert_eq!(refused, "`Ada` stays out, and gets no other code for a day.");
-        let verdicts = verdicts.lock().unwrap();
-        for (verdict, let_in) in verdicts.iter().zip([true, false]) {
-            assert!(verdict.code.is(&"ABCD-EFGH".parse().unwrap()));
-            assert_eq!((verdict.of.as_ref().map(ChannelName::as_str), verdict.by.as_str()), (of, by));
-            assert_eq!(verdict.let_in, let_in);
+        let decisions = decisions.lock().unwrap();
+        for (decision, let_in) in decisions.iter().zip([true, false]) {
+            assert!(decision.code.ct_eq(&"ABCD-EFGH".parse().unwrap()));
+            assert_eq!((decision.channel.as_ref().map(ChannelName::as_str), decision.decided_by.as_str()), (of, by));
+            assert_eq!(decision.approve, let_in);
         }
     }
 }
@@ -109,13 +109,13 @@ async fn what_is_no_code_costs_no_try() {
 }
 
 #[rstest]
-#[case(Judged::Used { person: Sender::new("5", "A`d`a"), let_in: true }, "used already: `Ada` was let in")]
-#[case(Judged::Used { person: Sender::new("5", "Ada"), let_in: false }, "used already: `Ada` was refused")]
-#[case(Judged::Expired, "has ended")]
-#[case(Judged::Unknown { tries_left: 2 }, "no such code. 2 more")]
-#[case(Judged::Unknown { tries_left: 0 }, "one too many")]
-#[case(Judged::Locked { until: Timestamp(30 * MINUTE + 1_000) }, "in 31 min")]
-fn every_verdict_is_told(#[case] judged: Judged, #[case] says: &str) {
+#[case(PairingOutcome::AlreadyUsed { person: Sender::new("5", "A`d`a"), approved: true }, "used already: `Ada` was let in")]
+#[case(PairingOutcome::AlreadyUsed { person: Sender::new("5", "Ada"), approved: false }, "used already: `Ada` was refused")]
+#[case(PairingOutcome::Expired, "has ended")]
+#[case(PairingOutcome::UnknownCode { tries_left: 2 }, "no such code. 2 more")]
+#[case(PairingOutcome::UnknownCode { tries_left: 0 }, "one too many")]
+#[case(PairingOutcome::LockedOut { until: Timestamp(30 * MINUTE + 1_000) }, "in 31 min")]
+fn every_verdict_is_told(#[case] judged: PairingOutcome, #[case] says: &str) {
     let told = told(&judged, Timestamp(0));
     assert!(told.contains(says), "{told}");
 }
@@ -124,14 +124,14 @@ fn people_and_codes() -> MockLedger {
     let mut ledger = MockLedger::new();
     ledger.expect_now().returning(|| Timestamp(15 * MINUTE));
     ledger
-        .expect_pairings()
+        .expect_list_pairings()
         .returning(|| Ok(vec![pairing("ABCD-EFGH", "telegram:5"), pairing("JKLM-NPQR", "discord:9")]));
-    ledger.expect_people().returning(|| {
+    ledger.expect_list_people().returning(|| {
         let person = |channel: &str, id: &str| Person {
             channel: ChannelName::new(channel).unwrap(),
             person: Sender::new(id, "Bob"),
-            let_in_at: Timestamp(0),
-            let_in_by: "telegram:1".into(),
+            approved_at: Timestamp(0),
+            approved_by: "telegram:1".into(),
         };
         Ok(vec![person("discord", "8"), person("telegram", "7")])
     });
@@ -153,7 +153,7 @@ async fn a_list_shows_an_owner_what_is_theirs_to_decide() {
 #[tokio::test]
 async fn an_owner_revokes_on_their_own_channel() {
     let mut ledger = MockLedger::new();
-    ledger.expect_revoke().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
+    ledger.expect_revoke_person().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
     for (conversation, id, text, says) in [
         ("telegram:1", "1", "revoke 5", "Whoever has the id `5` on telegram is a stranger again."),
         ("telegram:1", "1", "revoke telegram 5", "is a stranger again"),
@@ -172,7 +172,7 @@ async fn an_owner_revokes_on_their_own_channel() {
 #[tokio::test]
 async fn channel_without_rules_revokes_nobody() {
     let mut ledger = MockLedger::new();
-    ledger.expect_revoke().never();
+    ledger.expect_revoke_person().never();
     for text in ["revoke telegram 5", "revoke 5"] {
         assert_eq!(say(&ledger, "board:hall", OWNER, text).await, "Only an owner says who may talk to me.");
     }

@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use satchel_domain::{Attachment, TurnId, filename::is_hidden, size};
+use satchel_domain::{Attachment, TurnId, filename::is_unsafe_char, size};
 use satchel_ports::{
     Activity, LedgerError, Recording, Speech, SpeechError,
-    ledger::{Heard, InboundFile, QueuedMessage, QueuedTurn},
+    ledger::{InboundFileState, QueuedMessage, QueuedTurn, Transcription},
 };
 
 use super::Fetching;
@@ -43,11 +43,11 @@ pub(super) async fn listen(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Resu
     for queued in &mut turn.messages {
         for (index, reference) in (0u32..).zip(&queued.message.files) {
             let stored = queued.files.get(index as usize);
-            let Some(InboundFile::Stored(recording)) = stored.filter(|_| reference.voice_note) else { continue };
-            if queued.heard.contains_key(&index) {
+            let Some(InboundFileState::Stored(recording)) = stored.filter(|_| reference.voice_note) else { continue };
+            if queued.transcriptions.contains_key(&index) {
                 continue;
             }
-            let heard = match fetching.speech.filter(|speech| speech.hears()) {
+            let heard = match fetching.speech.filter(|speech| speech.can_transcribe()) {
                 Some(speech) => tokio::select! {
                     biased;
                     heard = hear(fetching, speech, recording, id, queued, index) => heard?,
@@ -55,10 +55,10 @@ pub(super) async fn listen(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Resu
                 },
                 None => {
                     let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
-                    Heard::Unheard(fetching.access.reason_for(channel, sender, NOT_SET_UP, Some(REMEDY)))
+                    Transcription::Unheard(fetching.access.reason_for(channel, sender, NOT_SET_UP, Some(REMEDY)))
                 }
             };
-            queued.heard.insert(index, heard);
+            queued.transcriptions.insert(index, heard);
         }
     }
     Ok(turn)
@@ -81,14 +81,14 @@ async fn hear(
     turn: TurnId,
     queued: &QueuedMessage,
     index: u32,
-) -> Result<Heard, LedgerError> {
+) -> Result<Transcription, LedgerError> {
     let mut wait = PAUSE;
     let mut tried = 0;
     let heard = loop {
         tried += 1;
         let attempt = tokio::time::timeout(TIME, hear_once(fetching, speech, recording)).await;
         let error = match attempt {
-            Ok(Ok(words)) => break Heard::Words(words),
+            Ok(Ok(words)) => break Transcription::Words(words),
             Ok(Err(error)) => error,
             Err(_) => failed(format!("it took longer than {} minutes", TIME.as_secs() / 60), true),
         };
@@ -99,7 +99,7 @@ async fn hear(
             );
             let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
             let reason = fetching.access.reason_for(channel, sender, &error.reason, error.remedy.as_deref());
-            break Heard::Unheard(reason);
+            break Transcription::Unheard(reason);
         }
         tracing::info!(
             chat.id = %fetching.lease.conversation, tried, error = %error, "a voice note will be listened to again"
@@ -107,7 +107,7 @@ async fn hear(
         tokio::time::sleep(wait).await;
         wait *= 2;
     };
-    fetching.ledger.record_heard(fetching.lease, queued.id, index, &heard).await?;
+    fetching.ledger.record_transcription(fetching.lease, queued.id, index, &heard).await?;
     Ok(heard)
 }
 
@@ -117,7 +117,7 @@ fn failed(reason: String, retryable: bool) -> SpeechError {
 
 async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Attachment) -> Result<String, SpeechError> {
     if recording.bytes > LARGEST {
-        let (bytes, largest) = (size::human(recording.bytes), size::human(LARGEST));
+        let (bytes, largest) = (size::format_bytes(recording.bytes), size::format_bytes(LARGEST));
         return Err(failed(format!("it is {bytes}, I listen to at most {largest}"), false));
     }
     let content = fetching.blobs.open(&recording.sha256, None).await.map_err(|error| {
@@ -130,7 +130,7 @@ async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Atta
 
 /// Words without what can't be seen, cut where they are endless.
 fn tidy(words: &str) -> String {
-    let seen = |c: &char| matches!(c, '\n' | '\t') || !is_hidden(*c);
+    let seen = |c: &char| matches!(c, '\n' | '\t') || !is_unsafe_char(*c);
     let mut characters = words.trim().chars().filter(seen);
     let mut tidy: String = characters.by_ref().take(LONGEST).collect();
     if characters.next().is_some() {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
-use satchel_domain::{Filename, InboundMessage, Media, Sender, Sha256, Timestamp};
+use satchel_domain::{Filename, InboundMessage, MediaInfo, Sender, Sha256, Timestamp};
 use satchel_ports::{
-    ByteStream, IncomingFile, MockBlobs, MockChannel, MockLedger, OwnerId, StoredBlob, ledger::QueuedMessage,
+    ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockLedger, StoredBlob, ledger::QueuedMessage,
 };
 use uuid::Uuid;
 
@@ -26,16 +26,16 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
                 files: files.clone(),
                 ..InboundMessage::new("console:main".parse().unwrap(), "1".into(), Sender::new("owner", "Owner"))
             },
-            files: files.into_iter().map(InboundFile::Waiting).collect(),
-            heard: std::collections::BTreeMap::new(),
+            files: files.into_iter().map(InboundFileState::Waiting).collect(),
+            transcriptions: std::collections::BTreeMap::new(),
             received_at: Timestamp(0),
         }],
         ready_at: Timestamp(0),
-        followed: true,
+        has_followers: true,
         journal: Vec::new(),
         stream: None,
         crashes: 0,
-        untold: Vec::new(),
+        unreported_failures: Vec::new(),
         voice: false,
     }
 }
@@ -59,18 +59,18 @@ fn ledger() -> MockLedger {
 fn blobs() -> MockBlobs {
     let mut blobs = MockBlobs::new();
     blobs.expect_put().returning(|_, _, _| {
-        Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "image/png".into(), media: Media::default() })
+        Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "image/png".into(), media: MediaInfo::default() })
     });
     blobs
 }
 
-async fn fetch_all(channel: MockChannel, blobs: MockBlobs, files: Vec<FileReference>) -> Vec<InboundFile> {
+async fn fetch_all(channel: MockChannel, blobs: MockBlobs, files: Vec<FileReference>) -> Vec<InboundFileState> {
     fetch_turn(channel, blobs, turn(files)).await
 }
 
-async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) -> Vec<InboundFile> {
+async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) -> Vec<InboundFileState> {
     let ledger = ledger();
-    let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+    let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
     let limits = InboundLimits { file_bytes: 100, files_per_turn: 2, fetch_time: Duration::from_secs(10) };
     let access = Access::default().with_owner_on([lease.conversation.channel().clone()]);
     let fetching = Fetching {
@@ -85,9 +85,9 @@ async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) ->
     fetch_files(fetching, turn).await.unwrap().messages.remove(0).files
 }
 
-fn reason(file: &InboundFile) -> &str {
+fn reason(file: &InboundFileState) -> &str {
     match file {
-        InboundFile::Refused(refused) => &refused.reason,
+        InboundFileState::Refused(refused) => &refused.reason,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -95,9 +95,9 @@ fn reason(file: &InboundFile) -> &str {
 #[tokio::test]
 async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
     let mut channel = MockChannel::new();
-    channel.expect_fetch().returning(|_| Ok(IncomingFile::Bytes { bytes: Some(3), content: empty() }));
+    channel.expect_fetch().returning(|_| Ok(FetchedFile::Bytes { bytes: Some(3), content: empty() }));
     let files = fetch_all(channel, blobs(), vec![reference("a.jpg", None), reference("b.jpg", None)]).await;
-    let InboundFile::Stored(second) = &files[1] else { panic!("{files:?}") };
+    let InboundFileState::Stored(second) = &files[1] else { panic!("{files:?}") };
     assert_eq!((second.number, second.mime.as_str(), second.filename.as_str()), (2, "image/png", "b.jpg"));
 }
 
@@ -107,7 +107,7 @@ async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
 #[tokio::test]
 async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<u64>, #[case] told: Option<u64>) {
     let mut channel = MockChannel::new();
-    channel.expect_fetch().returning(move |_| Ok(IncomingFile::Bytes { bytes: told, content: empty() }));
+    channel.expect_fetch().returning(move |_| Ok(FetchedFile::Bytes { bytes: told, content: empty() }));
     let files = fetch_all(channel, MockBlobs::new(), vec![reference("a.jpg", claimed)]).await;
     assert_eq!(reason(&files[0]), "it is 101 B, the limit is 100 B");
 }
@@ -115,10 +115,10 @@ async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<
 #[tokio::test]
 async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
     let mut channel = MockChannel::new();
-    channel.expect_fetch().returning(|_| Ok(IncomingFile::Bytes { bytes: None, content: empty() }));
+    channel.expect_fetch().returning(|_| Ok(FetchedFile::Bytes { bytes: None, content: empty() }));
     let files =
         fetch_all(channel, blobs(), vec![reference("a", None), reference("b", None), reference("c", None)]).await;
-    assert!(matches!(files[..2], [InboundFile::Stored(_), InboundFile::Stored(_)]));
+    assert!(matches!(files[..2], [InboundFileState::Stored(_), InboundFileState::Stored(_)]));
     assert_eq!(reason(&files[2]), "only 2 files are taken at once");
 }
 
@@ -130,16 +130,19 @@ async fn a_failure_that_may_pass_is_tried_again_and_in_the_end_refused() {
     channel.expect_fetch().returning(move |reference| {
         *counted.lock().unwrap() += 1;
         match (reference.locator.as_str(), *counted.lock().unwrap()) {
-            ("flaky", 3) => Ok(IncomingFile::Bytes { bytes: None, content: empty() }),
-            _ => Err(FetchError::TryAgain { reason: "the server is busy".into() }),
+            ("flaky", 3) => Ok(FetchedFile::Bytes { bytes: None, content: empty() }),
+            _ => Err(FileFetchError::Retryable { reason: "the server is busy".into() }),
         }
     });
     let files = fetch_all(channel, blobs(), vec![reference("flaky", None)]).await;
-    assert!(matches!(files[0], InboundFile::Stored(_)));
+    assert!(matches!(files[0], InboundFileState::Stored(_)));
     assert_eq!(*tries.lock().unwrap(), 3);
 
     let mut channel = reached();
-    channel.expect_fetch().times(5).returning(|_| Err(FetchError::TryAgain { reason: "the server is busy".into() }));
+    channel
+        .expect_fetch()
+        .times(5)
+        .returning(|_| Err(FileFetchError::Retryable { reason: "the server is busy".into() }));
     let files = fetch_all(channel, blobs(), vec![reference("down", None)]).await;
     assert_eq!(reason(&files[0]), "it could not be fetched (the server is busy)");
 }
@@ -161,8 +164,8 @@ fn away_for(outage: Duration) -> MockChannel {
         false => Ok(()),
     });
     channel.expect_fetch().returning(move |_| match is_away() {
-        true => Err(FetchError::TryAgain { reason: "no route to host".into() }),
-        false => Ok(IncomingFile::Bytes { bytes: None, content: empty() }),
+        true => Err(FileFetchError::Retryable { reason: "no route to host".into() }),
+        false => Ok(FetchedFile::Bytes { bytes: None, content: empty() }),
     });
     channel
 }
@@ -176,7 +179,7 @@ async fn a_file_is_had_after_an_outage(#[case] seconds: u64) {
     let begun = tokio::time::Instant::now();
     let outage = Duration::from_secs(seconds);
     let files = fetch_all(away_for(outage), blobs(), vec![reference("late", None)]).await;
-    assert!(matches!(files[0], InboundFile::Stored(_)), "{files:?}");
+    assert!(matches!(files[0], InboundFileState::Stored(_)), "{files:?}");
     assert!(begun.elapsed() <= outage + LONGEST_PAUSE, "{:?}", begun.elapsed());
 }
 
@@ -196,7 +199,7 @@ async fn a_file_of_a_message_that_is_a_day_old_is_tried_before_it_is_refused() {
         turn.messages[0].received_at = Timestamp(-i64::try_from(2 * OUTAGE.as_millis()).unwrap());
         let begun = tokio::time::Instant::now();
         let files = fetch_turn(away_for(away), blobs(), turn).await;
-        assert_eq!(matches!(files[0], InboundFile::Stored(_)), comes, "{files:?}");
+        assert_eq!(matches!(files[0], InboundFileState::Stored(_)), comes, "{files:?}");
         assert_eq!(begun.elapsed(), Duration::from_secs(15));
     }
 }
@@ -206,7 +209,7 @@ async fn only_owners_read_the_remedy_of_a_refusal() {
     for (sender, expected) in [("owner", "it is too large: set `a.key`"), ("7", "it is too large; ask whoever runs me")]
     {
         let mut channel = MockChannel::new();
-        let not_set_up = || FetchError::NotSetUp { reason: "it is too large".into(), remedy: "set `a.key`".into() };
+        let not_set_up = || FileFetchError::NotSetUp { reason: "it is too large".into(), remedy: "set `a.key`".into() };
         channel.expect_fetch().returning(move |_| Err(not_set_up()));
         let mut turn = turn(vec![reference("large", None)]);
         turn.messages[0].message.sender.id = sender.to_owned();
@@ -222,7 +225,7 @@ async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
                   `storage.reserve`";
     for (sender, advice) in [("owner", remedy), ("7", "; ask whoever runs me")] {
         let mut channel = reached();
-        let known = |_: &FileReference| Ok(IncomingFile::Bytes { bytes: Some(90), content: empty() });
+        let known = |_: &FileReference| Ok(FetchedFile::Bytes { bytes: Some(90), content: empty() });
         channel.expect_fetch().times(5).returning(known);
         let mut blobs = MockBlobs::new();
         blobs
@@ -240,10 +243,10 @@ async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
 async fn a_refusal_keeps_the_channels_words_and_the_other_files() {
     let mut channel = MockChannel::new();
     channel.expect_fetch().returning(|reference| match reference.locator.as_str() {
-        "gone" => Err(FetchError::Refused { reason: "the file is no longer there".into() }),
-        _ => Ok(IncomingFile::Bytes { bytes: None, content: empty() }),
+        "gone" => Err(FileFetchError::Permanent { reason: "the file is no longer there".into() }),
+        _ => Ok(FetchedFile::Bytes { bytes: None, content: empty() }),
     });
     let files = fetch_all(channel, blobs(), vec![reference("gone", None), reference("here", None)]).await;
     assert_eq!(reason(&files[0]), "the file is no longer there");
-    assert!(matches!(files[1], InboundFile::Stored(_)));
+    assert!(matches!(files[1], InboundFileState::Stored(_)));
 }

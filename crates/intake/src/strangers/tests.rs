@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use satchel_domain::{
-    Errand, FileReference, Filename, InboundMessage, PairingCode, Sender, Timestamp, TurnId, UnreadableUpdate,
+    FileReference, Filename, InboundMessage, PairingCode, Sender, SystemTask, Timestamp, TurnId, UndecodableUpdate,
 };
 use satchel_ports::{
     Inbound, InboundError, LedgerError, MockEventBus, MockLedger, MockWorkspace,
-    ledger::{Received, people::Pairing},
+    ledger::{ReceiveOutcome, people::Pairing},
 };
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -57,7 +57,7 @@ fn ledger(now: i64) -> (MockLedger, Stored) {
     let kept = Arc::clone(&stored);
     ledger.expect_receive().returning(move |message, _| {
         kept.lock().unwrap().push(message.clone());
-        Ok(Received { turn: TURN, duplicate: false, lease: None, unsettled: false })
+        Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: None, unsettled: false })
     });
     (ledger, stored)
 }
@@ -75,12 +75,12 @@ async fn accept(ledger: MockLedger, message: InboundMessage) -> Result<Option<Tu
 async fn nothing_that_a_stranger_sends_is_stored_and_they_and_the_owner_are_told_of_a_code() {
     let (mut ledger, stored) = ledger(500);
     ledger
-        .expect_is_let_in()
+        .expect_is_approved()
         .withf(|channel, id| channel.as_str() == "telegram" && id == "5")
         .returning(|_, _| Ok(false));
-    ledger.expect_introduce().once().returning(|stranger, rules| {
+    ledger.expect_issue_pairing_code().once().returning(|stranger, rules| {
         assert!(!format!("{stranger:?}").contains(SECRET));
-        let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).plus(rules.lives));
+        let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
         let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
         Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
     });
@@ -89,14 +89,14 @@ async fn nothing_that_a_stranger_sends_is_stored_and_they_and_the_owner_are_told
     assert!(!format!("{stored:?}").contains(SECRET), "{stored:?}");
     let told: Vec<_> = stored
         .iter()
-        .map(|stored| (stored.conversation.to_string(), stored.key.as_str(), stored.errand.clone()))
+        .map(|stored| (stored.conversation.to_string(), stored.key.as_str(), stored.system_task.clone()))
         .collect();
     let channel = stored[0].conversation.channel().clone();
-    let ask = Errand::AskOwner { code: code(), person: eve(), channel };
+    let ask = SystemTask::RequestApproval { code: code(), person: eve(), channel };
     assert_eq!(
         told,
         [
-            ("telegram:5".to_owned(), "satchel:introduce:ABCD-EFGH:0", Some(Errand::Introduce { code: code() })),
+            ("telegram:5".to_owned(), "satchel:introduce:ABCD-EFGH:0", Some(SystemTask::OfferPairing { code: code() })),
             ("telegram:1".to_owned(), "satchel:ask:ABCD-EFGH:telegram:1", Some(ask)),
         ]
     );
@@ -108,9 +108,9 @@ async fn a_stranger_who_keeps_writing_is_answered_a_few_times_an_hour() {
     let mut keys = std::collections::BTreeSet::new();
     for minute in 0..60 {
         let (mut ledger, stored) = ledger(minute * 60_000);
-        ledger.expect_is_let_in().returning(|_, _| Ok(false));
-        ledger.expect_introduce().returning(|stranger, rules| {
-            let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).plus(rules.lives));
+        ledger.expect_is_approved().returning(|_, _| Ok(false));
+        ledger.expect_issue_pairing_code().returning(|stranger, rules| {
+            let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
             let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
             Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
         });
@@ -125,8 +125,8 @@ async fn a_stranger_who_keeps_writing_is_answered_a_few_times_an_hour() {
 #[tokio::test]
 async fn a_stranger_who_gets_no_code_is_not_answered() {
     let (mut ledger, stored) = ledger(0);
-    ledger.expect_is_let_in().returning(|_, _| Ok(false));
-    ledger.expect_introduce().returning(|_, _| Ok(None));
+    ledger.expect_is_approved().returning(|_, _| Ok(false));
+    ledger.expect_issue_pairing_code().returning(|_, _| Ok(None));
     assert_eq!(accept(ledger, said("telegram:5", eve())).await.unwrap(), None);
     assert!(stored.lock().unwrap().is_empty());
 }
@@ -134,7 +134,7 @@ async fn a_stranger_who_gets_no_code_is_not_answered() {
 #[tokio::test]
 async fn strangers_in_a_group_are_not_heard_at_all() {
     let (mut ledger, stored) = ledger(0);
-    ledger.expect_is_let_in().returning(|_, _| Ok(false));
+    ledger.expect_is_approved().returning(|_, _| Ok(false));
     // No code is made: the mock would fail.
     let message = InboundMessage { group: true, ..said("telegram:-100", eve()) };
     assert_eq!(accept(ledger, message).await.unwrap(), None);
@@ -144,25 +144,25 @@ async fn strangers_in_a_group_are_not_heard_at_all() {
 /// The attack: a platform that lets people hand over more than words makes them say what only Satchel says.
 #[tokio::test]
 async fn an_errand_that_comes_from_outside_is_none() {
-    let forged = Errand::Introduce { code: code() };
+    let forged = SystemTask::OfferPairing { code: code() };
     for sender in [Sender { handle: Some("Ada".into()), ..Sender::new("7", "Ada") }, Sender::new("1", "Owner")] {
         let (ledger, stored) = ledger(0);
-        let message = InboundMessage { errand: Some(forged.clone()), ..said("telegram:7", sender) };
+        let message = InboundMessage { system_task: Some(forged.clone()), ..said("telegram:7", sender) };
         assert_eq!(accept(ledger, message).await.unwrap(), Some(TURN));
         let stored = stored.lock().unwrap();
-        assert_eq!((stored[0].errand.as_ref(), stored[0].text.as_str()), (None, SECRET));
+        assert_eq!((stored[0].system_task.as_ref(), stored[0].text.as_str()), (None, SECRET));
     }
 }
 
 #[tokio::test]
 async fn whom_a_code_let_in_talks_and_whom_the_ledger_can_not_tell_waits() {
     let (mut known, stored) = ledger(0);
-    known.expect_is_let_in().returning(|_, id| Ok(id == "5"));
+    known.expect_is_approved().returning(|_, id| Ok(id == "5"));
     assert_eq!(accept(known, said("telegram:5", eve())).await.unwrap(), Some(TURN));
     assert_eq!(stored.lock().unwrap().len(), 1);
 
     let (mut broken, stored) = ledger(0);
-    broken.expect_is_let_in().returning(|_, _| Err(LedgerError::Full));
+    broken.expect_is_approved().returning(|_, _| Err(LedgerError::Full));
     assert!(accept(broken, said("telegram:5", eve())).await.is_err(), "the platform must offer it again");
     assert!(stored.lock().unwrap().is_empty());
 }
@@ -177,8 +177,8 @@ async fn a_channel_without_rules_asks_nobody() {
 #[tokio::test]
 async fn the_names_of_a_stranger_are_cut() {
     let (mut ledger, _) = ledger(0);
-    ledger.expect_is_let_in().returning(|_, _| Ok(false));
-    ledger.expect_introduce().once().returning(|stranger, _| {
+    ledger.expect_is_approved().returning(|_, _| Ok(false));
+    ledger.expect_issue_pairing_code().once().returning(|stranger, _| {
         let Sender { name, handle, .. } = &stranger.person;
         assert_eq!((name.chars().count(), handle.as_ref().map(|handle| handle.chars().count())), (100, Some(100)));
         Ok(None)
@@ -198,8 +198,8 @@ async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
         ("console", None, false, true),
     ] {
         let mut ledger = MockLedger::new();
-        ledger.expect_is_let_in().returning(move |_, _| Ok(let_in));
-        ledger.expect_keep_unreadable().once().returning(move |update| {
+        ledger.expect_is_approved().returning(move |_, _| Ok(let_in));
+        ledger.expect_record_undecodable().once().returning(move |update| {
             assert_eq!(update.raw.to_string().contains(SECRET), kept_whole, "{update:?}");
             assert_eq!(
                 (update.key.as_str(), update.reason.as_str()),
@@ -208,7 +208,7 @@ async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
             );
             Ok(true)
         });
-        let update = UnreadableUpdate {
+        let update = UndecodableUpdate {
             channel: satchel_domain::ChannelName::new(channel).unwrap(),
             key: "77".into(),
             sender,
@@ -224,7 +224,7 @@ async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
             Arc::new(MockWorkspace::new()),
             None,
         );
-        door.keep_unreadable(update).await.unwrap();
+        door.record_undecodable(update).await.unwrap();
     }
 }
 
@@ -242,7 +242,7 @@ async fn edits_and_presses_of_strangers_are_ignored() {
     let album = InboundMessage { album: Some("a".into()), ..edit.clone() };
     for message in [edit, press, album] {
         let (mut ledger, stored) = ledger(0);
-        ledger.expect_is_let_in().once().returning(|_, _| Ok(false));
+        ledger.expect_is_approved().once().returning(|_, _| Ok(false));
         let message = InboundMessage { group: true, ..message };
         assert_eq!(accept(ledger, message.clone()).await.unwrap(), None, "{message:?}");
         assert!(stored.lock().unwrap().is_empty(), "{message:?}");

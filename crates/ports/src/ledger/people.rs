@@ -1,104 +1,106 @@
-//! Who may talk because an owner said so, and who asks to.
+//! People whom an owner approved, and the pairing codes of those who wait for it.
 
 use std::time::Duration;
 
 use satchel_domain::{ChannelName, ConversationId, PairingCode, Sender, Timestamp};
 use serde::Serialize;
 
-/// Somebody who was let in.
+/// An allowed user whom an owner approved by a code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Person {
-    /// Where they may talk.
+    /// The channel on which they may talk.
     pub channel: ChannelName,
-    /// Who they are, under the names that they had when they asked.
+    /// The person, by the names that they had when they asked.
     pub person: Sender,
-    /// When they were let in.
-    pub let_in_at: Timestamp,
-    /// Who let them in.
-    pub let_in_by: String,
+    /// When they were approved.
+    #[serde(rename = "let_in_at")]
+    pub approved_at: Timestamp,
+    /// Who approved them.
+    #[serde(rename = "let_in_by")]
+    pub approved_by: String,
 }
 
-/// Somebody whom nobody knows and who wrote in private.
+/// A stranger's first message in a private chat, for which a code is issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stranger {
-    /// Who they are.
+pub struct PairingRequest {
+    /// The stranger.
     pub person: Sender,
-    /// Where they wrote, and are answered.
+    /// The conversation in which they wrote and get their reply.
     pub conversation: ConversationId,
 }
 
-/// A code by which somebody can be let in.
+/// An open pairing code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pairing {
     /// The code.
     pub code: PairingCode,
-    /// Who asked.
+    /// The stranger who gets approved by it.
     pub person: Sender,
-    /// Where they asked, and are told that they were let in.
+    /// The conversation in which they asked and in which the approval is confirmed.
     pub conversation: ConversationId,
-    /// When the code was made.
+    /// When the code was issued.
     pub issued_at: Timestamp,
-    /// When it ends.
+    /// When the code expires.
     pub expires_at: Timestamp,
 }
 
-/// How codes are handed out and judged.
+/// The limits of pairing codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairingRules {
-    /// How long a code lives, and how long whoever guessed too often is locked out.
-    pub lives: Duration,
-    /// How many codes of a channel are open at once; strangers beyond them get none.
-    pub open: u32,
-    /// How many wrong codes somebody may say before they are locked out.
-    pub tries: u32,
-    /// How long somebody who was refused gets no other code.
-    pub refused_for: Duration,
+    /// How long a code is valid, and how long a decider with too many wrong codes is locked out.
+    pub code_ttl: Duration,
+    /// The most codes that are open on a channel at once; further strangers get none.
+    pub max_open: u32,
+    /// Wrong codes that a decider may send before being locked out.
+    pub max_attempts: u32,
+    /// How long a refused person gets no new code.
+    pub refusal_cooldown: Duration,
 }
 
 impl Default for PairingRules {
     fn default() -> Self {
         let hour = Duration::from_secs(60 * 60);
-        Self { lives: hour, open: 20, tries: 5, refused_for: 24 * hour }
+        Self { code_ttl: hour, max_open: 20, max_attempts: 5, refusal_cooldown: 24 * hour }
     }
 }
 
-/// What somebody who may decide says about a code.
+/// An owner's decision about a pairing code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PairingDecision {
     /// The code.
     pub code: PairingCode,
-    /// Whether its person is let in or refused.
-    pub let_in: bool,
-    /// The channel whose codes they may decide about; `None` for all.
-    pub of: Option<ChannelName>,
-    /// Who decides, by a name that stays theirs: wrong codes are counted by it.
-    pub by: String,
+    /// Whether the person is approved, not refused.
+    pub approve: bool,
+    /// The channel whose codes the decider may decide about; `None` for all.
+    pub channel: Option<ChannelName>,
+    /// The decider, by a name that stays theirs: wrong codes are counted by it.
+    pub decided_by: String,
 }
 
-/// What became of a verdict.
+/// The result of a [`PairingDecision`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judged {
-    /// The person may talk from now on.
-    LetIn(Pairing),
+pub enum PairingOutcome {
+    /// The person is an allowed user from now on.
+    Approved(Pairing),
     /// The person was refused.
     Refused(Pairing),
-    /// The code had been used for this person before, to let them in or to refuse them.
-    Used {
+    /// The code has already been decided.
+    AlreadyUsed {
         /// Whose code it was.
         person: Sender,
-        /// Whether it let them in.
-        let_in: bool,
+        /// Whether the person was approved, not refused.
+        approved: bool,
     },
-    /// The code had ended before.
+    /// The code has expired.
     Expired,
-    /// There is no such code where they may decide.
-    Unknown {
-        /// How many wrong codes they may still say.
+    /// No such code exists among those that the decider may decide about.
+    UnknownCode {
+        /// Wrong codes that the decider may still send before being locked out.
         tries_left: u32,
     },
-    /// They said too many wrong codes; until then even a right one counts for nothing.
-    Locked {
-        /// When that ends.
+    /// The decider sent too many wrong codes; until then even a right one is ignored.
+    LockedOut {
+        /// When the lock-out ends.
         until: Timestamp,
     },
 }

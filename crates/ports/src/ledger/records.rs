@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, ConversationId, Ending, FileReference, InboundMessage, InboxId, Message,
-    MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Sha256, Timestamp,
-    ToolCall, ToolOutcome, TurnId,
+    Attachment, AttachmentId, ChannelName, ConversationId, Ending, FileReference, HistoryMessage, InboundMessage,
+    InboxId, MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Sha256,
+    Timestamp, ToolCall, ToolOutcome, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart, RoutingError},
 };
@@ -15,7 +15,7 @@ use uuid::Uuid;
 /// One running process, as leases name it. A process that starts again is another owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct OwnerId(pub Uuid);
+pub struct HolderId(pub Uuid);
 
 /// The right to work on one conversation. Every write shows it; a newer one for the same lane makes it worthless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,14 +23,14 @@ pub struct Lease {
     /// The lane.
     pub conversation: ConversationId,
     /// Who holds it.
-    pub owner: OwnerId,
+    pub holder: HolderId,
     /// The fencing token: it grows with every claim of the lane.
     pub token: u64,
 }
 
 /// Whether `receive` may claim the lane for the caller's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimMode {
     /// If nobody holds it.
     IfFree,
     /// No: another process hosts the channel, or this one has enough to do.
@@ -39,7 +39,7 @@ pub enum Claim {
 
 /// What became of a received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceiveOutcome {
     /// The turn that it is part of.
     pub turn: TurnId,
     /// Whether its key was known already, so that nothing was stored.
@@ -53,7 +53,7 @@ pub struct Received {
 /// Where a file of a queued message stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum InboundFile {
+pub enum InboundFileState {
     /// To be fetched.
     Waiting(FileReference),
     /// Stored.
@@ -65,7 +65,7 @@ pub enum InboundFile {
 /// What became of the words of a voice note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Heard {
+pub enum Transcription {
     /// They were written down; empty when nothing was said.
     Words(String),
     /// They could not be written down, for this reason. The recording is kept.
@@ -82,9 +82,9 @@ pub struct QueuedMessage {
     /// The message as it came.
     pub message: InboundMessage,
     /// Its files, in the sender's order.
-    pub files: Vec<InboundFile>,
+    pub files: Vec<InboundFileState>,
     /// The words of those that are voice notes, by their place among the files, as far as they were listened to.
-    pub heard: BTreeMap<u32, Heard>,
+    pub transcriptions: BTreeMap<u32, Transcription>,
     /// When it was stored.
     pub received_at: Timestamp,
 }
@@ -93,7 +93,7 @@ impl QueuedMessage {
     /// When the message was sent and, where others can write too, by whom. Nobody has sent what Satchel itself does.
     #[must_use]
     pub fn origin(&self) -> MessageOrigin {
-        let InboundMessage { group, errand, sender, sent_at, .. } = &self.message;
+        let InboundMessage { group, system_task: errand, sender, sent_at, .. } = &self.message;
         MessageOrigin {
             sent_at: sent_at.unwrap_or(self.received_at),
             sender: (*group && errand.is_none()).then(|| sender.clone()),
@@ -103,7 +103,7 @@ impl QueuedMessage {
 
 /// A message that was injected between two model calls of a running turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Steered {
+pub struct SteeringMessage {
     /// Its id in the inbox; consumed with the turn that it was injected into.
     pub id: InboxId,
     /// Who wrote it.
@@ -117,7 +117,7 @@ pub struct Steered {
 
 /// A person's word about a tool call that waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+pub struct ToolDecision {
     /// The message that said it.
     pub id: InboxId,
     /// Who said it; not everybody's word counts.
@@ -141,13 +141,13 @@ pub struct Explained {
 
 /// What the messages behind a running turn ask of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Steering {
+pub struct SteeringRequests {
     /// The message that stops the turn.
     pub stop: Option<InboxId>,
     /// The messages that can be put before the model in the middle of the turn, oldest first.
-    pub inject: Vec<Steered>,
+    pub inject: Vec<SteeringMessage>,
     /// What people said about calls that wait for their word, oldest first.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<ToolDecision>,
     /// What is explained at once, oldest first.
     pub explained: Vec<Explained>,
 }
@@ -160,7 +160,7 @@ pub enum JournalEntry {
     Model {
         /// The messages that were injected before the model was asked.
         #[serde(default)]
-        steered: Vec<Steered>,
+        steered: Vec<SteeringMessage>,
         /// What the model wrote.
         text: String,
         /// What it asked for; ordinals count over the whole turn.
@@ -197,7 +197,7 @@ pub struct QueuedTurn {
     /// When it may begin: an album waits for half a second of quiet.
     pub ready_at: Timestamp,
     /// Whether more messages of the conversation wait behind it.
-    pub followed: bool,
+    pub has_followers: bool,
     /// What an earlier run of it has recorded, in order.
     pub journal: Vec<JournalEntry>,
     /// The message in which an earlier run of it streamed.
@@ -205,7 +205,7 @@ pub struct QueuedTurn {
     /// How many processes died while it was the lane's oldest turn.
     pub crashes: u32,
     /// What was not delivered and the model hasn't been told of.
-    pub untold: Vec<RoutingError>,
+    pub unreported_failures: Vec<RoutingError>,
     /// Whether the person wants every reply of the conversation spoken too.
     pub voice: bool,
 }
@@ -214,7 +214,7 @@ pub struct QueuedTurn {
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryChange {
     /// Adds messages.
-    Append(Vec<Message>),
+    Append(Vec<HistoryMessage>),
     /// Begins anew: what stood before is no longer shown to the model.
     Reset,
 }
@@ -235,7 +235,7 @@ pub struct CompletedTurn {
     /// The injected messages that it consumed besides its own.
     pub steered: Vec<InboxId>,
     /// The failed parts that the model was told of in this turn.
-    pub told: Vec<PartId>,
+    pub reported_failures: Vec<PartId>,
     /// The person's message that the parts answer.
     pub reply_to: Option<MessageRef>,
 }
@@ -255,7 +255,7 @@ pub struct Settlement {
 
 /// What follows a settled part.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct SettleOutcome {
     /// The lane's next unsettled part; `Sending` when it could be begun in the same commit.
     pub next: Option<Part>,
     /// Whether the lane had nothing left to do and was released.
@@ -264,7 +264,7 @@ pub struct Settled {
 
 /// Whether a lane is given back with work in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseMode {
     /// Only if no turn is queued and no part is unsettled.
     IfIdle,
     /// In any case: the process stops, in good order, and another goes on.
@@ -292,8 +292,8 @@ impl TurnRecord {
     /// The inbound files that were not taken.
     pub fn refused(&self) -> impl Iterator<Item = &RefusedFile> {
         self.messages.iter().flat_map(|message| &message.files).filter_map(|file| match file {
-            InboundFile::Refused(refused) => Some(refused),
-            InboundFile::Waiting(_) | InboundFile::Stored(_) => None,
+            InboundFileState::Refused(refused) => Some(refused),
+            InboundFileState::Waiting(_) | InboundFileState::Stored(_) => None,
         })
     }
 
@@ -326,7 +326,7 @@ pub struct ConversationSummary {
 
 /// Which turns of a conversation are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnsQuery {
+pub struct TurnQuery {
     /// Whose.
     pub conversation: ConversationId,
     /// Only those that began before this one.
@@ -381,9 +381,9 @@ pub struct OutboxQuery {
     /// Only this one.
     pub part: Option<PartId>,
     /// Sent and replaced ones too, not only unsettled and failed ones.
-    pub with_delivered: bool,
+    pub include_delivered: bool,
     /// Only unsettled ones, the oldest first.
-    pub under_way: bool,
+    pub unsettled_only: bool,
     /// At most this many, the newest, or the oldest where these come first.
     pub limit: Option<u32>,
 }
@@ -410,7 +410,7 @@ pub struct RecordedMessages {
 
 /// How many updates of a channel could not be read and are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UndecodableCount {
     /// The channel.
     pub channel: ChannelName,
     /// How many.
@@ -419,11 +419,11 @@ pub struct Unreadable {
 
 /// What came of giving a conversation another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renamed {
-    /// All that it had is now under the new name.
-    Done,
-    /// There was nothing under the old name.
-    Nothing,
-    /// Something was under the new name already; both stay as they are.
-    Taken,
+pub enum RenameOutcome {
+    /// Everything of the conversation now has the new name.
+    Renamed,
+    /// No conversation has the old name.
+    NotFound,
+    /// A conversation has the new name already; both stay as they are.
+    Conflict,
 }

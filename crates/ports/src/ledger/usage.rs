@@ -142,9 +142,9 @@ impl fmt::Display for QuotaExceeded {
             f,
             "{whose}: {} of {} are used, and this needs {}. `/usage` shows what takes up space, `/forget NUMBER` \
              removes a file",
-            size::human(self.used),
-            size::human(self.quota),
-            size::human(self.needed)
+            size::format_bytes(self.used),
+            size::format_bytes(self.quota),
+            size::format_bytes(self.needed)
         )
     }
 }

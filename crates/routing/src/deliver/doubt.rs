@@ -2,14 +2,14 @@
 
 use satchel_domain::{
     MessageRef, Part, PartContent,
-    delivery::{DoubtStep, SendError, after_doubt, without_certainty},
+    delivery::{DoubtStep, SendError, doubt_step_without_match, next_doubt_step},
     part::FailureReason,
 };
-use satchel_ports::{LedgerError, LookupOutcome, LookupRange, PartToSend};
+use satchel_ports::{LedgerError, LookupOutcome, LookupRange, SendRequest};
 
 use super::{
-    Delivery,
-    repeat::{Key, Repeat},
+    DeliveryContext,
+    keyed_retry::{KeyedRetry, RetryForm},
 };
 use crate::lookup::{DoubtfulSend, delete_duplicates, look_up};
 
@@ -22,7 +22,7 @@ pub(super) enum Resolution {
     /// It did not arrive.
     Absent,
     /// It is sent again: as an edit where this is `None`, else under its key.
-    Repeat(Option<Repeat>),
+    Repeat(Option<RetryForm>),
     /// It is sent again with a label.
     Resend,
     /// It is given up.
@@ -31,18 +31,18 @@ pub(super) enum Resolution {
 
 /// Asks the channel about a part in doubt.
 pub(super) async fn resolve(
-    delivery: &Delivery,
+    delivery: &DeliveryContext,
     part: &Part,
-    request: PartToSend,
-    key: &Key,
+    request: SendRequest,
+    key: &KeyedRetry,
 ) -> Result<Resolution, LedgerError> {
-    let Delivery { ledger, channel, rules, .. } = delivery;
+    let DeliveryContext { ledger, channel, rules, .. } = delivery;
     if let Err(error) = channel.probe().await {
         return Ok(Resolution::Unreachable(error));
     }
-    let mut step = after_doubt(part, ledger.now(), rules, key.doubt);
+    let mut step = next_doubt_step(part, ledger.now(), rules, key.doubt);
     if step == DoubtStep::LookUp {
-        let range = LookupRange::After(ledger.sent_before(part.id).await?);
+        let range = LookupRange::After(ledger.last_sent_before(part.id).await?);
         match look_up(&**ledger, &**channel, doubtful_send(delivery, part, request), range).await? {
             Ok(LookupOutcome::Found { messages, duplicates }) => {
                 delete_duplicates(&**channel, &part.conversation, &duplicates).await;
@@ -51,10 +51,10 @@ pub(super) async fn resolve(
             Ok(LookupOutcome::Absent) => return Ok(Resolution::Absent),
             Ok(LookupOutcome::Uncertain { reason }) => {
                 tracing::info!(part.id = %part.id, reason, "look-up without a result; treating the part as in doubt");
-                step = without_certainty(part, rules, key.doubt);
+                step = doubt_step_without_match(part, rules, key.doubt);
             }
             Err(SendError::Forbidden { .. } | SendError::Refused { .. } | SendError::Unreadable { .. }) => {
-                step = without_certainty(part, rules, key.doubt);
+                step = doubt_step_without_match(part, rules, key.doubt);
             }
             Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => {
                 return Ok(Resolution::Unreachable(error));
@@ -63,18 +63,23 @@ pub(super) async fn resolve(
     }
     Ok(match step {
         // What the key finds by the text alone is edited to the rest.
-        DoubtStep::Resend | DoubtStep::GiveUp(_) if key.takes_words(part, ledger.now()) => {
-            Resolution::Repeat(Some(Repeat::Words))
+        DoubtStep::Resend | DoubtStep::GiveUp(_) if key.can_retry_text(part, ledger.now()) => {
+            Resolution::Repeat(Some(RetryForm::TextOnly))
         }
         DoubtStep::GiveUp(reason) => Resolution::GiveUp(reason),
         DoubtStep::Resend => Resolution::Resend,
-        DoubtStep::Repeat | DoubtStep::LookUp => Resolution::Repeat(part.target.is_none().then_some(Repeat::Whole)),
+        DoubtStep::Repeat | DoubtStep::LookUp => Resolution::Repeat(part.target.is_none().then_some(RetryForm::Full)),
     })
 }
 
 /// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of what
 /// has files again once the slowest upload must be through.
-pub(super) async fn remove_duplicates(delivery: &Delivery, part: &Part, request: PartToSend, sent: &[MessageRef]) {
+pub(super) async fn remove_duplicates(
+    delivery: &DeliveryContext,
+    part: &Part,
+    request: SendRequest,
+    sent: &[MessageRef],
+) {
     // The last attempt is the one that is known.
     let attempts = part.attempts.saturating_sub(1);
     let earlier = DoubtfulSend { attempts, ..doubtful_send(delivery, part, request) };
@@ -93,7 +98,7 @@ pub(super) async fn remove_duplicates(delivery: &Delivery, part: &Part, request:
     }
 }
 
-async fn remove_duplicates_in(delivery: &Delivery, earlier: DoubtfulSend, range: LookupRange) {
+async fn remove_duplicates_in(delivery: &DeliveryContext, earlier: DoubtfulSend, range: LookupRange) {
     let (conversation, part) = (earlier.part.conversation.clone(), earlier.part.part);
     let looked_up = look_up(&*delivery.ledger, &*delivery.channel, earlier, range);
     let found = tokio::select! {
@@ -110,7 +115,7 @@ async fn remove_duplicates_in(delivery: &Delivery, earlier: DoubtfulSend, range:
     }
 }
 
-fn doubtful_send(delivery: &Delivery, part: &Part, request: PartToSend) -> DoubtfulSend {
+fn doubtful_send(delivery: &DeliveryContext, part: &Part, request: SendRequest) -> DoubtfulSend {
     let since = part.first_attempt_at.unwrap_or_else(|| delivery.ledger.now());
     DoubtfulSend { part: request, since, attempts: part.attempts }
 }

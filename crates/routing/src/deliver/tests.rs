@@ -14,21 +14,21 @@ use std::{
 
 use rstest::rstest;
 use satchel_domain::{
-    Attachment, AttachmentId, ConversationId, Filename, Media, MessageRef, Part, PartContent, PartId, PartState,
-    Sha256, Source, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, MessageRef, Part, PartContent,
+    PartId, PartState, Sha256, Timestamp, TurnId, Visibility,
     capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
 use satchel_ports::{
-    BlobError, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus, MockFileLinks,
-    MockLedger, MockSpeech, OwnerId, SpeechError, Spoken, StoredBlob,
-    ledger::{RecordedMessages, Settled, TurnRecord},
+    BlobError, HolderId, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus,
+    MockFileLinks, MockLedger, MockSpeech, SpeechError, StoredBlob, SynthesizedSpeech,
+    ledger::{RecordedMessages, SettleOutcome, TurnRecord},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Delivery, Left, Start, deliver};
+use super::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
 use crate::tables;
 
 type Answer = Result<Vec<MessageRef>, SendError>;
@@ -70,7 +70,7 @@ fn part(id: u128, content: PartContent) -> Part {
 }
 
 fn text(id: u128) -> Part {
-    part(id, PartContent::of_text("hello"))
+    part(id, PartContent::from_text("hello"))
 }
 
 fn sending(part: Part) -> Part {
@@ -82,12 +82,12 @@ fn photo(id: u128) -> FileItem {
         id: AttachmentId(Uuid::from_u128(id)),
         number: 17,
         conversation: "console:main".parse().unwrap(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted("a.jpg"),
         mime: "image/jpeg".into(),
         bytes: 9,
         sha256: Sha256([0; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -154,7 +154,11 @@ impl Stage {
     }
 
     /// Plays it, and looks at it so long after its end.
-    async fn play_longer(self, from: Start, longer: Duration) -> (Vec<String>, Result<Left, LedgerError>) {
+    async fn play_longer(
+        self,
+        from: DeliveryStart,
+        longer: Duration,
+    ) -> (Vec<String>, Result<DeliverOutcome, LedgerError>) {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let note = |log: &Arc<Mutex<Vec<String>>>| {
             let log = Arc::clone(log);
@@ -174,7 +178,7 @@ impl Stage {
                 return Err(LedgerError::AlreadySettled(part.id));
             }
             let label = if part.labelled { " labelled" } else { "" };
-            write(format!("save {}{label}", part.state.name()));
+            write(format!("save {}{label}", part.state.as_str()));
             Ok(())
         });
         let (write, ends, told) = (note(&log), self.ends, self.told);
@@ -188,9 +192,9 @@ impl Stage {
                 .collect();
             let children = if children.is_empty() { String::new() } else { format!(" by {}", children.join(", ")) };
             let notice = if settlement.notice.is_some() { " with notice" } else { "" };
-            write(format!("settle {}{children}{notice}", settlement.part.state.name()));
+            write(format!("settle {}{children}{notice}", settlement.part.state.as_str()));
             let next = rest.lock().unwrap().pop_front().map(sending);
-            Ok(Settled { released: next.is_none(), next })
+            Ok(SettleOutcome { released: next.is_none(), next })
         });
         ledger.expect_turn().returning(move |id| {
             let record = TurnRecord {
@@ -203,7 +207,7 @@ impl Stage {
             };
             Ok(Some(record))
         });
-        ledger.expect_sent_before().returning(|_| Ok(None));
+        ledger.expect_last_sent_before().returning(|_| Ok(None));
         let other_doubt = self.other_doubt;
         ledger
             .expect_list_recorded_messages()
@@ -267,11 +271,11 @@ impl Stage {
                 write("voice breaks off".into());
                 return Err(BlobError::Source(std::io::Error::other("the cable was cut")));
             }
-            Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "audio/ogg".into(), media: Media::default() })
+            Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: "audio/ogg".into(), media: MediaInfo::default() })
         });
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
-        let delivery = Delivery {
+        let delivery = DeliveryContext {
             ledger: Arc::new(ledger),
             channel: Arc::new(channel),
             blobs: Arc::new(blobs),
@@ -282,27 +286,27 @@ impl Stage {
             rules: self.rules,
             stop: self.stop,
         };
-        let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+        let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
         let left = deliver(&delivery, &lease, from).await;
         tokio::time::sleep(longer).await;
         let log = log.lock().unwrap().clone();
         (log, left)
     }
 
-    async fn play(self, from: Start) -> (Vec<String>, Result<Left, LedgerError>) {
+    async fn play(self, from: DeliveryStart) -> (Vec<String>, Result<DeliverOutcome, LedgerError>) {
         self.play_longer(from, Duration::ZERO).await
     }
 
     async fn log(self) -> Vec<String> {
-        self.play(Start::TakenOver).await.0
+        self.play(DeliveryStart::TakenOver).await.0
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_part_begun_with_its_turn_is_sent_and_settled_and_nothing_else() {
-    let (log, left) = Stage::of(vec![], vec![sent()]).play(Start::Begun(sending(text(1)))).await;
+    let (log, left) = Stage::of(vec![], vec![sent()]).play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["send hello", "settle sent"]);
-    assert_eq!(left.unwrap(), Left::Released);
+    assert_eq!(left.unwrap(), DeliverOutcome::Released);
 }
 
 #[tokio::test(start_paused = true)]
@@ -444,7 +448,7 @@ async fn what_another_process_had_begun_is_in_doubt_and_an_edit_of_it_is_repeate
 
 #[tokio::test(start_paused = true)]
 async fn what_a_turn_of_the_same_owner_had_begun_is_no_reason_for_doubt() {
-    let (log, _) = Stage::of(vec![sending(text(1)), text(2)], vec![sent(), sent()]).play(Start::Planned).await;
+    let (log, _) = Stage::of(vec![sending(text(1)), text(2)], vec![sent(), sent()]).play(DeliveryStart::Planned).await;
     assert_eq!(log, ["send hello", "settle sent", "send hello", "settle sent"]);
 }
 
@@ -498,7 +502,7 @@ async fn a_file_that_the_platform_finds_too_large_is_told_with_a_link_that_is_ma
     let named = |conversation: &ConversationId, file: &AttachmentId, _: &Timestamp| {
         conversation.to_string() == "console:main" && *file == AttachmentId(Uuid::from_u128(1))
     };
-    links.expect_link().withf(named).times(1).returning(|_, _, _| Some("https://a.example/links/x".into()));
+    links.expect_create_link().withf(named).times(1).returning(|_, _, _| Some("https://a.example/links/x".into()));
     let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
     let answers = vec![refused(Refusal::TooLarge { limit: Some(5) })];
     let stage = Stage { links: Some(links), ..Stage::of(vec![part(1, document)], answers) };
@@ -515,7 +519,7 @@ async fn a_late_failure_makes_no_link_to_a_file_whose_links_were_ended_since_its
         let mut links = MockFileLinks::new();
         let ended_at = Timestamp(30_000);
         links
-            .expect_link()
+            .expect_create_link()
             .returning(move |_, _, planned| (planned > ended_at).then(|| "https://a.example/links/x".into()));
         let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
         let first = Part { created_at: Timestamp(reply), state: PartState::Replaced { by: Vec::new() }, ..text(2) };
@@ -541,9 +545,9 @@ async fn what_an_operator_discarded_is_skipped() {
 async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
     let stopped = Stage::of(vec![text(2)], vec![]);
     stopped.stop.cancel();
-    let (log, left) = stopped.play(Start::Begun(sending(text(1)))).await;
+    let (log, left) = stopped.play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["save pending"], "begun, but not sent");
-    assert_eq!(left.unwrap(), Left::Stopped);
+    assert_eq!(left.unwrap(), DeliverOutcome::Stopped);
 
     let waiting = Stage::of(vec![text(1)], vec![not_sent(3_600_000)]);
     let stop = waiting.stop.clone();
@@ -552,7 +556,7 @@ async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
         stop.cancel();
     });
     let started = tokio::time::Instant::now();
-    assert_eq!(waiting.play(Start::TakenOver).await.1.unwrap(), Left::Stopped);
+    assert_eq!(waiting.play(DeliveryStart::TakenOver).await.1.unwrap(), DeliverOutcome::Stopped);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -560,7 +564,7 @@ async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
 async fn a_lost_lane_ends_the_work_at_once() {
     let mut ledger = MockLedger::new();
     ledger.expect_next_part().returning(|lease| Err(LedgerError::LeaseLost(lease.conversation.clone())));
-    let delivery = Delivery {
+    let delivery = DeliveryContext {
         ledger: Arc::new(ledger),
         channel: Arc::new(MockChannel::new()),
         blobs: Arc::new(MockBlobs::new()),
@@ -571,6 +575,6 @@ async fn a_lost_lane_ends_the_work_at_once() {
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
     };
-    let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
-    assert!(matches!(deliver(&delivery, &lease, Start::TakenOver).await, Err(LedgerError::LeaseLost(_))));
+    let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
+    assert!(matches!(deliver(&delivery, &lease, DeliveryStart::TakenOver).await, Err(LedgerError::LeaseLost(_))));
 }

@@ -5,8 +5,8 @@ use std::{convert::Infallible, time::Duration};
 use satchel_domain::{Part, PartContent, part::PreparedVoice};
 use satchel_ports::{Activity, BlobError, BlobHint, SpeechError};
 
-use super::Delivery;
-use crate::speakable::speakable;
+use super::DeliveryContext;
+use crate::speech_text::to_speech_text;
 
 /// The largest spoken reply, in bytes of OGG/Opus: some three hours.
 const LARGEST_VOICE: u64 = 50 << 20;
@@ -15,40 +15,40 @@ const LARGEST_VOICE: u64 = 50 << 20;
 const VOICE_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// How long it may take before the person is shown that a voice is being made.
-const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
+const ACTIVITY_DELAY: Duration = Duration::from_millis(300);
 
 /// How often a person is shown that a voice is being made; platforms let the sign fade after five seconds.
-const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
+const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 
 /// How often words are tried to be spoken before they are written instead.
 const VOICE_TRIES: u32 = 3;
 
 /// Prepares a part, and shows the person meanwhile that something is being made for them.
-pub(super) async fn prepared_in_sight(delivery: &Delivery, part: &Part) -> Result<PartContent, String> {
+pub(super) async fn prepare_with_activity(delivery: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
     tokio::select! {
         biased;
-        prepared = prepare(delivery, part) => prepared,
-        never = show_speaking(delivery, part) => match never {},
+        prepared = synthesize_voice(delivery, part) => prepared,
+        never = show_activity(delivery, part) => match never {},
     }
 }
 
-async fn show_speaking(delivery: &Delivery, part: &Part) -> Infallible {
-    tokio::time::sleep(BEFORE_A_SIGN).await;
+async fn show_activity(delivery: &DeliveryContext, part: &Part) -> Infallible {
+    tokio::time::sleep(ACTIVITY_DELAY).await;
     loop {
         delivery.channel.show_activity(&part.conversation, Activity::Speaking).await;
-        tokio::time::sleep(BETWEEN_SIGNS).await;
+        tokio::time::sleep(ACTIVITY_INTERVAL).await;
     }
 }
 
 /// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
-async fn prepare(delivery: &Delivery, part: &Part) -> Result<PartContent, String> {
+async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
     let PartContent::Voice { words, in_text, as_file, caption, .. } = &part.content else {
         return Ok(part.content.clone());
     };
     let Some(speech) = &delivery.speech else {
         return Err("no voice is configured".to_owned());
     };
-    let speakable = speakable(words, *in_text)?;
+    let speakable = to_speech_text(words, *in_text)?;
     let mut tried = 0;
     loop {
         tried += 1;

@@ -50,7 +50,7 @@ fn notice(parts: &[(PartContent, PartState)]) -> Option<String> {
     notice_with(parts, NO_LINKS)
 }
 
-fn notice_with(parts: &[(PartContent, PartState)], links: Links<'_>) -> Option<String> {
+fn notice_with(parts: &[(PartContent, PartState)], links: MakeLink<'_>) -> Option<String> {
     let parts: Vec<Part> =
         (10..).zip(parts).map(|(number, (content, state))| part(number, content.clone(), state.clone())).collect();
     closing_notice(&parts, links)
@@ -74,7 +74,7 @@ fn the_notice_says_what_why_and_how_to_get_it() {
         as_file: false,
         caption: String::new(),
     };
-    let text = PartContent::of_text("x");
+    let text = PartContent::from_text("x");
     for (case, parts, expected) in [
         ("nothing", vec![(text.clone(), sent()), (three.clone(), sent())], None),
         (
@@ -226,7 +226,8 @@ fn a_voice_that_was_given_up_is_announced_though_its_words_are_written() {
     };
     let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(11)), PartId(Uuid::from_u128(12))] };
     let given_up = failed(FailureReason::Unspeakable { reason: "no voice is configured".into() });
-    let told = notice(&[(voice.clone(), replaced), (PartContent::of_text("x"), PartState::Pending), (voice, given_up)]);
+    let told =
+        notice(&[(voice.clone(), replaced), (PartContent::from_text("x"), PartState::Pending), (voice, given_up)]);
     assert_eq!(told.as_deref(), Some("The voice message could not be spoken: no voice is configured."));
 }
 
@@ -261,7 +262,7 @@ fn the_model_is_told_the_same_without_markdown() {
     Not delivered from your earlier replies; the person was told:
     - my_big.mov is 64 MB, the limit here is 50 MB; kept as #17: /resend 17
     ");
-    let discarded = [error(PartContent::of_text("x"), FailureReason::Discarded)];
+    let discarded = [error(PartContent::from_text("x"), FailureReason::Discarded)];
     assert!(!receipt(&discarded).expect("a text failed").contains("was told"), "a discard is not announced");
     assert_eq!(receipt(&errors[1..]), None);
     assert_eq!(receipt(&[]), None);

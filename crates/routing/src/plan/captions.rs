@@ -6,7 +6,7 @@ use satchel_domain::{
     part::{FileItem, Markup},
 };
 
-use super::{beginning, keep_room, with_room_for_the_label};
+use super::{reserve_label, reserve_units, truncate_to_units};
 use crate::split::{split_plain, units};
 
 /// The file with its caption, and the texts that go before it because they are too long for one.
@@ -15,16 +15,16 @@ use crate::split::{split_plain, units};
 pub(super) fn with_caption(mut item: FileItem, capabilities: &ChannelCapabilities) -> (Vec<PartContent>, FileItem) {
     let description = item.attachment.description.trim();
     match capabilities.caption {
-        CaptionRule::Caption { max } if units(description, capabilities.text.unit) <= keep_room(max) => {
+        CaptionRule::Caption { max } if units(description, capabilities.text.unit) <= reserve_units(max) => {
             item.caption = description.to_owned();
         }
         CaptionRule::Caption { .. } => {
-            let chunks = split_plain(description, &with_room_for_the_label(&capabilities.text));
+            let chunks = split_plain(description, &reserve_label(&capabilities.text));
             let plain = |text| PartContent::Text { text, markup: Markup::Plain, files: Vec::new() };
             return (chunks.into_iter().map(plain).collect(), item);
         }
         CaptionRule::AltText { max } if max >= 3 => {
-            item.caption = beginning(description, keep_room(max), &capabilities.text);
+            item.caption = truncate_to_units(description, reserve_units(max), &capabilities.text);
         }
         CaptionRule::AltText { .. } | CaptionRule::Hidden => {}
     }

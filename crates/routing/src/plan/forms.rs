@@ -7,11 +7,11 @@ use satchel_domain::{
 };
 
 /// The file in its form, its caption still to be set.
-pub(super) fn item(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileItem {
-    FileItem { attachment: attachment.clone(), form: form(attachment, capabilities), caption: String::new() }
+pub(super) fn file_item(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileItem {
+    FileItem { attachment: attachment.clone(), form: choose_form(attachment, capabilities), caption: String::new() }
 }
 
-fn form(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileForm {
+fn choose_form(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileForm {
     match attachment.mime.as_str() {
         "image/jpeg" | "image/png" | "image/webp"
             if capabilities.photo.is_some_and(|rule| is_photo(attachment, rule)) =>

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 
 use satchel_domain::{
     ChannelCapabilities, PartContent,
-    capabilities::Together,
+    capabilities::GroupingRule,
     part::{FileForm, FileItem},
 };
 
 /// Neighbours that are going to share a message.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct FileGroup {
     items: Vec<FileItem>,
 }
 
-impl Group {
+impl FileGroup {
     /// The files so far.
     pub(crate) fn items(&self) -> &[FileItem] {
         &self.items
@@ -26,7 +26,7 @@ impl Group {
     }
 
     /// The files as one part, leaving none; `None` when there are none.
-    pub(crate) fn take(&mut self) -> Option<PartContent> {
+    pub(crate) fn take_part(&mut self) -> Option<PartContent> {
         let mut items = std::mem::take(&mut self.items);
         number_equal_names(&mut items);
         match items.len() {
@@ -38,26 +38,28 @@ impl Group {
 }
 
 /// The parts of files that stand next to each other, none of them over the limit.
-pub(crate) fn grouped(items: &[FileItem], capabilities: &ChannelCapabilities) -> Vec<PartContent> {
+pub(crate) fn group_files(items: &[FileItem], capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     let mut parts = Vec::new();
-    let mut group = Group::default();
+    let mut group = FileGroup::default();
     for item in items {
-        if !fit_together(group.items(), item, capabilities) {
-            parts.extend(group.take());
+        if !can_share_message(group.items(), item, capabilities) {
+            parts.extend(group.take_part());
         }
         group.push(item.clone());
     }
-    parts.extend(group.take());
+    parts.extend(group.take_part());
     parts
 }
 
 /// Whether a file may join its neighbours.
-pub(crate) fn fit_together(items: &[FileItem], item: &FileItem, capabilities: &ChannelCapabilities) -> bool {
+pub(crate) fn can_share_message(items: &[FileItem], item: &FileItem, capabilities: &ChannelCapabilities) -> bool {
     let Some(first) = items.first() else { return true };
-    let (most, alike) = match capabilities.together {
-        Together::Never => (1, false),
-        Together::Albums { max } => (max, album(first.form).is_some() && album(first.form) == album(item.form)),
-        Together::Messages { max, .. } => (max, true),
+    let (most, alike) = match capabilities.grouping {
+        GroupingRule::Never => (1, false),
+        GroupingRule::Albums { max } => {
+            (max, album_kind(first.form).is_some() && album_kind(first.form) == album_kind(item.form))
+        }
+        GroupingRule::Messages { max, .. } => (max, true),
     };
     let bytes = total_bytes(items).saturating_add(item.attachment.bytes);
     alike && items.len() < most && capabilities.request_bytes.is_none_or(|limit| bytes <= limit)
@@ -70,17 +72,17 @@ pub(crate) fn total_bytes(items: &[FileItem]) -> u64 {
 
 /// The kinds of albums; `None` for a form that stands alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Album {
+enum AlbumKind {
     Pictures,
     Audio,
     Documents,
 }
 
-fn album(form: FileForm) -> Option<Album> {
+fn album_kind(form: FileForm) -> Option<AlbumKind> {
     match form {
-        FileForm::Photo | FileForm::Video => Some(Album::Pictures),
-        FileForm::Audio => Some(Album::Audio),
-        FileForm::Document => Some(Album::Documents),
+        FileForm::Photo | FileForm::Video => Some(AlbumKind::Pictures),
+        FileForm::Audio => Some(AlbumKind::Audio),
+        FileForm::Document => Some(AlbumKind::Documents),
         FileForm::Animation => None,
     }
 }

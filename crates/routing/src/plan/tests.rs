@@ -9,7 +9,7 @@ use satchel_domain::{
 
 use super::*;
 use crate::{
-    label::{LABEL_UNITS, labelled},
+    label::{LABEL_UNITS, with_duplicate_label},
     samples,
     samples::file,
     split::visible_units,
@@ -125,7 +125,7 @@ fn twelve_photos_are_an_album_of_ten_and_one_of_two() {
 fn files_ride_on_one_chunk_of_text_and_not_on_two_nor_beside_a_voice() {
     let one = OutgoingResponse {
         attachments: vec![file(1, "a.pdf", "application/pdf", 1_000)],
-        ..OutgoingResponse::of_text("hello")
+        ..OutgoingResponse::from_text("hello")
     };
     let two = OutgoingResponse { text: Some("word ".repeat(600)), ..one.clone() };
     let spoken = OutgoingResponse { voice: Some(VoiceRequest::default()), ..one.clone() };
@@ -167,12 +167,12 @@ fn a_side_channel_of_pending_attachments_is_ignored() {
     }
     let only_door: fn(&OutgoingResponse, &ChannelCapabilities) -> Plan = plan;
     let turn = Turn {
-        response: OutgoingResponse::of_text("Done."),
+        response: OutgoingResponse::from_text("Done."),
         pending_attachments: vec![file(9, "planted.pdf", "application/pdf", 1)],
     };
     for table in [tables::telegram(), tables::discord(), tables::web(), tables::console()] {
         let plan = only_door(&turn.response, &table);
-        assert_eq!(plan.parts, [PlannedPart::of(PartContent::of_text("Done."))]);
+        assert_eq!(plan.parts, [PlannedPart::of(PartContent::from_text("Done."))]);
         let told = serde_json::to_string(&plan).expect("a plan is data");
         assert!(turn.pending_attachments.iter().all(|planted| !told.contains(planted.filename.as_str())));
     }
@@ -220,7 +220,7 @@ proptest! {
                     _ => {}
                 }
             }
-            if !matches!(capabilities.together, Together::Messages { with_text: true, .. }) {
+            if !matches!(capabilities.grouping, GroupingRule::Messages { with_text: true, .. }) {
                 let sent = response.attachments.iter().filter(|file| file.bytes <= capabilities.file_bytes);
                 prop_assert_eq!(words(&told), sent.map(|file| words(&file.description)).collect::<String>());
             }
@@ -249,7 +249,7 @@ proptest! {
             if let (PartContent::Text { text, .. } | PartContent::Notice { text }, Some(max)) = (&part.content, capabilities.text.max) {
                 prop_assert!(visible_units(text, unit) <= max.max(2));
                 if max >= 2 * LABEL_UNITS
-                    && let PartContent::Text { text, .. } | PartContent::Notice { text } = labelled(&part.content, capabilities.caption)
+                    && let PartContent::Text { text, .. } | PartContent::Notice { text } = with_duplicate_label(&part.content, capabilities.caption)
                 {
                     prop_assert!(visible_units(&text, unit) <= max);
                 }
@@ -265,9 +265,9 @@ proptest! {
                     prop_assert!(capabilities.photo.is_some_and(|rule| item.attachment.bytes <= rule.max_bytes));
                 }
             }
-            let most = match capabilities.together {
-                Together::Never => 1,
-                Together::Albums { max } | Together::Messages { max, .. } => max.max(1),
+            let most = match capabilities.grouping {
+                GroupingRule::Never => 1,
+                GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } => max.max(1),
             };
             prop_assert!(files.len() <= most);
             let names: std::collections::HashSet<_> = files.iter().map(|item| item.attachment.filename.clone()).collect();
@@ -275,7 +275,7 @@ proptest! {
             if files.len() > 1 && let Some(limit) = capabilities.request_bytes {
                 prop_assert!(groups::total_bytes(files) <= limit);
             }
-            if let (PartContent::Album { items }, Together::Albums { .. }) = (&part.content, capabilities.together) {
+            if let (PartContent::Album { items }, GroupingRule::Albums { .. }) = (&part.content, capabilities.grouping) {
                 let pictures = |form| matches!(form, FileForm::Photo | FileForm::Video);
                 prop_assert!(items.len() >= 2 && items.iter().all(|item| item.form != FileForm::Animation));
                 let alike = |item: &FileItem| item.form == items[0].form || (pictures(item.form) && pictures(items[0].form));

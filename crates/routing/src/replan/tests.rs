@@ -14,8 +14,8 @@ use crate::{
 
 fn children(content: &PartContent, refusal: Refusal) -> Vec<PartContent> {
     match replan(content, &refusal, "no", &tables::telegram()) {
-        Replan::Children(children) => children.into_iter().map(|child| child.content).collect(),
-        Replan::GiveUp(_) | Replan::SendAnew => Vec::new(),
+        ReplanOutcome::Children(children) => children.into_iter().map(|child| child.content).collect(),
+        ReplanOutcome::GiveUp(_) | ReplanOutcome::SendNew => Vec::new(),
     }
 }
 
@@ -32,12 +32,15 @@ fn a_photo_becomes_a_document_and_a_document_is_given_up() {
         assert_eq!(again, [PartContent::File(document.clone())]);
     }
     let given_up = |refusal| replan(&PartContent::File(document.clone()), &refusal, "no", &tables::telegram());
-    assert_eq!(given_up(Refusal::TooLarge { limit: Some(5) }), Replan::GiveUp(FailureReason::TooLarge { limit: 5 }));
+    assert_eq!(
+        given_up(Refusal::TooLarge { limit: Some(5) }),
+        ReplanOutcome::GiveUp(FailureReason::TooLarge { limit: 5 })
+    );
     assert_eq!(
         given_up(Refusal::TooLarge { limit: None }),
-        Replan::GiveUp(FailureReason::TooLarge { limit: 50_000_000 })
+        ReplanOutcome::GiveUp(FailureReason::TooLarge { limit: 50_000_000 })
     );
-    assert_eq!(given_up(Refusal::Other), Replan::GiveUp(FailureReason::Refused { reason: "no".to_owned() }));
+    assert_eq!(given_up(Refusal::Other), ReplanOutcome::GiveUp(FailureReason::Refused { reason: "no".to_owned() }));
 }
 
 #[test]
@@ -63,7 +66,9 @@ fn files_over_a_limit_that_was_just_learned_are_told_and_the_others_stay_togethe
     let album = PartContent::Album { items: items.clone() };
     let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: items };
     for (content, before) in [(album, 0), (bundle, 1)] {
-        let Replan::Children(children) = replan(&content, &refusal, "no", &capabilities) else { panic!("it goes on") };
+        let ReplanOutcome::Children(children) = replan(&content, &refusal, "no", &capabilities) else {
+            panic!("it goes on")
+        };
         let shown: Vec<_> = children[before..].iter().map(|part| (part.content.files().len(), &part.refused)).collect();
         assert_eq!(shown, [(1, &None), (1, &too_large), (2, &None)]);
     }
@@ -73,13 +78,13 @@ fn files_over_a_limit_that_was_just_learned_are_told_and_the_others_stay_togethe
 fn a_bundle_that_is_too_large_becomes_text_then_files() {
     let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: photos(2) };
     let parts = children(&bundle, Refusal::TooLarge { limit: None });
-    assert_eq!(parts, [PartContent::of_text("hi"), PartContent::Album { items: photos(2) }]);
+    assert_eq!(parts, [PartContent::from_text("hi"), PartContent::Album { items: photos(2) }]);
 }
 
 #[test]
 fn bad_markup_goes_as_the_same_characters_within_the_limit() {
     let text = "**word** ".repeat(500);
-    let parts = children(&PartContent::of_text(text.trim()), Refusal::BadMarkup);
+    let parts = children(&PartContent::from_text(text.trim()), Refusal::BadMarkup);
     assert_eq!(parts.len(), 2);
     for part in &parts {
         assert!(matches!(part, PartContent::Text { markup: Markup::Plain, text, .. } if text.len() <= 4096));
@@ -123,8 +128,8 @@ fn a_question_whose_buttons_are_refused_goes_as_its_words() {
 
 #[test]
 fn what_was_to_be_edited_and_is_gone_is_sent_anew() {
-    let content = PartContent::of_text("hi");
-    assert_eq!(replan(&content, &Refusal::TargetGone, "gone", &tables::telegram()), Replan::SendAnew);
+    let content = PartContent::from_text("hi");
+    assert_eq!(replan(&content, &Refusal::TargetGone, "gone", &tables::telegram()), ReplanOutcome::SendNew);
 }
 
 fn refusal() -> impl Strategy<Value = Refusal> {
@@ -178,12 +183,12 @@ proptest! {
         let mut steps = 0;
         while let Some(content) = waiting.pop_front() {
             match replan(&content, &refusals[steps % refusals.len()], "no", &capabilities) {
-                Replan::Children(children) => {
+                ReplanOutcome::Children(children) => {
                     prop_assert!(!children.is_empty());
                     children.into_iter().rev().for_each(|child| waiting.push_front(child.content));
                 }
-                Replan::GiveUp(_) => given_up.push(content),
-                Replan::SendAnew => prop_assert!(false, "nothing was edited"),
+                ReplanOutcome::GiveUp(_) => given_up.push(content),
+                ReplanOutcome::SendNew => prop_assert!(false, "nothing was edited"),
             }
             steps += 1;
             prop_assert!(steps < most, "no end after {steps} steps");

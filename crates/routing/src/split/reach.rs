@@ -6,14 +6,14 @@
 use satchel_domain::capabilities::TextUnit;
 
 use super::{
+    chunker::{ChunkStart, Chunker},
     structure::CodeBlock,
     units,
-    walk::{Position, Walk},
 };
 
 /// Neighbouring positions at which a chunk may end, with no marker and no edge of a code block between them.
 #[derive(Debug)]
-pub(super) struct Stretch {
+pub(super) struct CutRange {
     /// The first position.
     pub(super) first: usize,
     /// The last position.
@@ -36,11 +36,11 @@ pub(super) enum Reach {
     /// All of the text fits.
     Everything,
     /// Where it might end, and the position that is too far.
-    UpTo(Vec<Stretch>, usize),
+    UpTo(Vec<CutRange>, usize),
 }
 
 /// What stands around a position.
-struct Surroundings<'text> {
+struct CutContext<'text> {
     code: Option<&'text CodeBlock>,
     breakable: bool,
     /// The next position at which this may change.
@@ -48,7 +48,7 @@ struct Surroundings<'text> {
 }
 
 /// The way as it is walked.
-struct Way {
+struct ReachCursor {
     at: usize,
     marker: usize,
     block: usize,
@@ -60,26 +60,27 @@ struct Way {
     last_visible: char,
 }
 
-impl Walk<'_> {
+impl Chunker<'_> {
     /// Walks from the beginning of a chunk as far as the limit lets it.
-    pub(super) fn reach(&self, from: &Position) -> Reach {
+    pub(super) fn reach(&self, from: &ChunkStart) -> Reach {
         let reopened = self.reopened(from);
         let opening = |span: &usize| self.marker_cost(&self.structure.spans[*span].open);
-        let mut way = Way {
+        let mut way = ReachCursor {
             at: from.at,
             marker: from.marker,
             block: from.block,
-            used: from.open.iter().map(opening).sum::<usize>() + reopened.map_or(0, |block| self.weigh(&block.opening)),
+            used: from.open.iter().map(opening).sum::<usize>()
+                + reopened.map_or(0, |block| self.units_of(&block.opening)),
             closers: from.open.iter().map(|span| self.closer_cost(*span)).sum(),
             open: from.open.len() + from.unmarked,
             behind_opener: false,
             behind_marker: true,
             last_visible: ' ',
         };
-        let too_many = self.one_entity_too_many(from, from.open.len() + usize::from(reopened.is_some()));
+        let too_many = self.entity_limit_at(from, from.open.len() + usize::from(reopened.is_some()));
         let mut stretches = Vec::new();
         loop {
-            let around = self.surroundings(&mut way);
+            let around = self.context_at(&mut way);
             let suffix = around.code.map_or(0, |block| match reopened {
                 Some(_) if way.block == from.block => block.fence.len() + 1,
                 _ => block.closing.len() + 1,
@@ -103,7 +104,7 @@ impl Walk<'_> {
             let over = first_over(passage, room, self.limits.unit);
             let last = over.or_else(|| passage.char_indices().next_back().map(|last| last.0)).unwrap_or(0);
             if around.breakable && here.is_none_or(|marker| marker.opens) {
-                stretches.push(Stretch {
+                stretches.push(CutRange {
                     first: way.at,
                     last: way.at + last,
                     ends_at_first: way.at > from.at && !way.behind_opener,
@@ -126,14 +127,14 @@ impl Walk<'_> {
             {
                 return Reach::UpTo(stretches, too_far);
             }
-            way.used += self.weigh(passage);
+            way.used += self.units_of(passage);
             let visible = passage.chars().rev().find(|character| !character.is_whitespace());
             way.last_visible = visible.unwrap_or(way.last_visible);
             (way.at, way.behind_opener, way.behind_marker) = (stop, false, false);
         }
     }
 
-    fn pass_marker(&self, way: &mut Way) {
+    fn pass_marker(&self, way: &mut ReachCursor) {
         let marker = &self.structure.markers[way.marker];
         let closer = self.closer_cost(marker.span);
         way.used += self.marker_cost(&marker.range);
@@ -147,26 +148,26 @@ impl Walk<'_> {
     }
 
     /// Where the formatted span begins that is one too many; a chunk that begins with `entities` ends there.
-    fn one_entity_too_many(&self, from: &Position, entities: usize) -> usize {
+    fn entity_limit_at(&self, from: &ChunkStart, entities: usize) -> usize {
         match self.limits.entities.checked_sub(entities) {
             Some(more) => self.structure.entities.get(from.entity.saturating_add(more)).copied().unwrap_or(usize::MAX),
             None => from.at,
         }
     }
 
-    fn surroundings(&self, way: &mut Way) -> Surroundings<'_> {
+    fn context_at(&self, way: &mut ReachCursor) -> CutContext<'_> {
         let at = way.at;
         while self.structure.blocks.get(way.block).is_some_and(|block| block.range.end <= at) {
             way.block += 1;
         }
         let Some(block) = self.structure.blocks.get(way.block) else {
-            return Surroundings { code: None, breakable: true, until: usize::MAX };
+            return CutContext { code: None, breakable: true, until: usize::MAX };
         };
         let edges = [block.range.start + 1, block.code.start + 1, block.code.end, block.range.end];
         let until = edges.into_iter().filter(|edge| *edge > at).min().unwrap_or(usize::MAX);
         let code = (block.code.start < at && at < block.code.end).then_some(block);
-        let breakable = at <= block.range.start || code.is_some_and(|block| self.cuttable(block));
-        Surroundings { code, breakable, until }
+        let breakable = at <= block.range.start || code.is_some_and(|block| self.can_cut(block));
+        CutContext { code, breakable, until }
     }
 }
 

@@ -11,7 +11,7 @@ const WINDOW: usize = 32 * 1024;
 
 /// An inline span: what stands between an opening and a closing marker.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct InlineSpan {
     /// The marker before it; what is put before the next chunk when the span is cut.
     pub(super) open: Range<usize>,
     /// The marker after it.
@@ -24,7 +24,7 @@ pub(super) struct Span {
 
 /// A marker of a span, in the order of the text.
 #[derive(Debug)]
-pub(super) struct Marker {
+pub(super) struct SpanMarker {
     /// Where it stands.
     pub(super) range: Range<usize>,
     /// Its span.
@@ -51,7 +51,7 @@ pub(super) struct CodeBlock {
 }
 
 /// A code block of which the end has not been read yet.
-struct OpenBlock {
+struct OpenCodeBlock {
     range: Range<usize>,
     fenced: bool,
     lines: Vec<Range<usize>>,
@@ -59,7 +59,7 @@ struct OpenBlock {
 
 /// A block at the end of a passage that might go on behind it.
 #[derive(Debug)]
-pub(super) struct OpenEnd {
+pub(super) struct OpenTail {
     /// Where it begins.
     pub(super) at: usize,
     blocks: usize,
@@ -69,9 +69,9 @@ pub(super) struct OpenEnd {
 
 /// Where a text may be cut.
 #[derive(Debug, Default)]
-pub(super) struct Structure {
-    pub(super) spans: Vec<Span>,
-    pub(super) markers: Vec<Marker>,
+pub(super) struct MarkdownStructure {
+    pub(super) spans: Vec<InlineSpan>,
+    pub(super) markers: Vec<SpanMarker>,
     pub(super) blocks: Vec<CodeBlock>,
     /// Where formatted spans begin, each as often as one does.
     pub(super) entities: Vec<usize>,
@@ -85,18 +85,18 @@ fn options() -> Options {
     Options::ENABLE_STRIKETHROUGH
 }
 
-impl Structure {
+impl MarkdownStructure {
     /// Reads the structure of a Markdown text.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         windows::read(text, WINDOW)
     }
 
     /// Reads a passage, which must begin where no block is open, and adds what it finds.
     ///
     /// Returns where the last block begins if the text behind the passage might belong to it.
-    pub(super) fn read(&mut self, text: &str, passage: Range<usize>) -> Option<OpenEnd> {
+    pub(super) fn read(&mut self, text: &str, passage: Range<usize>) -> Option<OpenTail> {
         let (first_marker, first_entity) = (self.markers.len(), self.entities.len());
-        let mut block: Option<OpenBlock> = None;
+        let mut block: Option<OpenCodeBlock> = None;
         // Where the last event inside the open link ended: its closing marker begins there.
         let mut last_end = passage.start;
         let (mut depth, mut open_end) = (0_usize, None);
@@ -109,7 +109,7 @@ impl Structure {
                     if depth == 0 {
                         let unending = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)) | Tag::HtmlBlock);
                         let (blocks, entities, seams) = (self.blocks.len(), self.entities.len(), self.seams.len());
-                        let open = OpenEnd { at: range.start, blocks, entities, seams };
+                        let open = OpenTail { at: range.start, blocks, entities, seams };
                         open_end = (unending && range.end == passage.end).then_some(open);
                         if text[..range.start].ends_with("\n\n")
                             && !text[range.start..].starts_with(char::is_whitespace)
@@ -146,18 +146,18 @@ impl Structure {
         }
         self.markers[first_marker..].sort_by_key(|marker| marker.range.start);
         self.entities[first_entity..].sort_unstable();
-        self.add_up_nesting(first_marker);
+        self.sum_nesting(first_marker);
         open_end
     }
 
     /// Forgets a block that might go on; it holds no span.
-    pub(super) fn forget(&mut self, open: &OpenEnd) {
+    pub(super) fn discard_tail(&mut self, open: &OpenTail) {
         self.blocks.truncate(open.blocks);
         self.entities.truncate(open.entities);
         self.seams.truncate(open.seams);
     }
 
-    fn start(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenBlock>) {
+    fn start(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenCodeBlock>) {
         match tag {
             Tag::Emphasis => self.span(range, 1, 1),
             Tag::Strong => self.span(range, 2, 2),
@@ -167,7 +167,7 @@ impl Structure {
             }
             Tag::CodeBlock(kind) => {
                 let fenced = matches!(kind, CodeBlockKind::Fenced(_));
-                *block = Some(OpenBlock { range: range.clone(), fenced, lines: Vec::new() });
+                *block = Some(OpenCodeBlock { range: range.clone(), fenced, lines: Vec::new() });
             }
             Tag::Heading { .. } | Tag::BlockQuote(_) | Tag::Link { .. } | Tag::Image { .. } => {}
             _ => return,
@@ -175,7 +175,7 @@ impl Structure {
         self.entities.push(range.start);
     }
 
-    fn add_up_nesting(&mut self, first_marker: usize) {
+    fn sum_nesting(&mut self, first_marker: usize) {
         let (mut around, mut depth) = (0_usize, 0_usize);
         for marker in &self.markers[first_marker..] {
             let span = &mut self.spans[marker.span];
@@ -196,9 +196,9 @@ impl Structure {
         let open = range.start..range.start + opening;
         let close = range.end - closing..range.end;
         let span = self.spans.len();
-        self.markers.push(Marker { range: open.clone(), span, opens: true });
-        self.markers.push(Marker { range: close.clone(), span, opens: false });
-        self.spans.push(Span { open, close, nesting: opening + closing, depth: 1 });
+        self.markers.push(SpanMarker { range: open.clone(), span, opens: true });
+        self.markers.push(SpanMarker { range: close.clone(), span, opens: false });
+        self.spans.push(InlineSpan { open, close, nesting: opening + closing, depth: 1 });
     }
 
     /// An inline link: `[` before the words, `](…)` after them. Any other link is shown by its own characters.
@@ -214,8 +214,8 @@ impl Structure {
     }
 }
 
-fn code_block(text: &str, block: OpenBlock) -> CodeBlock {
-    let OpenBlock { range, fenced, lines } = block;
+fn code_block(text: &str, block: OpenCodeBlock) -> CodeBlock {
+    let OpenCodeBlock { range, fenced, lines } = block;
     let line_start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let code = match (lines.first(), lines.last()) {
         (Some(first), Some(last)) => first.start..last.end.min(range.end),

@@ -275,7 +275,7 @@ proptest! {
         let text = pieces.concat();
         let whole = windows::read(&text, usize::MAX);
         let in_windows = windows::read(&text, window);
-        let shown = |read: &Structure| format!("{:?}", (&read.spans, &read.markers, &read.blocks, &read.entities));
+        let shown = |read: &MarkdownStructure| format!("{:?}", (&read.spans, &read.markers, &read.blocks, &read.entities));
         prop_assert_eq!(shown(&in_windows), shown(&whole), "{:?}", text);
         // Where there is a seam, both sides are read alone as they are together.
         for seam in in_windows.seams.iter().take(3) {

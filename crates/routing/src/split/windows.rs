@@ -3,11 +3,11 @@
 //! A window ends at a blank line before a line that isn't indented. There every paragraph, list and quote is closed, and
 //! only a fence or HTML might go on, in which case the next window begins with it.
 
-use super::structure::Structure;
+use super::structure::MarkdownStructure;
 
 /// Reads a text in windows of about this many bytes.
-pub(super) fn read(text: &str, window: usize) -> Structure {
-    let mut structure = Structure::default();
+pub(super) fn read(text: &str, window: usize) -> MarkdownStructure {
+    let mut structure = MarkdownStructure::default();
     // A link may be defined anywhere behind its use, and lines may end in more ways than one: a text with either is read
     // as a whole.
     let defines_links = may_define_links(text);
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, window: usize) -> Structure {
         let end = boundary(text, start.saturating_add(size));
         match structure.read(text, start..end) {
             Some(open) if end < text.len() => {
-                structure.forget(&open);
+                structure.discard_tail(&open);
                 let line = text[..open.at].rfind('\n').map_or(0, |newline| newline + 1);
                 // A block longer than the window is read again in ever longer ones, most of it once.
                 size = if line > start { window } else { size.saturating_mul(4) };

@@ -32,7 +32,7 @@ async fn files_are_attached_in_order_with_what_the_ledger_and_the_bytes_say() {
         ]})
     );
     for file in made {
-        assert_eq!((file.number, &file.conversation, file.source), (0, &conversation(), Source::Tool));
+        assert_eq!((file.number, &file.conversation, file.source), (0, &conversation(), AttachmentSource::Tool));
         assert_eq!((file.created_at, file.visibility), (Timestamp(7_000), Visibility::Deliver));
     }
     assert_eq!(made[1].sha256, digest(b"\x89PNG picture"));
@@ -95,7 +95,7 @@ async fn saved_file_sent_back_keeps_its_number() {
         added(json!({"path": "/shared/trip/photo.png", "descriptions": ["us"], "visibility": "internal"})).await;
     let sent = AttachmentId(uuid::Uuid::from_u128(3));
     let [file] = outcome.attachments.as_slice() else { panic!("{outcome:?}") };
-    assert_eq!((file.id, file.number, file.source), (sent, 3, Source::User));
+    assert_eq!((file.id, file.number, file.source), (sent, 3, AttachmentSource::User));
     assert_eq!((file.description.as_str(), file.visibility), ("us", Visibility::Internal));
     assert_eq!(outcome.data.unwrap()["attachments"][0]["number"], 3);
 
@@ -153,8 +153,11 @@ async fn the_turns_total_counts_what_tools_made_and_not_what_people_sent() {
     let mut world = world();
     world.limits.add_turn_bytes = 15;
     world.receive_bytes(1, "sent.bin", "application/octet-stream", &[1; 100]);
-    world.know_of_this_turn(Attachment { source: Source::Tool, ..attachment(2, "made", "text/plain", &[2; 10]) });
-    world.know(Attachment { source: Source::Tool, ..attachment(3, "earlier turn", "text/plain", &[3; 10]) });
+    world.know_of_this_turn(Attachment {
+        source: AttachmentSource::Tool,
+        ..attachment(2, "made", "text/plain", &[2; 10])
+    });
+    world.know(Attachment { source: AttachmentSource::Tool, ..attachment(3, "earlier turn", "text/plain", &[3; 10]) });
     assert!(world.call("attachment.add", json!({"path": "/tmp/notes"})).await.is_ok(), "10 + 5 bytes are allowed");
     world.limits.add_turn_bytes = 14;
     let error = world.error("attachment.add", json!({"path": "/tmp/notes"})).await;

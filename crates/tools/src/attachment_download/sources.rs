@@ -1,11 +1,12 @@
 //! Which files are meant, and where each can be had.
 
 use satchel_domain::{
-    Attachment, FileReference, Filename, Sha256, reference_block, reference_block::Reference, size::human,
+    Attachment, FileReference, Filename, Sha256, reference_block, reference_block::AttachmentReference,
+    size::format_bytes,
 };
 use satchel_ports::{
     ToolContext, ToolError,
-    ledger::{InboundFile, QueuedMessage, TurnRecord, TurnsQuery},
+    ledger::{InboundFileState, QueuedMessage, TurnQuery, TurnRecord},
 };
 
 use crate::{ToolServices, failure, lookup};
@@ -65,7 +66,7 @@ pub(crate) async fn latest(services: &ToolServices, context: &ToolContext) -> Re
     }
     let mut before = context.call.turn;
     for _ in 0..PAGES {
-        let query = TurnsQuery { conversation: context.conversation.clone(), before: Some(before), limit: PAGE };
+        let query = TurnQuery { conversation: context.conversation.clone(), before: Some(before), limit: PAGE };
         let turns = services.ledger.turns(&query).await.map_err(unread)?;
         let Some(oldest) = turns.first() else { break };
         before = oldest.id;
@@ -96,10 +97,10 @@ async fn of_turn(services: &ToolServices, context: &ToolContext, turn: TurnRecor
 }
 
 /// A file that came with a message, unless it was refused and is larger than any that is taken.
-fn of_file(reference: &FileReference, file: InboundFile, max_bytes: u64) -> Wanted {
+fn of_file(reference: &FileReference, file: InboundFileState, max_bytes: u64) -> Wanted {
     let filename = reference.filename.clone();
     match (file, &reference.source_url) {
-        (InboundFile::Stored(attachment), source_url) => {
+        (InboundFileState::Stored(attachment), source_url) => {
             let source_url = match source_url {
                 Some(url) => told(url),
                 None => format!("{OURS}{}", attachment.id),
@@ -107,17 +108,17 @@ fn of_file(reference: &FileReference, file: InboundFile, max_bytes: u64) -> Want
             let had = Had { served_as: reference.mime.clone(), ..attachment.into() };
             Wanted { filename, source_url, source: Source::Stored(had) }
         }
-        (InboundFile::Refused(refused), Some(url)) if reference.bytes.is_some_and(|bytes| bytes > max_bytes) => {
-            let limit = human(max_bytes);
+        (InboundFileState::Refused(refused), Some(url)) if reference.bytes.is_some_and(|bytes| bytes > max_bytes) => {
+            let limit = format_bytes(max_bytes);
             let reason = format!("it was not taken when it came ({}); {limit} is the limit here, too", refused.reason);
             Wanted { filename, source_url: told(url), source: Source::Nowhere(reason) }
         }
         (_, Some(url)) => Wanted { filename, source_url: told(url), source: Source::Address(url.clone()) },
-        (InboundFile::Refused(refused), None) => {
+        (InboundFileState::Refused(refused), None) => {
             let reason = format!("it was not taken when it came ({})", refused.reason);
             Wanted { filename, source_url: String::new(), source: Source::Nowhere(reason) }
         }
-        (InboundFile::Waiting(_), None) => {
+        (InboundFileState::Waiting(_), None) => {
             let reason = "it has not come yet".to_owned();
             Wanted { filename, source_url: String::new(), source: Source::Nowhere(reason) }
         }
@@ -128,9 +129,9 @@ fn of_file(reference: &FileReference, file: InboundFile, max_bytes: u64) -> Want
 async fn of_reference(
     services: &ToolServices,
     context: &ToolContext,
-    reference: Reference,
+    reference: AttachmentReference,
 ) -> Result<Wanted, ToolError> {
-    let Reference { url, filename, id, .. } = reference;
+    let AttachmentReference { url, filename, id, .. } = reference;
     let ours = match (id, url.strip_prefix(OURS)) {
         (Some(id), _) => Some(id.to_string()),
         (None, Some(id)) => Some(id.to_owned()),

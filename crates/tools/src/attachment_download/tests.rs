@@ -11,11 +11,11 @@ use std::{
 use futures::{StreamExt, stream};
 use satchel_domain::{
     Attachment, AttachmentId, FileReference, InboundMessage, InboxId, RefusedFile, Sender, Timestamp, TurnId,
-    reference_block::{self, Reference},
+    reference_block::{self, AttachmentReference},
 };
 use satchel_ports::{
-    FetchFailure, Fetched, Fetcher, MockWorkspace,
-    ledger::{InboundFile, QueuedMessage, TurnRecord},
+    FetchResponse, Fetcher, FetcherError, MockWorkspace,
+    ledger::{InboundFileState, QueuedMessage, TurnRecord},
 };
 use uuid::Uuid;
 
@@ -33,16 +33,16 @@ struct Web {
 
 #[async_trait]
 impl Fetcher for Web {
-    async fn fetch(&self, request: &FetchRequest) -> Result<Fetched, FetchFailure> {
+    async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
         self.asked.lock().unwrap().push(request.clone());
         let Some((mime, content)) = self.files.get(request.url.as_str()) else {
-            return Err(FetchFailure::NotThere { reason: "it answers 404".to_owned() });
+            return Err(FetcherError::NotFound { reason: "it answers 404".to_owned() });
         };
         let content = match content.len() as u64 > request.max_bytes {
             false => chunked(content),
             true => stream::iter([Err(io::Error::from(io::ErrorKind::FileTooLarge))]).boxed(),
         };
-        Ok(Fetched { url: request.url.clone(), mime: mime.map(str::to_owned), bytes: None, content })
+        Ok(FetchResponse { url: request.url.clone(), mime: mime.map(str::to_owned), bytes: None, content })
     }
 }
 
@@ -70,29 +70,32 @@ fn stored(
     url: Option<&str>,
     mime: &str,
     content: &[u8],
-) -> (FileReference, InboundFile) {
+) -> (FileReference, InboundFileState) {
     let attachment = attachment(id, filename, mime, content);
     world.store(content);
     world.know(attachment.clone());
-    (reference(filename, url), InboundFile::Stored(attachment))
+    (reference(filename, url), InboundFileState::Stored(attachment))
 }
 
 /// A file that was not taken at receipt.
-fn refused(filename: &str, url: Option<&str>) -> (FileReference, InboundFile) {
+fn refused(filename: &str, url: Option<&str>) -> (FileReference, InboundFileState) {
     let reference = reference(filename, url);
     let reason = "it could not be fetched (no route to host)".to_owned();
-    (reference.clone(), InboundFile::Refused(RefusedFile { filename: reference.filename, bytes: None, reason }))
+    (reference.clone(), InboundFileState::Refused(RefusedFile { filename: reference.filename, bytes: None, reason }))
 }
 
 /// A file that was refused at receipt because of its size.
-fn too_large(filename: &str, url: &str, bytes: u64) -> (FileReference, InboundFile) {
+fn too_large(filename: &str, url: &str, bytes: u64) -> (FileReference, InboundFileState) {
     let reference = FileReference { bytes: Some(bytes), ..reference(filename, Some(url)) };
-    let reason = format!("it is {}, the limit is 20 B", human(bytes));
-    (reference.clone(), InboundFile::Refused(RefusedFile { filename: reference.filename, bytes: Some(bytes), reason }))
+    let reason = format!("it is {}, the limit is 20 B", format_bytes(bytes));
+    (
+        reference.clone(),
+        InboundFileState::Refused(RefusedFile { filename: reference.filename, bytes: Some(bytes), reason }),
+    )
 }
 
-fn said(id: TurnId, text: &str, files: Vec<(FileReference, InboundFile)>) -> TurnRecord {
-    let (references, files): (Vec<FileReference>, Vec<InboundFile>) = files.into_iter().unzip();
+fn said(id: TurnId, text: &str, files: Vec<(FileReference, InboundFileState)>) -> TurnRecord {
+    let (references, files): (Vec<FileReference>, Vec<InboundFileState>) = files.into_iter().unzip();
     let message = QueuedMessage {
         id: InboxId(id.0),
         turn: id,
@@ -102,7 +105,7 @@ fn said(id: TurnId, text: &str, files: Vec<(FileReference, InboundFile)>) -> Tur
             ..InboundMessage::new(conversation(), id.to_string(), Sender::new("1", "Ada"))
         },
         files,
-        heard: BTreeMap::new(),
+        transcriptions: BTreeMap::new(),
         received_at: Timestamp(0),
     };
     TurnRecord {
@@ -319,7 +322,7 @@ async fn a_file_that_was_not_taken_is_fetched_from_the_listed_hosts() {
     assert_eq!(answer["files"][0]["sourceUrl"], "https://cdn.discordapp.com/attachments/1/2/large.bin");
     assert!(!answer.to_string().contains("secret"));
     let hosts = ["cdn.discordapp.com", "media.discordapp.net", "files.lan"].map(str::to_owned).into();
-    let asked = FetchRequest { url: url.to_owned(), hosts: Hosts::Only(hosts), max_bytes: 50 << 20 };
+    let asked = FetchRequest { url: url.to_owned(), hosts: HostPolicy::Only(hosts), max_bytes: 50 << 20 };
     assert_eq!(*web.asked.lock().unwrap(), [asked]);
 }
 
@@ -379,13 +382,13 @@ async fn references_in_a_message_s_text_are_downloaded_too() {
     let url = "https://media.discordapp.net/b.gif?x=1";
     let (world, _web) = world_with(&[(url, None, b"GIF89a")]);
     let (_, ours) = stored(&world, 7, "ours.csv", None, "text/csv", b"1;2");
-    let InboundFile::Stored(Attachment { id, .. }) = ours else { panic!("it is stored") };
+    let InboundFileState::Stored(Attachment { id, .. }) = ours else { panic!("it is stored") };
     let stranger = AttachmentId(Uuid::from_u128(1_234));
     let references = [
-        Reference::new(url.to_owned()),
-        Reference::new(format!("satchel:attachment/{id}")),
-        Reference { id: Some(id), ..Reference::new("https://example.com/elsewhere".to_owned()) },
-        Reference::new(format!("satchel:attachment/{stranger}")),
+        AttachmentReference::new(url.to_owned()),
+        AttachmentReference::new(format!("satchel:attachment/{id}")),
+        AttachmentReference { id: Some(id), ..AttachmentReference::new("https://example.com/elsewhere".to_owned()) },
+        AttachmentReference::new(format!("satchel:attachment/{stranger}")),
     ];
     world.say(said(turn(), &reference_block::append("see", &references), vec![]));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
@@ -452,7 +455,7 @@ async fn another_file_with_the_same_ten_digits_is_not_taken_for_the_first() {
     alike.0[31] ^= 1;
     let second = Attachment { sha256: alike, filename: Filename::from_untrusted("other.png"), ..first.clone() };
     world.store(PNG);
-    let files = [first, second].map(|file| (reference(file.filename.as_str(), None), InboundFile::Stored(file)));
+    let files = [first, second].map(|file| (reference(file.filename.as_str(), None), InboundFileState::Stored(file)));
     world.say(said(turn(), "", files.into()));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     assert_eq!(paths(outcome.data.as_ref().unwrap()).len(), 1);
@@ -497,7 +500,7 @@ async fn a_failed_write_or_read_says_why() {
 
     let world = World::new();
     let lost = attachment(1, "lost.txt", "text/plain", b"lost");
-    world.say(said(turn(), "", vec![(reference("lost.txt", None), InboundFile::Stored(lost))]));
+    world.say(said(turn(), "", vec![(reference("lost.txt", None), InboundFileState::Stored(lost))]));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     assert!(outcome.text.unwrap().contains("its bytes could not be read: the file store doesn't have them"));
 }

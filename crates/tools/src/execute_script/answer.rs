@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, ToolOutcome, Wake,
-    fold::selection,
-    script::{NO_VALUE, RESULT},
+    Attachment, ToolOutcome, WakeRequest,
+    fold::merge_selections,
+    script::{NO_VALUE_TEXT, RESULT_PREFIX},
 };
-use satchel_ports::{ScriptFailure, ToolContext, ledger::AttachmentKey, script_host::Evaluation};
+use satchel_ports::{ScriptError, ToolContext, ledger::AttachmentKey, script_host::ScriptEvaluation};
 use serde_json::{Value, json};
 
 use super::{
@@ -22,20 +22,20 @@ const LONGEST_FAILURE: usize = 4_000;
 /// The outcome of a script. One that failed has words alone; what it made stays known to the conversation. One that was
 /// stopped with its turn also has what it had gathered, which the turn delivers.
 pub(super) async fn outcome(
-    evaluation: Evaluation,
+    evaluation: ScriptEvaluation,
     gathered: Gathered,
     most_files: usize,
     services: &ToolServices,
     context: &ToolContext,
 ) -> ToolOutcome {
-    let Evaluation { value, printed, wakes } = evaluation;
+    let ScriptEvaluation { value, printed, wakes } = evaluation;
     let value = match value {
         Ok(value) => value,
         Err(failure) => {
             let mut words = failure.to_string();
             words.truncate(words.floor_char_boundary(LONGEST_FAILURE));
             let text = Some(with_sections(format!("Error: {words}"), &[], &printed));
-            let is_stopped = failure == ScriptFailure::Cancelled;
+            let is_stopped = failure == ScriptError::Cancelled;
             let gathered = if is_stopped { join_outcomes(&gathered.into_outcomes()) } else { ToolOutcome::default() };
             return ToolOutcome { text, failed: true, ..gathered };
         }
@@ -64,7 +64,7 @@ fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
         attachments,
         viewed_files: Vec::new(),
         voice: outcomes.iter().rev().find_map(|outcome| outcome.voice.clone()),
-        selection: selection(outcomes),
+        selection: merge_selections(outcomes),
         ..ToolOutcome::default()
     }
 }
@@ -72,13 +72,13 @@ fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
 /// The value as the model reads it.
 fn words_of(value: &Value) -> String {
     match value {
-        Value::Null => NO_VALUE.to_owned(),
-        Value::Bool(true) => format!("{RESULT}True"),
-        Value::Bool(false) => format!("{RESULT}False"),
-        Value::String(text) => format!("{RESULT}{text}"),
-        Value::Number(number) => format!("{RESULT}{number}"),
+        Value::Null => NO_VALUE_TEXT.to_owned(),
+        Value::Bool(true) => format!("{RESULT_PREFIX}True"),
+        Value::Bool(false) => format!("{RESULT_PREFIX}False"),
+        Value::String(text) => format!("{RESULT_PREFIX}{text}"),
+        Value::Number(number) => format!("{RESULT_PREFIX}{number}"),
         Value::Array(_) | Value::Object(_) => {
-            format!("{}\n{value:#}", RESULT.trim_end())
+            format!("{}\n{value:#}", RESULT_PREFIX.trim_end())
         }
     }
 }
@@ -117,11 +117,11 @@ async fn named_files(
     files
 }
 
-fn with_sections(mut text: String, wakes: &[Wake], printed: &str) -> String {
+fn with_sections(mut text: String, wakes: &[WakeRequest], printed: &str) -> String {
     if !wakes.is_empty() {
         text.push_str("\n--- Wake LLM Contexts ---");
     }
-    for Wake { context, include_event } in wakes {
+    for WakeRequest { context, include_event } in wakes {
         let _ = write!(text, "\n{}", json!({ "context": context, "include_event": include_event }));
     }
     let printed = printed.trim_end();

@@ -1,7 +1,7 @@
 //! Files in a script's hands: made, looked up, read.
 
-use satchel_domain::{Attachment, AttachmentId, Filename, Source, size::human};
-use satchel_ports::{BlobError, BlobHint, ByteStream, OutcomeReader, script_host::NewFile};
+use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, size::format_bytes};
+use satchel_ports::{BlobError, BlobHint, ByteStream, OutcomeReader, script_host::NewScriptFile};
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -18,7 +18,7 @@ const UNKNOWN: &str = "application/octet-stream";
 /// Stores a script's file. It has no number yet.
 pub(super) async fn create(
     world: &World<'_>,
-    file: NewFile,
+    file: NewScriptFile,
     content: ByteStream,
     room: u64,
 ) -> Result<Attachment, String> {
@@ -34,16 +34,17 @@ pub(super) async fn create(
     let description = checked_description(&filename, file.description).map_err(|error| failed(error.0))?;
     let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone(), bytes: None };
     let stored = world.services.blobs.put(content, &hint, room).await.map_err(|error| match error {
-        BlobError::TooLarge { .. } => {
-            failed(format!("{filename} is larger than the {} ({room} bytes) that this script has left", human(room)))
-        }
+        BlobError::TooLarge { .. } => failed(format!(
+            "{filename} is larger than the {} ({room} bytes) that this script has left",
+            format_bytes(room)
+        )),
         error => failed(failure::because(&format!("{filename} could not be stored"), &error).0),
     })?;
     Ok(Attachment {
         id: AttachmentId(world.services.ledger.new_id()),
         number: 0,
         conversation: world.context.conversation.clone(),
-        source: Source::Script,
+        source: AttachmentSource::Script,
         filename,
         mime: mime.unwrap_or(stored.mime),
         bytes: stored.bytes,

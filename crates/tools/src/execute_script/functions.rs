@@ -1,6 +1,6 @@
 //! Which functions a script has, and what a call of one means. Pure.
 
-use satchel_domain::script::TOOL;
+use satchel_domain::script::SCRIPT_TOOL;
 use satchel_ports::{ToolSpec, script_host::FunctionCall};
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ pub(super) enum Own<'a> {
 pub(super) fn allowed(specs: &[ToolSpec], rules: &ScriptRules) -> Vec<ToolSpec> {
     let is_allowed = |spec: &&ToolSpec| {
         let listed = |names: &Vec<String>| names.iter().any(|name| is_called(spec, name));
-        spec.name != TOOL && !rules.deny_all_tools && rules.allowed_tools.as_ref().is_none_or(listed)
+        spec.name != SCRIPT_TOOL && !rules.deny_all_tools && rules.allowed_tools.as_ref().is_none_or(listed)
     };
     specs.iter().filter(is_allowed).cloned().collect()
 }
@@ -179,12 +179,13 @@ mod tests {
 
     #[test]
     fn a_script_has_its_own_functions_and_the_tools_it_may_call_but_never_scripts() {
-        let all = [specs(), vec![spec(TOOL, &["script"])]].concat();
+        let all = [specs(), vec![spec(SCRIPT_TOOL, &["script"])]].concat();
         let rules = ScriptRules::default();
         assert_eq!(allowed(&all, &rules), specs());
         let own = OWN.map(str::to_owned);
         assert_eq!(names(&specs()), [own.as_slice(), &["file_write".to_owned()]].concat(), "own names come first");
-        let some = ScriptRules { allowed_tools: Some(vec!["attachment_get".into(), TOOL.into()]), ..rules.clone() };
+        let some =
+            ScriptRules { allowed_tools: Some(vec!["attachment_get".into(), SCRIPT_TOOL.into()]), ..rules.clone() };
         assert_eq!(allowed(&all, &some), [spec("attachment.get", &["id"])]);
         let none = ScriptRules { deny_all_tools: true, ..some };
         assert_eq!((allowed(&all, &none), names(&[]).len()), (vec![], OWN.len()));

@@ -1,6 +1,6 @@
 //! What a script has gathered so far: the files that it answers with, and what the tools that it called ask of the reply.
 
-use satchel_domain::{Attachment, ToolOutcome, size::human};
+use satchel_domain::{Attachment, ToolOutcome, size::format_bytes};
 
 /// What a script has gathered.
 #[derive(Debug, Default)]
@@ -56,9 +56,9 @@ impl Gathered {
             return Err(format!(
                 "the script has {} files with {}; at most {} files with {} are allowed",
                 self.files,
-                human(self.bytes),
+                format_bytes(self.bytes),
                 room.files,
-                human(room.bytes)
+                format_bytes(room.bytes)
             ));
         }
         Ok(())
@@ -105,13 +105,13 @@ mod tests {
         let room = Room { files: 50, bytes: 1 << 20 };
         let mut gathered = Gathered::default();
         for _ in 0..1_000 {
-            let page = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::of_text("x".repeat(1_000)) };
+            let page = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::from_text("x".repeat(1_000)) };
             gathered.take(page, room).unwrap();
-            let in_part = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::of_failure("1 of 2") };
+            let in_part = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::from_failure("1 of 2") };
             gathered.take(in_part, room).unwrap();
         }
         let file = attachment(1, "a.txt", "text/plain", b"a");
-        gathered.take(ToolOutcome { attachments: vec![file], ..ToolOutcome::of_text("made") }, room).unwrap();
+        gathered.take(ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") }, room).unwrap();
         let kept = gathered.into_outcomes();
         assert_eq!((kept.len(), kept[0].attachments.len(), &kept[0].text), (1, 1, &None));
     }

@@ -5,11 +5,11 @@
 use std::{collections::VecDeque, sync::Mutex};
 
 use futures::StreamExt;
-use satchel_domain::{AttachmentId, Source, Visibility, VoiceRequest, Wake};
+use satchel_domain::{AttachmentId, AttachmentSource, Visibility, VoiceRequest, WakeRequest};
 use satchel_ports::{
-    MockToolCaller, ScriptFailure, ScriptWorld,
+    HostFunctions, MockToolCaller, ScriptError,
     ledger::AttachmentQuery,
-    script_host::{Evaluation, FunctionCall, NewFile},
+    script_host::{FunctionCall, NewScriptFile, ScriptEvaluation},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -21,18 +21,23 @@ use crate::fakes::{World as Surroundings, attachment, chunked};
 enum Step {
     Call(&'static str, Value),
     Pass(Duration),
-    Create(NewFile, Vec<u8>),
+    Create(NewScriptFile, Vec<u8>),
 }
 
 /// Plays a script: its steps one after the other, each with what came of it.
 struct Played {
     steps: Mutex<VecDeque<Step>>,
-    end: Box<dyn Fn(Vec<Value>) -> Evaluation + Send + Sync>,
+    end: Box<dyn Fn(Vec<Value>) -> ScriptEvaluation + Send + Sync>,
 }
 
 #[async_trait]
 impl ScriptHost for Played {
-    async fn run<'a>(&self, _: &Script, world: &'a (dyn ScriptWorld + 'a), _: &CancellationToken) -> Evaluation {
+    async fn run<'a>(
+        &self,
+        _: &ScriptRequest,
+        world: &'a (dyn HostFunctions + 'a),
+        _: &CancellationToken,
+    ) -> ScriptEvaluation {
         let mut yielded = Vec::new();
         loop {
             let Some(step) = self.steps.lock().unwrap().pop_front() else { break };
@@ -57,20 +62,20 @@ impl ScriptHost for Played {
             };
             match answer {
                 Ok(value) => yielded.push(value),
-                Err(message) => return Evaluation::of_failure(ScriptFailure::Failed { message }),
+                Err(message) => return ScriptEvaluation::from_error(ScriptError::Failed { message }),
             }
         }
         (self.end)(yielded)
     }
 }
 
-fn ends_with(value: Value) -> Evaluation {
-    Evaluation { value: Ok(value), printed: String::new(), wakes: Vec::new() }
+fn ends_with(value: Value) -> ScriptEvaluation {
+    ScriptEvaluation { value: Ok(value), printed: String::new(), wakes: Vec::new() }
 }
 
-fn new_file(filename: &str, mime_type: &str, visibility: Visibility) -> NewFile {
+fn new_file(filename: &str, mime_type: &str, visibility: Visibility) -> NewScriptFile {
     let description = format!("what {filename} shows");
-    NewFile { filename: filename.to_owned(), description, mime_type: mime_type.to_owned(), visibility }
+    NewScriptFile { filename: filename.to_owned(), description, mime_type: mime_type.to_owned(), visibility }
 }
 
 fn creates(filename: &str, content: &str) -> Step {
@@ -86,7 +91,7 @@ fn caller(answers: Vec<(&'static str, Result<ToolOutcome, ToolError>)>) -> Arc<d
         tier: SafetyTier::ReadOnly,
         time_limit: None,
     };
-    let specs: Arc<[ToolSpec]> = answers.iter().map(|(name, _)| spec(name)).chain([spec(TOOL)]).collect();
+    let specs: Arc<[ToolSpec]> = answers.iter().map(|(name, _)| spec(name)).chain([spec(SCRIPT_TOOL)]).collect();
     let mut caller = MockToolCaller::new();
     caller.expect_specs().returning(move || Arc::clone(&specs));
     caller.expect_call().returning(move |tool, _, _| {
@@ -107,7 +112,11 @@ impl Stage {
         Self { world: Surroundings::new(), rules: ScriptRules::default(), tools: caller(Vec::new()) }
     }
 
-    fn tool(&self, steps: Vec<Step>, end: impl Fn(Vec<Value>) -> Evaluation + Send + Sync + 'static) -> Arc<dyn Tool> {
+    fn tool(
+        &self,
+        steps: Vec<Step>,
+        end: impl Fn(Vec<Value>) -> ScriptEvaluation + Send + Sync + 'static,
+    ) -> Arc<dyn Tool> {
         let host = Arc::new(Played { steps: Mutex::new(steps.into()), end: Box::new(end) });
         execute_script(self.world.services(), host, self.rules.clone())
     }
@@ -120,7 +129,7 @@ impl Stage {
     async fn run(
         &self,
         steps: Vec<Step>,
-        end: impl Fn(Vec<Value>) -> Evaluation + Send + Sync + 'static,
+        end: impl Fn(Vec<Value>) -> ScriptEvaluation + Send + Sync + 'static,
     ) -> ToolOutcome {
         self.call(self.tool(steps, end).as_ref()).await
     }
@@ -142,7 +151,7 @@ async fn a_file_that_a_script_makes_goes_with_its_answer_and_keeps_all_that_was_
     assert_eq!((text(&made), made.data.as_ref(), made.failed), ("Script result: Created chart", None, false));
     let [file] = made.attachments.as_slice() else { panic!("{:?}", made.attachments) };
     assert_eq!((file.filename.as_str(), file.mime.as_str(), file.bytes), ("chart.png", "image/png", 10));
-    assert_eq!((file.source, file.visibility), (Source::Script, Visibility::Deliver));
+    assert_eq!((file.source, file.visibility), (AttachmentSource::Script, Visibility::Deliver));
     assert_eq!((file.description.as_str(), file.number), ("what chart.png shows", 100), "numbered when it was made");
     assert_eq!(stage.world.stored(&file.sha256), b"chart data");
 }
@@ -279,13 +288,16 @@ async fn every_kind_of_value_is_told_in_its_words() {
 async fn wake_contexts_stand_behind_the_result_a_line_each_and_then_what_was_printed() {
     let wakes = || {
         vec![
-            Wake { context: json!({"why": "low disk"}), include_event: true },
-            Wake { context: json!("b\nc"), include_event: false },
+            WakeRequest { context: json!({"why": "low disk"}), include_event: true },
+            WakeRequest { context: json!("b\nc"), include_event: false },
         ]
     };
     let stage = Stage::new();
-    let run =
-        stage.run(vec![], move |_| Evaluation { printed: "one\ntwo\n".into(), wakes: wakes(), ..ends_with(json!(1)) });
+    let run = stage.run(vec![], move |_| ScriptEvaluation {
+        printed: "one\ntwo\n".into(),
+        wakes: wakes(),
+        ..ends_with(json!(1))
+    });
     let run = run.await;
     assert_eq!(
         text(&run),
@@ -308,18 +320,20 @@ async fn a_failure_is_words_alone_and_what_was_made_stays_known() {
 
     let failures = [
         (
-            ScriptFailure::Syntax { line: 5, message: "unexpected `!`".into() },
+            ScriptError::Syntax { line: 5, message: "unexpected `!`".into() },
             "Error: Syntax error in script at line 5: unexpected `!`",
         ),
         (
-            ScriptFailure::TimedOut { after: Duration::from_secs(600) },
+            ScriptError::TimedOut { after: Duration::from_secs(600) },
             "Error: Script execution timed out after 600 seconds",
         ),
     ];
     for (failure, words) in failures {
         let failed = failure.clone();
-        let run = stage
-            .run(vec![], move |_| Evaluation { printed: "so far".into(), ..Evaluation::of_failure(failed.clone()) });
+        let run = stage.run(vec![], move |_| ScriptEvaluation {
+            printed: "so far".into(),
+            ..ScriptEvaluation::from_error(failed.clone())
+        });
         assert_eq!(text(&run.await), format!("{words}\n--- Printed ---\nso far"));
     }
 }
@@ -328,7 +342,8 @@ async fn a_failure_is_words_alone_and_what_was_made_stays_known() {
 #[tokio::test]
 async fn stopped_script_keeps_gathered_files() {
     let stage = Stage::new();
-    let stopped = |_| Evaluation { printed: "so far".into(), ..Evaluation::of_failure(ScriptFailure::Cancelled) };
+    let stopped =
+        |_| ScriptEvaluation { printed: "so far".into(), ..ScriptEvaluation::from_error(ScriptError::Cancelled) };
     let run = stage.run(vec![creates("a.txt", "a"), creates("b.txt", "b")], stopped).await;
     assert_eq!((names(&run), run.failed), (vec!["a.txt", "b.txt"], true));
     assert_eq!(text(&run), "Error: Script execution was cancelled\n--- Printed ---\nso far");
@@ -386,7 +401,7 @@ async fn wrong_files_are_refused_in_words() {
         ),
         (
             Step::Create(
-                NewFile { description: "й".repeat(2_049), ..new_file("a.txt", "", Visibility::Deliver) },
+                NewScriptFile { description: "й".repeat(2_049), ..new_file("a.txt", "", Visibility::Deliver) },
                 vec![],
             ),
             "attachment_create: the description of a.txt has 4098 bytes; at most 4096 are allowed",
@@ -408,7 +423,7 @@ async fn wrong_files_are_refused_in_words() {
 #[tokio::test]
 async fn a_description_of_the_longest_length_is_kept_whole() {
     let longest = "й".repeat(2_048);
-    let file = NewFile { description: longest.clone(), ..new_file("a.txt", "", Visibility::Deliver) };
+    let file = NewScriptFile { description: longest.clone(), ..new_file("a.txt", "", Visibility::Deliver) };
     let run = Stage::new().run(vec![Step::Create(file, vec![])], |_| ends_with(Value::Null)).await;
     assert_eq!(run.attachments[0].description, longest);
 }
@@ -449,8 +464,8 @@ async fn what_its_tools_ask_of_the_reply_the_script_asks_too() {
 #[tokio::test]
 async fn scripts_run_no_scripts_and_only_the_tools_that_the_operator_allows() {
     let mut stage = Stage::new();
-    stage.tools = caller(vec![("chart", Ok(ToolOutcome::of_text("x"))), ("zip", Ok(ToolOutcome::of_text("y")))]);
-    let asked = || Step::Call("tools_execute", json!({"tool_name": TOOL, "script": "x"}));
+    stage.tools = caller(vec![("chart", Ok(ToolOutcome::from_text("x"))), ("zip", Ok(ToolOutcome::from_text("y")))]);
+    let asked = || Step::Call("tools_execute", json!({"tool_name": SCRIPT_TOOL, "script": "x"}));
     let run = stage.run(vec![asked()], |_| panic!("refused")).await;
     assert!(text(&run).contains("there is no tool `execute_script`; there are: chart, zip"), "{}", text(&run));
     stage.rules.allowed_tools = Some(vec!["zip".into()]);
@@ -493,7 +508,7 @@ async fn a_tool_learns_how_much_time_its_script_has_left() {
     });
     tools.expect_call().returning(move |_, _, left| {
         told.lock().unwrap().push(left);
-        Ok(ToolOutcome::of_text("seen"))
+        Ok(ToolOutcome::from_text("seen"))
     });
     let stage = Stage { tools: Arc::new(tools), ..Stage::new() };
     let look = || Step::Call("look", json!({}));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::lock;
-use satchel_domain::{Source, TurnId};
+use satchel_domain::{AttachmentSource, TurnId};
 use satchel_ports::{ToolContext, ledger::AttachmentQuery};
 
 use crate::{ToolServices, failure};
@@ -38,6 +38,6 @@ pub(super) async fn bytes_left(services: &ToolServices, context: &ToolContext) -
     let query = AttachmentQuery { turn: Some(context.call.turn), ..AttachmentQuery::default() };
     let made = services.ledger.attachments(&query).await;
     let made = made.map_err(|error| failure::because("the turn's files are unknown", &error).0)?;
-    let made_bytes: u64 = made.iter().filter(|file| file.source != Source::User).map(|file| file.bytes).sum();
+    let made_bytes: u64 = made.iter().filter(|file| file.source != AttachmentSource::User).map(|file| file.bytes).sum();
     Ok(services.limits.add_turn_bytes.saturating_sub(made_bytes))
 }

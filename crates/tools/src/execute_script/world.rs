@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use futures::lock;
 use satchel_domain::{Attachment, ToolOutcome};
 use satchel_ports::{
-    ByteStream, ScriptWorld, ToolCaller, ToolContext, ToolSpec,
-    script_host::{FunctionCall, NewFile},
+    ByteStream, HostFunctions, ToolCaller, ToolContext, ToolSpec,
+    script_host::{FunctionCall, NewScriptFile},
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -98,7 +98,7 @@ impl<'a> World<'a> {
 }
 
 #[async_trait]
-impl ScriptWorld for World<'_> {
+impl HostFunctions for World<'_> {
     fn functions(&self) -> Vec<String> {
         functions::names(&self.allowed)
     }
@@ -113,7 +113,7 @@ impl ScriptWorld for World<'_> {
         }
     }
 
-    async fn create(&self, file: NewFile, content: ByteStream) -> Result<Value, String> {
+    async fn create(&self, file: NewScriptFile, content: ByteStream) -> Result<Value, String> {
         let _held = self.turn.lock().await;
         let left = turns::bytes_left(self.services, self.context).await;
         let left = left.map_err(|words| format!("attachment_create: {words}"))?;
@@ -171,7 +171,7 @@ mod tests {
         let tools = MockToolCaller::new();
         let room = Room { files: 2, bytes: 100 };
         let world = World::new(&services, &context, &tools, Vec::new(), room, Arc::default(), Duration::MAX);
-        let file = NewFile {
+        let file = NewScriptFile {
             filename: "made.txt".into(),
             description: String::new(),
             mime_type: "text/plain".into(),
@@ -201,12 +201,14 @@ mod tests {
         assert_eq!(said(Some("words"), None, vec![file(1)]), all);
         let in_part = |attachments| {
             let outcome =
-                ToolOutcome { data: Some(json!({"failed": [2]})), attachments, ..ToolOutcome::of_failure("1 of 2") };
+                ToolOutcome { data: Some(json!({"failed": [2]})), attachments, ..ToolOutcome::from_failure("1 of 2") };
             value_of(&outcome)
         };
         assert_eq!(in_part(vec![]), json!(r#"{"failed":[2]}"#));
-        let saved =
-            ToolOutcome { data: Some(json!([{"saved": true}, {"saved": false}])), ..ToolOutcome::of_failure("1 of 2") };
+        let saved = ToolOutcome {
+            data: Some(json!([{"saved": true}, {"saved": false}])),
+            ..ToolOutcome::from_failure("1 of 2")
+        };
         let all = json!({
             "text": "1 of 2", "data": [{"saved": true}, {"saved": false}], "attachment_ids": [], "failed": true,
         });

@@ -60,7 +60,7 @@ async fn sizes_read_as_the_server_writes_them() {
         sizes.extend(hundredths.map(|hundredths| unit / 100 * hundredths));
         sizes.extend([unit - 1, unit + 1]);
     }
-    let expected: Vec<String> = sizes.iter().copied().map(size::human).collect();
+    let expected: Vec<String> = sizes.iter().copied().map(size::format_bytes).collect();
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let script = "const [sizes, done] = arguments;
@@ -68,5 +68,5 @@ async fn sizes_read_as_the_server_writes_them() {
     let shown = page.browser.tab.execute_async(script, vec![json!(sizes)]).await.expect("a script of the test runs");
     assert_eq!(shown[0], json!(expected));
     // An upload's speed is no whole number.
-    assert_eq!(shown[1], Value::from([0, 999, 1_999].map(size::human).to_vec()));
+    assert_eq!(shown[1], Value::from([0, 999, 1_999].map(size::format_bytes).to_vec()));
 }

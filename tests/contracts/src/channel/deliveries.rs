@@ -7,10 +7,10 @@ use std::{
 
 use satchel_domain::{Part, PartState, delivery::DeliveryRules};
 use satchel_ports::{
-    Lease, MockBlobs, MockEventBus, MockLedger, OwnerId,
-    ledger::{Settled, Settlement},
+    HolderId, Lease, MockBlobs, MockEventBus, MockLedger,
+    ledger::{SettleOutcome, Settlement},
 };
-use satchel_routing::deliver::{Delivery, Start, deliver};
+use satchel_routing::deliver::{DeliveryContext, DeliveryStart, deliver};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -32,7 +32,7 @@ pub async fn an_interrupted_send_that_arrived_is_one_message(fixture: &dyn Chann
 }
 
 /// Delivers a part that another process had begun. What takes its place is delivered too.
-async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &PartToSend) {
+async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &SendRequest) {
     let begun = Part {
         id: sent.part,
         conversation: sent.conversation.clone(),
@@ -57,7 +57,7 @@ async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &PartToSend) {
     ledger.expect_next_part().returning(move |_| Ok(parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()));
     ledger.expect_save_part().returning(|_, _| Ok(()));
     ledger.expect_turn().returning(|_| Ok(None));
-    ledger.expect_sent_before().returning(|_| Ok(None));
+    ledger.expect_last_sent_before().returning(|_| Ok(None));
     ledger.expect_settle_part().returning(move |_, Settlement { part, children, .. }| {
         let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
         for (number, child) in (2..).zip(children) {
@@ -66,11 +66,11 @@ async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &PartToSend) {
             rest.push_back(Part { id, content, state: PartState::Pending, target: None, ..part.clone() });
         }
         let next = rest.pop_front();
-        Ok(Settled { released: next.is_none(), next })
+        Ok(SettleOutcome { released: next.is_none(), next })
     });
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
-    let delivery = Delivery {
+    let delivery = DeliveryContext {
         ledger: Arc::new(ledger),
         channel: fixture.channel(),
         blobs: Arc::new(MockBlobs::new()),
@@ -81,6 +81,6 @@ async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &PartToSend) {
         rules: DeliveryRules::default(),
         stop: CancellationToken::new(),
     };
-    let lease = Lease { conversation: fixture.conversation(), owner: OwnerId(Uuid::nil()), token: 1 };
-    deliver(&delivery, &lease, Start::TakenOver).await.unwrap();
+    let lease = Lease { conversation: fixture.conversation(), holder: HolderId(Uuid::nil()), token: 1 };
+    deliver(&delivery, &lease, DeliveryStart::TakenOver).await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn request(part: &PartToSend, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
+fn request(part: &SendRequest, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
     LookupRequest { part: part.clone(), range: LookupRange::After(after), attempts: 1, recorded }
 }
 
@@ -11,7 +11,7 @@ fn found(messages: &[MessageRef]) -> LookupOutcome {
 }
 
 /// Looks through the history; the message that was found, if there was one.
-async fn look(fixture: &dyn ChannelFixture, part: &PartToSend, after: Option<MessageRef>) -> Option<LookupOutcome> {
+async fn look(fixture: &dyn ChannelFixture, part: &SendRequest, after: Option<MessageRef>) -> Option<LookupOutcome> {
     let looked = fixture.channel().find_sent(&request(part, after, RecordedMessages::default())).await;
     Some(looked.unwrap()).filter(|outcome| !matches!(outcome, LookupOutcome::Uncertain { .. }))
 }

@@ -4,7 +4,7 @@ use satchel_domain::{
     Filename, InboundMessage, OutgoingResponse, PartContent, RefusedFile, ToolOutcome,
     part::{PlannedPart, PreparedVoice},
 };
-use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, Claim, CompletedTurn, InboundFile, LedgerError};
+use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, InboundFileState, LedgerError};
 
 use super::{
     CONVERSATION, LedgerFixture, attachment, completed, conversation, file_part, message, receive, texts, with_files,
@@ -108,7 +108,7 @@ pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFi
     let names = ["a.txt", "b.txt", "c.txt"];
     let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &names)).await;
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    assert!(queued.files.iter().all(|file| matches!(file, InboundFile::Waiting(_))));
+    assert!(queued.files.iter().all(|file| matches!(file, InboundFileState::Waiting(_))));
     let file = attachment(&ledger, &lease.conversation, "c.txt");
     let stored = ledger.store_file(&lease, queued.id, 2, &file).await.unwrap();
     assert_eq!(stored.number, 1);
@@ -117,9 +117,9 @@ pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFi
     let beyond = ledger.store_file(&lease, queued.id, 3, &attachment(&ledger, &lease.conversation, "d")).await;
     assert!(matches!(beyond, Err(LedgerError::Unknown { .. })), "{beyond:?}");
     let files = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0).files;
-    assert_eq!(files[0], InboundFile::Waiting(queued.message.files[0].clone()));
-    assert_eq!(files[1], InboundFile::Refused(refusal("b.txt")));
-    assert_eq!(files[2], InboundFile::Stored(stored));
+    assert_eq!(files[0], InboundFileState::Waiting(queued.message.files[0].clone()));
+    assert_eq!(files[1], InboundFileState::Refused(refusal("b.txt")));
+    assert_eq!(files[2], InboundFileState::Stored(stored));
     let record = ledger.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.refused().collect::<Vec<_>>(), [&refusal("b.txt")]);
 }
@@ -154,12 +154,12 @@ pub async fn only_what_no_row_names_is_unreferenced(fixture: &impl LedgerFixture
     ledger.complete_turn(&lease, &completed(turn, vec![PlannedPart::of(spoken(None))])).await.unwrap();
     let mut part = ledger.next_part(&lease).await.unwrap().unwrap();
     let asked = [file.sha256, loose.sha256, voice.sha256];
-    assert_eq!(ledger.unreferenced(&asked).await.unwrap(), [loose.sha256, voice.sha256]);
+    assert_eq!(ledger.find_unreferenced(&asked).await.unwrap(), [loose.sha256, voice.sha256]);
     let prepared = PreparedVoice { sha256: voice.sha256, bytes: 3, duration_ms: 1, waveform: vec![1] };
     part.content = spoken(Some(prepared));
     ledger.save_part(&lease, &part).await.unwrap();
-    assert_eq!(ledger.unreferenced(&asked).await.unwrap(), [loose.sha256]);
-    assert_eq!(ledger.unreferenced(&[]).await.unwrap(), []);
+    assert_eq!(ledger.find_unreferenced(&asked).await.unwrap(), [loose.sha256]);
+    assert_eq!(ledger.find_unreferenced(&[]).await.unwrap(), []);
 }
 
 /// Catches: random ids, and a clock that runs backwards.
@@ -177,22 +177,26 @@ pub async fn what_a_waiting_message_brings_is_kept(fixture: &impl LedgerFixture)
     let brought = attachment(&ledger, &conversation(CONVERSATION), "a.txt");
     let mut uploaded = with_files(message("1", "look"), &["plain.txt", "a.txt"]);
     uploaded.files[1].stored = Some(brought.sha256);
-    assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "nobody has named it yet");
+    assert_eq!(ledger.find_unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "nobody has named it yet");
     let (lease, _) = receive(&ledger, &uploaded).await;
-    assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), []);
+    assert_eq!(ledger.find_unreferenced(&[brought.sha256]).await.unwrap(), []);
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    assert_eq!(queued.files[1], InboundFile::Waiting(uploaded.files[1].clone()));
+    assert_eq!(queued.files[1], InboundFileState::Waiting(uploaded.files[1].clone()));
     ledger.refuse_file(&lease, queued.id, 1, &refusal("a.txt")).await.unwrap();
-    assert_eq!(ledger.unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "it was refused");
+    assert_eq!(ledger.find_unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "it was refused");
 
     let again = attachment(&ledger, &lease.conversation, "b.txt");
     let mut uploaded = with_files(message("2", "/stop"), &["b.txt"]);
     uploaded.files[0].stored = Some(again.sha256);
-    ledger.receive(&uploaded, Claim::Leave).await.unwrap();
-    assert_eq!(ledger.unreferenced(&[again.sha256]).await.unwrap(), []);
+    ledger.receive(&uploaded, ClaimMode::Leave).await.unwrap();
+    assert_eq!(ledger.find_unreferenced(&[again.sha256]).await.unwrap(), []);
     let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
-    let stop = ledger.waiting_behind(&lease, turn).await.unwrap()[0].id;
+    let stop = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;
     let done = CompletedTurn { steered: vec![stop], ..completed(turn, Vec::new()) };
     ledger.complete_turn(&lease, &done).await.unwrap();
-    assert_eq!(ledger.unreferenced(&[again.sha256]).await.unwrap(), [again.sha256], "nobody will take it any more");
+    assert_eq!(
+        ledger.find_unreferenced(&[again.sha256]).await.unwrap(),
+        [again.sha256],
+        "nobody will take it any more"
+    );
 }

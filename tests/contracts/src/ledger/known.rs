@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{
-    Filename, InboundMessage, Message,
+    Filename, HistoryMessage, InboundMessage,
     part::{FailureReason, PlannedPart},
-    reference_block::Reference,
+    reference_block::AttachmentReference,
 };
-use satchel_ports::ledger::{Claim, HistoryChange, Lease, Ledger, LedgerError, Release};
+use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError, ReleaseMode};
 
 use super::{LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settle, texts};
 
@@ -17,10 +17,10 @@ pub async fn a_turn_that_is_remembered_is_the_one_that_is_stored(fixture: &impl 
     let (first, turn) = receive(&ledger, &message("1", "hello")).await;
     let refused = PlannedPart { refused: Some(FailureReason::TooLarge { limit: 50 }), ..texts(&["big"]).remove(0) };
     ledger.complete_turn(&first, &completed(turn, vec![refused])).await.unwrap();
-    ledger.set_voice(&first.conversation, true).await.unwrap();
-    assert!(ledger.release(&first, Release::IfIdle).await.unwrap());
+    ledger.set_voice_replies(&first.conversation, true).await.unwrap();
+    assert!(ledger.release(&first, ReleaseMode::IfIdle).await.unwrap());
 
-    let referred = Reference {
+    let referred = AttachmentReference {
         url: "https://files.example/a.pdf".into(),
         filename: Some(Filename::from_untrusted("a.pdf")),
         mime_type: None,
@@ -32,30 +32,30 @@ pub async fn a_turn_that_is_remembered_is_the_one_that_is_stored(fixture: &impl 
     let stored = ledger.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(remembered, stored);
     assert_eq!((stored.id, &stored.messages[0].message), (turn, &full));
-    assert_eq!((stored.untold.len(), stored.voice), (1, true));
+    assert_eq!((stored.unreported_failures.len(), stored.voice), (1, true));
 }
 
 /// Catches: a turn that is handed over although an older one stands before it, or that was changed since.
 pub async fn a_remembered_turn_takes_no_other_ones_place(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let waiting = ledger.receive(&message("1", "first"), Claim::Leave).await.unwrap().turn;
+    let waiting = ledger.receive(&message("1", "first"), ClaimMode::Leave).await.unwrap().turn;
     let (lease, second) = receive(&ledger, &message("2", "second")).await;
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, waiting);
     for turn in [waiting, second] {
         ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
     }
-    assert!(ledger.release(&lease, Release::IfIdle).await.unwrap());
+    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
 
     let (lease, turn) = receive(&ledger, &message("3", "third")).await;
-    ledger.receive(&message("4", "fourth"), Claim::IfFree).await.unwrap();
+    ledger.receive(&message("4", "fourth"), ClaimMode::IfFree).await.unwrap();
     let read = ledger.next_turn(&lease).await.unwrap().unwrap();
-    assert_eq!((read.id, read.followed), (turn, true));
+    assert_eq!((read.id, read.has_followers), (turn, true));
 }
 
 /// Catches: a history that one process remembers and another has changed, or that lacks the numbers of its files.
 pub async fn a_remembered_history_is_what_every_process_reads(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
-    let said = |text: &str| vec![Message::Note { text: text.into() }];
+    let said = |text: &str| vec![HistoryMessage::Note { text: text.into() }];
     let reads_the_same = async |what: &str| {
         for limit in [3, 2, 10] {
             let read = one.history(&message("", "").conversation, limit).await.unwrap();
@@ -66,7 +66,8 @@ pub async fn a_remembered_history_is_what_every_process_reads(fixture: &impl Led
     reads_the_same("before the first turn").await;
     let mut file = attachment(&one, &lease.conversation, "a.txt");
     file.number = 0;
-    let sent_in = Message::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };
+    let sent_in =
+        HistoryMessage::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };
     complete(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
     reads_the_same("with a file").await;
     for (ledger, key, change) in [
@@ -94,7 +95,7 @@ pub async fn what_others_have_done_counts_for_every_write(fixture: &impl LedgerF
     let part = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap().expect("nothing is under way");
     let again = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
-    two.receive(&message("2", ""), Claim::Leave).await.unwrap();
+    two.receive(&message("2", ""), ClaimMode::Leave).await.unwrap();
     let settled = settle(&one, &lease, &sent(&part, "1")).await;
     assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
     let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;
@@ -110,7 +111,7 @@ pub async fn what_others_have_done_counts_for_every_write(fixture: &impl LedgerF
     let channels = [lease.conversation.channel().clone()];
     let mut taken = Vec::new();
     for _ in 0..2 {
-        taken.push(two.take_lane(&channels).await.unwrap().expect("both have run out"));
+        taken.push(two.claim_lane(&channels).await.unwrap().expect("both have run out"));
     }
     let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
     let settled = settle(&two, mine, &sent(&part, "2")).await;

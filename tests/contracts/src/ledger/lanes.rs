@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{ChannelName, InboundMessage, PartState, Timestamp, ToolOutcome};
-use satchel_ports::ledger::{Claim, JournalEntry, Lease, Release};
+use satchel_ports::ledger::{ClaimMode, JournalEntry, Lease, ReleaseMode};
 
 use super::{
     LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settlement, texts,
@@ -17,17 +17,17 @@ fn channels(names: &[&str]) -> Vec<ChannelName> {
 pub async fn a_lane_has_one_owner_and_growing_tokens(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
-    assert!(one.receive(&message("2", "hello"), Claim::IfFree).await.unwrap().lease.is_none(), "held by itself");
-    assert!(two.receive(&message("3", "hello"), Claim::IfFree).await.unwrap().lease.is_none(), "held by another");
-    assert_eq!(two.take_lane(&channels(&["console"])).await.unwrap(), None);
+    assert!(one.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(), "held by itself");
+    assert!(two.receive(&message("3", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(), "held by another");
+    assert_eq!(two.claim_lane(&channels(&["console"])).await.unwrap(), None);
     let mut last = first;
     for round in 0..3 {
-        assert!(one.release(&last, Release::Always).await.unwrap());
-        let next = two.take_lane(&channels(&["console"])).await.unwrap().expect("released with work in it");
+        assert!(one.release(&last, ReleaseMode::Always).await.unwrap());
+        let next = two.claim_lane(&channels(&["console"])).await.unwrap().expect("released with work in it");
         assert!(next.token > last.token, "round {round}");
-        assert!(two.release(&next, Release::Always).await.unwrap());
-        last = one.take_lane(&channels(&["console"])).await.unwrap().expect("released again");
-        assert!(last.token > next.token && last.owner != next.owner);
+        assert!(two.release(&next, ReleaseMode::Always).await.unwrap());
+        last = one.claim_lane(&channels(&["console"])).await.unwrap().expect("released again");
+        assert!(last.token > next.token && last.holder != next.holder);
     }
 }
 
@@ -38,7 +38,7 @@ pub async fn a_living_owner_that_renews_keeps_its_lane(fixture: &impl LedgerFixt
     for _ in 0..6 {
         tokio::time::sleep(fixture.lease() / 4).await;
         assert_eq!(one.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
-        assert_eq!(two.take_lane(&channels(&["console"])).await.unwrap(), None);
+        assert_eq!(two.claim_lane(&channels(&["console"])).await.unwrap(), None);
     }
     assert!(one.next_turn(&lease).await.unwrap().is_some());
 }
@@ -50,8 +50,8 @@ pub async fn a_lane_of_a_dead_owner_is_free_at_once(fixture: &impl LedgerFixture
     let before = one.now();
     drop(one);
     let two = fixture.open().await;
-    let taken = two.take_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
-    assert!(two.now().since(before) < fixture.lease(), "the lease had not expired");
+    let taken = two.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
+    assert!(two.now().saturating_duration_since(before) < fixture.lease(), "the lease had not expired");
     assert!(taken.token > lease.token);
     assert_eq!(two.next_turn(&taken).await.unwrap().unwrap().id, turn);
 }
@@ -62,18 +62,18 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
     let (old, turn) = receive(&one, &message("1", "hello")).await;
     let read = one.next_turn(&old).await.unwrap().unwrap().messages[0].id;
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
-    let new = two.take_lane(&channels(&["console"])).await.unwrap().expect("it expired");
+    let new = two.claim_lane(&channels(&["console"])).await.unwrap().expect("it expired");
     let begun = two.complete_turn(&new, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
 
     assert_eq!(one.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
     let file = attachment(&one, &old.conversation, "a.txt");
     let model = JournalEntry::Model { steered: Vec::new(), text: String::new(), calls: Vec::new(), asks: Vec::new() };
     assert_lost(one.next_turn(&old).await, "next_turn");
-    assert_lost(one.waiting_behind(&old, turn).await, "waiting_behind");
+    assert_lost(one.list_queued_behind(&old, turn).await, "list_queued_behind");
     assert_lost(one.store_file(&old, read, 0, &file).await, "store_file");
     assert_lost(one.refuse_file(&old, read, 0, &super::files::refusal("a")).await, "refuse_file");
     assert_lost(one.journal_message(&old, turn, &model).await, "journal_message");
-    assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::of_text("done")).await, "journal_outcome");
+    assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done")).await, "journal_outcome");
     assert_lost(one.begin_stream(&old, turn, None).await, "begin_stream");
     for plan in [Vec::new(), texts(&["late"])] {
         assert_lost(one.complete_turn(&old, &completed(turn, plan)).await, "complete_turn");
@@ -81,7 +81,7 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
     assert_lost(one.next_part(&old).await, "next_part");
     assert_lost(one.save_part(&old, &begun).await, "save_part");
     assert_lost(one.settle_part(&old, &sent(&begun, "9")).await, "settle_part");
-    assert_lost(one.release(&old, Release::Always).await, "release");
+    assert_lost(one.release(&old, ReleaseMode::Always).await, "release");
     let forged = Lease { token: new.token, ..old.clone() };
     let stale = Lease { token: old.token, ..new.clone() };
     for (ledger, lease, what) in
@@ -99,17 +99,17 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
 pub async fn a_lane_taken_unreleased_costs_a_crash(fixture: &impl LedgerFixture) {
     let mut process = fixture.open().await;
     let (mut lease, _) = receive(&process, &message("1", "hello")).await;
-    process.receive(&message("2", "later"), Claim::Leave).await.unwrap();
+    process.receive(&message("2", "later"), ClaimMode::Leave).await.unwrap();
     for crashes in 1..=3 {
         drop(process);
         process = fixture.open().await;
-        lease = process.take_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
+        lease = process.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
         assert_eq!(process.next_turn(&lease).await.unwrap().unwrap().crashes, crashes);
     }
-    assert!(process.release(&lease, Release::Always).await.unwrap());
+    assert!(process.release(&lease, ReleaseMode::Always).await.unwrap());
     drop(process);
     let process = fixture.open().await;
-    let lease = process.take_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    let lease = process.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
     let turn = process.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(turn.crashes, 3, "a release is no crash");
     process.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
@@ -122,7 +122,7 @@ pub async fn receive_may_claim_what_a_dead_owner_held(fixture: &impl LedgerFixtu
     let (old, first) = receive(&one, &message("1", "hello")).await;
     drop(one);
     let two = fixture.open().await;
-    let received = two.receive(&message("2", "are you there?"), Claim::IfFree).await.unwrap();
+    let received = two.receive(&message("2", "are you there?"), ClaimMode::IfFree).await.unwrap();
     let lease = received.lease.expect("nobody holds the lane");
     assert!(lease.token > old.token);
     let turn = two.next_turn(&lease).await.unwrap().unwrap();
@@ -133,7 +133,7 @@ pub async fn receive_may_claim_what_a_dead_owner_held(fixture: &impl LedgerFixtu
     two.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
     drop(two);
     let three = fixture.open().await;
-    let lease = three.receive(&elsewhere("4"), Claim::IfFree).await.unwrap().lease.unwrap();
+    let lease = three.receive(&elsewhere("4"), ClaimMode::IfFree).await.unwrap().lease.unwrap();
     assert_eq!(three.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
 }
 
@@ -142,7 +142,7 @@ pub async fn receive_takes_no_lane_from_its_own_process(fixture: &impl LedgerFix
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &message("1", "hello")).await;
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
-    assert_eq!(ledger.receive(&message("2", "hello"), Claim::IfFree).await.unwrap().lease, None);
+    assert_eq!(ledger.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease, None);
     assert_eq!(ledger.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
 }
@@ -152,31 +152,31 @@ pub async fn receive_takes_no_lane_from_its_own_process(fixture: &impl LedgerFix
 pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let to = |name: &str, key: &str| InboundMessage { conversation: conversation(name), ..message(key, "hello") };
-    assert_eq!(ledger.take_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
-    ledger.receive(&to("telegram:1", "1"), Claim::Leave).await.unwrap();
-    assert_eq!(ledger.take_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
-    assert_eq!(ledger.take_lane(&[]).await.unwrap(), None, "no channel");
+    assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
+    ledger.receive(&to("telegram:1", "1"), ClaimMode::Leave).await.unwrap();
+    assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
+    assert_eq!(ledger.claim_lane(&[]).await.unwrap(), None, "no channel");
     let album = InboundMessage { album: Some("a".into()), ..to("web:1", "2") };
-    ledger.receive(&album, Claim::Leave).await.unwrap();
-    assert_eq!(ledger.take_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
+    ledger.receive(&album, ClaimMode::Leave).await.unwrap();
+    assert_eq!(ledger.claim_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
 
-    ledger.receive(&to("console:old", "3"), Claim::Leave).await.unwrap();
+    ledger.receive(&to("console:old", "3"), ClaimMode::Leave).await.unwrap();
     let moment: Timestamp = ledger.now();
     while ledger.now() == moment {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    ledger.receive(&to("console:new", "4"), Claim::Leave).await.unwrap();
-    let first = ledger.take_lane(&channels(&["console"])).await.unwrap().unwrap();
+    ledger.receive(&to("console:new", "4"), ClaimMode::Leave).await.unwrap();
+    let first = ledger.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
     assert_eq!(first.conversation, conversation("console:old"), "it has waited longest");
-    let second = ledger.take_lane(&channels(&["console"])).await.unwrap().unwrap();
+    let second = ledger.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
     assert_eq!(second.conversation, conversation("console:new"));
-    assert_eq!(ledger.take_lane(&channels(&["console"])).await.unwrap(), None, "both are held");
+    assert_eq!(ledger.claim_lane(&channels(&["console"])).await.unwrap(), None, "both are held");
 
     // A part to be sent is work as well.
     let turn = ledger.next_turn(&first).await.unwrap().unwrap().id;
     ledger.complete_turn(&first, &completed(turn, texts(&["reply"]))).await.unwrap();
-    ledger.release(&first, Release::Always).await.unwrap();
-    let again = ledger.take_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled");
+    ledger.release(&first, ReleaseMode::Always).await.unwrap();
+    let again = ledger.claim_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled");
     assert_eq!(again.conversation, first.conversation);
 }
 
@@ -184,16 +184,19 @@ pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl Led
 pub async fn an_idle_lane_is_released_and_a_busy_one_kept(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    assert!(!ledger.release(&lease, Release::IfIdle).await.unwrap(), "a turn is queued");
-    assert!(!ledger.receive(&message("1b", "hello"), Claim::IfFree).await.unwrap().unsettled, "nothing was answered");
+    assert!(!ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a turn is queued");
+    assert!(
+        !ledger.receive(&message("1b", "hello"), ClaimMode::IfFree).await.unwrap().unsettled,
+        "nothing was answered"
+    );
     let part = ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
-    assert!(!ledger.release(&lease, Release::IfIdle).await.unwrap(), "a part is unsettled");
-    assert!(ledger.receive(&message("2", "more"), Claim::IfFree).await.unwrap().unsettled);
+    assert!(!ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a part is unsettled");
+    assert!(ledger.receive(&message("2", "more"), ClaimMode::IfFree).await.unwrap().unsettled);
     assert!(!ledger.settle_part(&lease, &sent(&part, "9")).await.unwrap().released, "a turn is queued");
     while let Some(turn) = ledger.next_turn(&lease).await.unwrap() {
         ledger.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
     }
-    assert!(ledger.release(&lease, Release::IfIdle).await.unwrap());
+    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     assert_lost(ledger.settle_part(&lease, &settlement(part)).await, "a released lease");
 }
 
@@ -202,15 +205,15 @@ pub async fn an_idle_lane_is_released_and_a_busy_one_kept(fixture: &impl LedgerF
 pub async fn a_renewal_with_an_old_token_is_lost(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
-    one.release(&first, Release::Always).await.unwrap();
-    let second = one.take_lane(&channels(&["console"])).await.unwrap().expect("it was released");
-    assert_eq!(first.owner, second.owner);
+    one.release(&first, ReleaseMode::Always).await.unwrap();
+    let second = one.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    assert_eq!(first.holder, second.holder);
     let both = [first.clone(), second.clone()];
     assert_eq!(one.renew(&both).await.unwrap(), std::slice::from_ref(&first), "the token is an old one");
     assert!(one.next_turn(&second).await.unwrap().is_some(), "the lane is still held under the new one");
 
-    one.release(&second, Release::Always).await.unwrap();
-    let others = two.take_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    one.release(&second, ReleaseMode::Always).await.unwrap();
+    let others = two.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
     let forged = Lease { token: others.token, ..second.clone() };
     let stale = [first, second, forged];
     assert_eq!(one.renew(&stale).await.unwrap(), stale, "the lane is somebody else's");
@@ -223,7 +226,7 @@ pub async fn a_stale_release_frees_no_held_lane(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (old, turn) = receive(&one, &message("1", "hello")).await;
     one.complete_turn(&old, &completed(turn, Vec::new())).await.unwrap();
-    assert!(one.release(&old, Release::IfIdle).await.unwrap());
+    assert!(one.release(&old, ReleaseMode::IfIdle).await.unwrap());
     let (new, turn) = receive(&two, &message("2", "hello")).await;
     two.complete_turn(&new, &completed(turn, Vec::new())).await.unwrap();
 
@@ -234,16 +237,16 @@ pub async fn a_stale_release_frees_no_held_lane(fixture: &impl LedgerFixture) {
         (&one, &forged, "the right token of the wrong owner"),
         (&two, &outdated, "an old token of the right owner"),
     ] {
-        for release in [Release::IfIdle, Release::Always] {
+        for release in [ReleaseMode::IfIdle, ReleaseMode::Always] {
             assert_eq!(two.renew(std::slice::from_ref(&new)).await.unwrap(), []);
             assert_lost(ledger.release(stale, release).await, what);
             let key = format!("3 {what} {release:?}");
-            let received = one.receive(&message(&key, "hello"), Claim::IfFree).await.unwrap();
+            let received = one.receive(&message(&key, "hello"), ClaimMode::IfFree).await.unwrap();
             assert_eq!(received.lease, None, "{what}: the lane is held");
             let turn = two.next_turn(&new).await.unwrap().expect("it came just now");
             assert_eq!(turn.id, received.turn);
             two.complete_turn(&new, &completed(turn.id, Vec::new())).await.unwrap();
         }
     }
-    assert!(two.release(&new, Release::IfIdle).await.unwrap(), "its own holder gives it back");
+    assert!(two.release(&new, ReleaseMode::IfIdle).await.unwrap(), "its own holder gives it back");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_domain::{
     ConversationId, InboundMessage, MessageRef, Part, PartId, PartState, Timestamp, part::FailureReason,
 };
-use satchel_ports::ledger::{Lease, Ledger, RecordedMessages, Renamed};
+use satchel_ports::ledger::{Lease, Ledger, RecordedMessages, RenameOutcome};
 
 use super::{LedgerFixture, assert_lost, completed, conversation, message, receive, sent, settle, settlement, texts};
 
@@ -126,9 +126,9 @@ pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFix
     ledger.begin_question(&lease, question, turn).await.unwrap();
     ledger.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
     let renamed = ledger.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
-    assert_eq!(renamed, Renamed::Done);
-    let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    assert_eq!(renamed, RenameOutcome::Renamed);
+    let lease = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
     let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["two"]))).await.unwrap().unwrap();
     assert_eq!(known(&ledger, new, &begun).await, RecordedMessages::default());
-    assert_eq!(ledger.sent_before(begun.id).await.unwrap(), None);
+    assert_eq!(ledger.last_sent_before(begun.id).await.unwrap(), None);
 }

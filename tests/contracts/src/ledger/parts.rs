@@ -6,7 +6,7 @@ use satchel_domain::{
     InboundMessage, MessageRef, Part, PartContent, PartState,
     part::{FailureReason, PlannedPart},
 };
-use satchel_ports::ledger::{Claim, LedgerError, OutboxQuery, Settlement};
+use satchel_ports::ledger::{ClaimMode, LedgerError, OutboxQuery, Settlement};
 
 use super::{LedgerFixture, completed, conversation, message, receive, sent, settle, settlement, text_of, texts};
 
@@ -19,7 +19,7 @@ fn failed(part: &Part) -> Settlement {
 pub async fn the_first_part_is_begun_with_the_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
     let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["one"]))).await.unwrap().unwrap();
     assert_eq!((begun.state.clone(), begun.attempts, text_of(&begun)), (PartState::Sending, 1, "one"));
     assert!(begun.first_attempt_at.is_some() && begun.target.is_none() && !begun.labelled);
@@ -67,7 +67,7 @@ pub async fn a_refused_part_is_stored_as_failed(fixture: &impl LedgerFixture) {
 pub async fn settling_begins_the_next_in_lane_order_and_releases_at_the_end(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
     let mut part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
     let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;
     ledger.complete_turn(&lease, &completed(second, texts(&["c"]))).await.unwrap();
@@ -80,7 +80,7 @@ pub async fn settling_begins_the_next_in_lane_order_and_releases_at_the_end(fixt
     assert_eq!((text_of(&part), part.attempts), ("c", 1));
     let settled = settle(&ledger, &lease, &sent(&part, "s2")).await;
     assert_eq!((settled.next, settled.released), (None, true));
-    let next = ledger.receive(&message("3", "again"), Claim::IfFree).await.unwrap().lease;
+    let next = ledger.receive(&message("3", "again"), ClaimMode::IfFree).await.unwrap().lease;
     assert!(next.expect("the lane was released").token > lease.token);
 }
 
@@ -166,10 +166,10 @@ pub async fn a_planned_notice_that_has_more_to_tell_may_wait_anew(fixture: &impl
 pub async fn a_waiting_part_is_not_begun_before_its_time(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
     let first = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
     let second = ledger.turn(turn).await.unwrap().unwrap().parts.remove(1);
-    let until = ledger.now().plus(Duration::from_secs(60));
+    let until = ledger.now().saturating_add(Duration::from_secs(60));
     for state in [
         PartState::Waiting { until, reason: "429".into() },
         PartState::InDoubt { until: ledger.now(), reason: "reset".into() },
@@ -204,13 +204,13 @@ pub async fn a_discarded_part_is_failed_unless_it_is_being_sent(fixture: &impl L
         let ledger = ledger.clone();
         async move { ledger.outbox(&query).await.unwrap().iter().map(|part| text_of(part).to_owned()).collect::<Vec<_>>() }
     };
-    let all = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
+    let all = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
     assert_eq!(listed(OutboxQuery::default()).await, ["c", "b"], "newest first, without what was sent");
     assert_eq!(listed(all.clone()).await, ["c", "b", "a"]);
     assert_eq!(listed(OutboxQuery { limit: Some(1), ..all.clone() }).await, ["c"]);
     assert_eq!(listed(OutboxQuery { part: Some(second.id), ..all.clone() }).await, ["b"]);
     assert_eq!(
-        listed(OutboxQuery { under_way: true, ..OutboxQuery::default() }).await,
+        listed(OutboxQuery { unsettled_only: true, ..OutboxQuery::default() }).await,
         ["c"],
         "only what is unsettled"
     );
@@ -228,11 +228,15 @@ pub async fn the_message_before_a_part_is_found(fixture: &impl LedgerFixture) {
 
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let first = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b", "c"]))).await.unwrap().unwrap();
-    assert_eq!(ledger.sent_before(first.id).await.unwrap(), None);
+    assert_eq!(ledger.last_sent_before(first.id).await.unwrap(), None);
     let two = PartState::Sent { messages: vec![MessageRef("1".into()), MessageRef("2".into())] };
     let second = settle(&ledger, &lease, &settlement(Part { state: two, ..first.clone() })).await.next.unwrap();
-    assert_eq!(ledger.sent_before(second.id).await.unwrap(), Some(MessageRef("2".into())));
+    assert_eq!(ledger.last_sent_before(second.id).await.unwrap(), Some(MessageRef("2".into())));
     let third = settle(&ledger, &lease, &failed(&second)).await.next.unwrap();
-    assert_eq!(ledger.sent_before(third.id).await.unwrap(), Some(MessageRef("2".into())), "a failed one is no message");
-    assert_eq!(ledger.sent_before(first.id).await.unwrap(), None);
+    assert_eq!(
+        ledger.last_sent_before(third.id).await.unwrap(),
+        Some(MessageRef("2".into())),
+        "a failed one is no message"
+    );
+    assert_eq!(ledger.last_sent_before(first.id).await.unwrap(), None);
 }

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_domain::{Errand, PairingCode, Sender, UnreadableUpdate};
+use satchel_domain::{PairingCode, Sender, SystemTask, UndecodableUpdate};
 use satchel_ports::ledger::{
-    Claim, Ledger, Unreadable,
-    people::{Judged, Pairing, PairingRules, Stranger, Verdict},
+    ClaimMode, Ledger, UndecodableCount,
+    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules},
 };
 use serde_json::json;
 
@@ -14,8 +14,8 @@ use super::{LedgerFixture, conversation, message};
 /// Catches: an update that comes again and is counted again, or a key that is looked up without its channel.
 pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    assert_eq!(ledger.unreadable().await.unwrap(), []);
-    let update = |channel: &str, key: &str| UnreadableUpdate {
+    assert_eq!(ledger.count_undecodable().await.unwrap(), []);
+    let update = |channel: &str, key: &str| UndecodableUpdate {
         channel: conversation(&format!("{channel}:x")).channel().clone(),
         key: key.to_owned(),
         sender: None,
@@ -28,33 +28,33 @@ pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &i
         (update("telegram", "1"), false),
         (update("discord", "1"), true),
     ] {
-        assert_eq!(ledger.keep_unreadable(&update).await.unwrap(), new, "{update:?}");
+        assert_eq!(ledger.record_undecodable(&update).await.unwrap(), new, "{update:?}");
     }
     drop(ledger);
-    let counted = |channel: &str, updates| Unreadable { channel: update(channel, "").channel, updates };
+    let counted = |channel: &str, updates| UndecodableCount { channel: update(channel, "").channel, updates };
     let ledger = fixture.open().await;
-    assert_eq!(ledger.unreadable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
+    assert_eq!(ledger.count_undecodable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
 }
 
 /// Catches: a bookmark that another channel's overwrites, one that is only kept in memory, or a first one that stays.
 pub async fn a_channel_has_one_bookmark_the_last_one(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (discord, telegram) = (conversation("discord:x"), conversation("telegram:x"));
-    assert_eq!(ledger.bookmark(discord.channel()).await.unwrap(), None);
+    assert_eq!(ledger.load_checkpoint(discord.channel()).await.unwrap(), None);
     for (of, bookmark) in [(&discord, json!({ "seq": 1 })), (&telegram, json!(7)), (&discord, json!({ "seq": 2 }))] {
-        ledger.keep_bookmark(of.channel(), &bookmark).await.unwrap();
+        ledger.save_checkpoint(of.channel(), &bookmark).await.unwrap();
     }
     drop(ledger);
     let ledger = fixture.open().await;
-    assert_eq!(ledger.bookmark(discord.channel()).await.unwrap(), Some(json!({ "seq": 2 })));
-    assert_eq!(ledger.bookmark(telegram.channel()).await.unwrap(), Some(json!(7)));
+    assert_eq!(ledger.load_checkpoint(discord.channel()).await.unwrap(), Some(json!({ "seq": 2 })));
+    assert_eq!(ledger.load_checkpoint(telegram.channel()).await.unwrap(), Some(json!(7)));
 }
 
 /// Catches: a disk that whoever likes fills with what nobody can read, and one channel's flood that takes another's.
 pub async fn of_updates_that_can_not_be_read_the_newest_are_kept(fixture: &impl LedgerFixture) {
     const KEPT: u64 = 1_000;
     let ledger = fixture.open().await;
-    let update = |channel: &str, key: u64| UnreadableUpdate {
+    let update = |channel: &str, key: u64| UndecodableUpdate {
         channel: conversation(&format!("{channel}:x")).channel().clone(),
         key: key.to_string(),
         sender: None,
@@ -63,72 +63,76 @@ pub async fn of_updates_that_can_not_be_read_the_newest_are_kept(fixture: &impl 
     };
     let keep = |channel: &'static str, key| {
         let (ledger, update) = (Arc::clone(&ledger), update(channel, key));
-        async move { ledger.keep_unreadable(&update).await.unwrap() }
+        async move { ledger.record_undecodable(&update).await.unwrap() }
     };
     assert!(keep("discord", 0).await && keep("telegram", 0).await && keep("telegram", 1).await);
     futures::future::join_all((2..=KEPT).map(|key| keep("telegram", key))).await;
-    let counted: Vec<u64> = ledger.unreadable().await.unwrap().iter().map(|kept| kept.updates).collect();
+    let counted: Vec<u64> = ledger.count_undecodable().await.unwrap().iter().map(|kept| kept.updates).collect();
     assert_eq!(counted, [1, KEPT]);
     assert!(!keep("telegram", 1).await, "it is among the newest");
     assert!(keep("telegram", 0).await, "it was the oldest");
 }
 
-fn stranger(channel: &str, id: &str) -> Stranger {
+fn stranger(channel: &str, id: &str) -> PairingRequest {
     let person = Sender { handle: Some(format!("handle-of-{id}")), ..Sender::new(id, "Ada") };
-    Stranger { person, conversation: conversation(&format!("{channel}:{id}")) }
+    PairingRequest { person, conversation: conversation(&format!("{channel}:{id}")) }
 }
 
 async fn introduced(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> Pairing {
-    ledger.introduce(&stranger(channel, id), &PairingRules::default()).await.unwrap().expect("there is room for a code")
+    ledger
+        .issue_pairing_code(&stranger(channel, id), &PairingRules::default())
+        .await
+        .unwrap()
+        .expect("there is room for a code")
 }
 
-fn verdict(code: PairingCode, let_in: bool, of: Option<&str>, by: &str) -> Verdict {
-    let of = of.map(|channel| conversation(&format!("{channel}:x")).channel().clone());
-    Verdict { code, let_in, of, by: by.to_owned() }
+fn decision(code: PairingCode, approve: bool, channel: Option<&str>, by: &str) -> PairingDecision {
+    let channel = channel.map(|channel| conversation(&format!("{channel}:x")).channel().clone());
+    PairingDecision { code, approve, channel, decided_by: by.to_owned() }
 }
 
-async fn approve(ledger: &Arc<dyn Ledger>, code: PairingCode, of: Option<&str>, by: &str) -> Judged {
-    ledger.judge_pairing(&verdict(code, true, of, by), &PairingRules::default()).await.unwrap()
+async fn approve(ledger: &Arc<dyn Ledger>, code: PairingCode, of: Option<&str>, by: &str) -> PairingOutcome {
+    ledger.decide_pairing(&decision(code, true, of, by), &PairingRules::default()).await.unwrap()
 }
 
-async fn is_let_in(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> bool {
-    ledger.is_let_in(conversation(&format!("{channel}:x")).channel(), id).await.unwrap()
+async fn is_approved(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> bool {
+    ledger.is_approved(conversation(&format!("{channel}:x")).channel(), id).await.unwrap()
 }
 
 /// A code that nobody has.
 fn wrong(number: u64) -> PairingCode {
-    PairingCode::of_random(number)
+    PairingCode::from_random_bits(number)
 }
 
 /// Catches: an approval that is forgotten, that counts for another channel or another id, or that nobody is told of.
 pub async fn an_approved_code_lets_its_person_in_and_tells_them(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let pairing = introduced(&ledger, "telegram", "5").await;
-    assert_eq!(ledger.pairings().await.unwrap(), std::slice::from_ref(&pairing));
-    assert!(!is_let_in(&ledger, "telegram", "5").await, "to have a code is not to be let in");
+    assert_eq!(ledger.list_pairings().await.unwrap(), std::slice::from_ref(&pairing));
+    assert!(!is_approved(&ledger, "telegram", "5").await, "to have a code is not to be let in");
     let before = ledger.now();
     let judged = approve(&ledger, pairing.code, Some("telegram"), "telegram:1").await;
-    assert_eq!(judged, Judged::LetIn(pairing.clone()));
+    assert_eq!(judged, PairingOutcome::Approved(pairing.clone()));
     drop(ledger);
 
     let ledger = fixture.open().await;
-    assert!(is_let_in(&ledger, "telegram", "5").await);
+    assert!(is_approved(&ledger, "telegram", "5").await);
     for (channel, id) in [("discord", "5"), ("telegram", "55"), ("telegram", "Ada"), ("telegram", "handle-of-5")] {
-        assert!(!is_let_in(&ledger, channel, id).await, "{channel} {id}");
+        assert!(!is_approved(&ledger, channel, id).await, "{channel} {id}");
     }
-    let people = ledger.people().await.unwrap();
+    let people = ledger.list_people().await.unwrap();
     assert_eq!(people.len(), 1);
-    assert_eq!((&people[0].person, people[0].let_in_by.as_str()), (&pairing.person, "telegram:1"));
+    assert_eq!((&people[0].person, people[0].approved_by.as_str()), (&pairing.person, "telegram:1"));
     assert_eq!(&people[0].channel, pairing.conversation.channel());
-    assert!(people[0].let_in_at >= before);
-    assert_eq!(ledger.pairings().await.unwrap(), []);
+    assert!(people[0].approved_at >= before);
+    assert_eq!(ledger.list_pairings().await.unwrap(), []);
 
     let lease =
-        ledger.take_lane(&[pairing.conversation.channel().clone()]).await.unwrap().expect("a word for them waits");
+        ledger.claim_lane(&[pairing.conversation.channel().clone()]).await.unwrap().expect("a word for them waits");
     assert_eq!(lease.conversation, pairing.conversation);
     let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
-    let errands: Vec<_> = turn.messages.iter().map(|queued| queued.message.errand.clone()).collect();
-    assert_eq!(errands, [Some(Errand::Welcome)]);
+    let errands: Vec<_> = turn.messages.iter().map(|queued| queued.message.system_task.clone()).collect();
+    assert_eq!(errands, [Some(SystemTask::ConfirmPairing)]);
 }
 
 /// Catches: an approval of one channel's owner for somebody of another. The attack: a code that was seen elsewhere.
@@ -136,9 +140,9 @@ pub async fn a_code_counts_only_where_its_judge_decides(fixture: &impl LedgerFix
     let ledger = fixture.open().await;
     let foreign = introduced(&ledger, "discord", "5").await;
     let judged = approve(&ledger, foreign.code, Some("telegram"), "telegram:1").await;
-    assert_eq!(judged, Judged::Unknown { tries_left: 4 });
-    assert!(!is_let_in(&ledger, "discord", "5").await && !is_let_in(&ledger, "telegram", "5").await);
-    assert_eq!(approve(&ledger, foreign.code, None, "operator").await, Judged::LetIn(foreign));
+    assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 4 });
+    assert!(!is_approved(&ledger, "discord", "5").await && !is_approved(&ledger, "telegram", "5").await);
+    assert_eq!(approve(&ledger, foreign.code, None, "operator").await, PairingOutcome::Approved(foreign));
 }
 
 /// Catches: a code that works twice. The attack: a button that is pressed again after its person was revoked.
@@ -147,36 +151,40 @@ pub async fn a_code_is_used_once(fixture: &impl LedgerFixture) {
     let pairing = introduced(&ledger, "telegram", "5").await;
     approve(&ledger, pairing.code, None, "telegram:1").await;
     let channel = pairing.conversation.channel().clone();
-    assert!(ledger.revoke(&channel, "5").await.unwrap());
-    assert!(!ledger.revoke(&channel, "5").await.unwrap());
-    let used = Judged::Used { person: pairing.person.clone(), let_in: true };
+    assert!(ledger.revoke_person(&channel, "5").await.unwrap());
+    assert!(!ledger.revoke_person(&channel, "5").await.unwrap());
+    let used = PairingOutcome::AlreadyUsed { person: pairing.person.clone(), approved: true };
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, used);
-    assert!(!is_let_in(&ledger, "telegram", "5").await);
-    assert_eq!(ledger.people().await.unwrap(), []);
+    assert!(!is_approved(&ledger, "telegram", "5").await);
+    assert_eq!(ledger.list_people().await.unwrap(), []);
     let again = introduced(&ledger, "telegram", "5").await;
-    assert!(!again.code.is(&pairing.code), "whoever was revoked may ask anew");
+    assert!(!again.code.ct_eq(&pairing.code), "whoever was revoked may ask anew");
 
     let rules = PairingRules::default();
-    let refused = ledger.judge_pairing(&verdict(again.code, false, None, "telegram:1"), &rules).await.unwrap();
-    assert_eq!(refused, Judged::Refused(again.clone()));
-    let used = Judged::Used { person: again.person, let_in: false };
+    let refused = ledger.decide_pairing(&decision(again.code, false, None, "telegram:1"), &rules).await.unwrap();
+    assert_eq!(refused, PairingOutcome::Refused(again.clone()));
+    let used = PairingOutcome::AlreadyUsed { person: again.person, approved: false };
     assert_eq!(approve(&ledger, again.code, None, "telegram:1").await, used, "a refusal uses it up too");
-    assert!(!is_let_in(&ledger, "telegram", "5").await);
+    assert!(!is_approved(&ledger, "telegram", "5").await);
 }
 
 /// Catches: a code that works when its hour is over, and one that is handed out again after it.
 pub async fn a_code_ends(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let rules = PairingRules { lives: Duration::from_millis(50), ..PairingRules::default() };
-    let pairing = ledger.introduce(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
-    assert_eq!(pairing.expires_at, pairing.issued_at.plus(rules.lives));
-    tokio::time::sleep(pairing.expires_at.since(ledger.now()) + Duration::from_millis(1)).await;
-    assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, Judged::Expired);
-    assert!(!is_let_in(&ledger, "telegram", "5").await);
-    assert_eq!(ledger.pairings().await.unwrap(), []);
+    let rules = PairingRules { code_ttl: Duration::from_millis(50), ..PairingRules::default() };
+    let pairing = ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
+    assert_eq!(pairing.expires_at, pairing.issued_at.saturating_add(rules.code_ttl));
+    tokio::time::sleep(pairing.expires_at.saturating_duration_since(ledger.now()) + Duration::from_millis(1)).await;
+    assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, PairingOutcome::Expired);
+    assert!(!is_approved(&ledger, "telegram", "5").await);
+    assert_eq!(ledger.list_pairings().await.unwrap(), []);
     let next = introduced(&ledger, "telegram", "5").await;
-    assert!(!next.code.is(&pairing.code));
-    assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, Judged::Expired, "also beside the new one");
+    assert!(!next.code.ct_eq(&pairing.code));
+    assert_eq!(
+        approve(&ledger, pairing.code, None, "telegram:1").await,
+        PairingOutcome::Expired,
+        "also beside the new one"
+    );
 }
 
 /// Catches: tries that are counted for all together, or a sixth that counts. The attack: to guess a code.
@@ -185,69 +193,81 @@ pub async fn whoever_says_too_many_wrong_codes_is_locked_out(fixture: &impl Ledg
     let pairing = introduced(&ledger, "telegram", "5").await;
     for number in 0..5 {
         let judged = approve(&ledger, wrong(number), None, "telegram:1").await;
-        assert_eq!(judged, Judged::Unknown { tries_left: 4 - u32::try_from(number).unwrap() });
+        assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 4 - u32::try_from(number).unwrap() });
     }
     drop(ledger);
     let ledger = fixture.open().await;
     for code in [pairing.code, wrong(5)] {
         let judged = approve(&ledger, code, None, "telegram:1").await;
-        let Judged::Locked { until } = judged else { panic!("not locked: {judged:?}") };
-        let left = until.since(ledger.now());
+        let PairingOutcome::LockedOut { until } = judged else { panic!("not locked: {judged:?}") };
+        let left = until.saturating_duration_since(ledger.now());
         let hour = Duration::from_secs(3_600);
         assert!(left > hour - Duration::from_secs(60) && left <= hour, "{left:?}");
     }
-    assert!(!is_let_in(&ledger, "telegram", "5").await, "not even the right one counts");
-    assert!(matches!(approve(&ledger, pairing.code, None, "telegram:2").await, Judged::LetIn(_)), "others may decide");
+    assert!(!is_approved(&ledger, "telegram", "5").await, "not even the right one counts");
+    assert!(
+        matches!(approve(&ledger, pairing.code, None, "telegram:2").await, PairingOutcome::Approved(_)),
+        "others may decide"
+    );
 
-    let rules = PairingRules { lives: Duration::from_secs(2), tries: 1, ..PairingRules::default() };
-    let guess = verdict(wrong(1), true, None, "telegram:3");
-    assert_eq!(ledger.judge_pairing(&guess, &rules).await.unwrap(), Judged::Unknown { tries_left: 0 });
-    let Judged::Locked { until } = ledger.judge_pairing(&guess, &rules).await.unwrap() else { panic!("not locked") };
-    tokio::time::sleep(until.since(ledger.now()) + Duration::from_millis(1)).await;
-    let judged = ledger.judge_pairing(&guess, &rules).await.unwrap();
-    assert_eq!(judged, Judged::Unknown { tries_left: 0 }, "the lock ends");
+    let rules = PairingRules { code_ttl: Duration::from_secs(2), max_attempts: 1, ..PairingRules::default() };
+    let guess = decision(wrong(1), true, None, "telegram:3");
+    assert_eq!(ledger.decide_pairing(&guess, &rules).await.unwrap(), PairingOutcome::UnknownCode { tries_left: 0 });
+    let PairingOutcome::LockedOut { until } = ledger.decide_pairing(&guess, &rules).await.unwrap() else {
+        panic!("not locked")
+    };
+    tokio::time::sleep(until.saturating_duration_since(ledger.now()) + Duration::from_millis(1)).await;
+    let judged = ledger.decide_pairing(&guess, &rules).await.unwrap();
+    assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 0 }, "the lock ends");
 }
 
 /// Catches: an order by the clock alone, which leaves those of one millisecond to chance.
 pub async fn codes_are_listed_in_the_order_they_were_asked_for(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let rules = PairingRules { open: 40, ..PairingRules::default() };
+    let rules = PairingRules { max_open: 40, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..40 {
-        codes.extend(ledger.introduce(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
+        codes.extend(ledger.issue_pairing_code(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
     }
     assert_eq!(codes.len(), 40);
-    assert_eq!(ledger.pairings().await.unwrap(), codes);
+    assert_eq!(ledger.list_pairings().await.unwrap(), codes);
 }
 
 /// Catches: a table that strangers can fill, and one that is full for those who are in it. The attack: many accounts.
 pub async fn a_flood_of_strangers_gets_few_codes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let rules = PairingRules { open: 3, ..PairingRules::default() };
+    let rules = PairingRules { max_open: 3, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..50 {
-        codes.extend(ledger.introduce(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
+        codes.extend(ledger.issue_pairing_code(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
     }
     assert_eq!(codes.len(), 3);
-    assert_eq!(ledger.pairings().await.unwrap(), codes);
-    let again = ledger.introduce(&stranger("telegram", "1"), &rules).await.unwrap();
+    assert_eq!(ledger.list_pairings().await.unwrap(), codes);
+    let again = ledger.issue_pairing_code(&stranger("telegram", "1"), &rules).await.unwrap();
     assert_eq!(again.as_ref(), Some(&codes[1]), "the same code while it lives");
-    let elsewhere = ledger.introduce(&stranger("discord", "1"), &rules).await.unwrap();
-    assert!(elsewhere.is_some_and(|pairing| !pairing.code.is(&codes[1].code)), "each channel has its own");
+    let elsewhere = ledger.issue_pairing_code(&stranger("discord", "1"), &rules).await.unwrap();
+    assert!(elsewhere.is_some_and(|pairing| !pairing.code.ct_eq(&codes[1].code)), "each channel has its own");
     approve(&ledger, codes[0].code, None, "telegram:1").await;
-    assert!(ledger.introduce(&stranger("telegram", "49"), &rules).await.unwrap().is_some(), "one has become free");
+    assert!(
+        ledger.issue_pairing_code(&stranger("telegram", "49"), &rules).await.unwrap().is_some(),
+        "one has become free"
+    );
 }
 
 /// Catches: a refusal that is asked about again and again, and one that is never forgotten.
 pub async fn whoever_was_refused_gets_no_code_for_a_while(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let rules = PairingRules { refused_for: Duration::from_millis(200), ..PairingRules::default() };
-    let pairing = ledger.introduce(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
-    ledger.judge_pairing(&verdict(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
-    let again = ledger.introduce(&stranger("telegram", "5"), &PairingRules::default()).await.unwrap();
+    let rules = PairingRules { refusal_cooldown: Duration::from_millis(200), ..PairingRules::default() };
+    let pairing = ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
+    ledger.decide_pairing(&decision(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
+    let again = ledger.issue_pairing_code(&stranger("telegram", "5"), &PairingRules::default()).await.unwrap();
     assert_eq!(again, None);
-    tokio::time::sleep(pairing.issued_at.plus(rules.refused_for).since(ledger.now()) + Duration::from_millis(1)).await;
-    assert!(ledger.introduce(&stranger("telegram", "5"), &rules).await.unwrap().is_some());
+    tokio::time::sleep(
+        pairing.issued_at.saturating_add(rules.refusal_cooldown).saturating_duration_since(ledger.now())
+            + Duration::from_millis(1),
+    )
+    .await;
+    assert!(ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().is_some());
 }
 
 /// Catches: the album of one person into which another's photo is put. The attack: a key that somebody else chose.
@@ -259,7 +279,7 @@ pub async fn an_album_holds_one_persons_messages(fixture: &impl LedgerFixture) {
         sender: Sender::new(id, "Ada"),
         ..message(key, "")
     };
-    let turn = async |key: &str, id: &str| ledger.receive(&of(key, id), Claim::Leave).await.unwrap().turn;
+    let turn = async |key: &str, id: &str| ledger.receive(&of(key, id), ClaimMode::Leave).await.unwrap().turn;
     let (ada, eve) = (turn("1", "7").await, turn("2", "8").await);
     assert_ne!(ada, eve);
     assert_eq!((turn("3", "7").await, turn("4", "8").await), (ada, eve), "each goes on in their own");

@@ -1,7 +1,11 @@
 //! Promises about a conversation that goes on under another name.
 
-use satchel_domain::{Attachment, ConversationId, InboundMessage, Message, MessageRef, Part, PartState, ToolOutcome};
-use satchel_ports::ledger::{AttachmentKey, Claim, HistoryChange, JournalEntry, OutboxQuery, Release, Renamed};
+use satchel_domain::{
+    Attachment, ConversationId, HistoryMessage, InboundMessage, MessageRef, Part, PartState, ToolOutcome,
+};
+use satchel_ports::ledger::{
+    AttachmentKey, ClaimMode, HistoryChange, JournalEntry, OutboxQuery, ReleaseMode, RenameOutcome,
+};
 
 use super::{LedgerFixture, assert_lost, attachment, completed, conversation, file_part, message, sent, settle, texts};
 
@@ -15,7 +19,7 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
     let quoting = "it said \"conversation\":\"telegram:-5\", and that stays";
-    let received = ledger.receive(&at(&old, message("1", quoting)), Claim::IfFree).await.unwrap();
+    let received = ledger.receive(&at(&old, message("1", quoting)), ClaimMode::IfFree).await.unwrap();
     let (lease, first) = (received.lease.unwrap(), received.turn);
     let mut done = completed(first, texts(&["reply"]));
     let outcome = ToolOutcome { attachments: vec![attachment(&ledger, &old, "a.txt")], ..ToolOutcome::default() };
@@ -24,28 +28,32 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     let file = ledger.journal_outcome(&lease, first, 0, &outcome).await.unwrap().attachments.remove(0);
     done.plan.parts.push(file_part(&file));
     done.response.attachments.push(file.clone());
-    let said =
-        Message::Person { text: quoting.into(), attachments: vec![file.clone()], refused: Vec::new(), origin: None };
+    let said = HistoryMessage::Person {
+        text: quoting.into(),
+        attachments: vec![file.clone()],
+        refused: Vec::new(),
+        origin: None,
+    };
     done.history = HistoryChange::Append(vec![said]);
     ledger.complete_turn(&lease, &done).await.unwrap();
-    let second = ledger.receive(&at(&old, message("2", "and then")), Claim::Leave).await.unwrap().turn;
+    let second = ledger.receive(&at(&old, message("2", "and then")), ClaimMode::Leave).await.unwrap().turn;
     ledger.journal_message(&lease, second, &entry).await.unwrap();
     let journalled = ledger.journal_outcome(&lease, second, 0, &outcome).await.unwrap().attachments.remove(0);
 
-    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), Renamed::Done);
+    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     assert_lost(ledger.next_turn(&lease).await, "next_turn");
-    assert_lost(ledger.release(&lease, Release::Always).await, "release");
+    assert_lost(ledger.release(&lease, ReleaseMode::Always).await, "release");
     assert_eq!(ledger.renew(std::slice::from_ref(&lease)).await.unwrap(), [lease]);
     drop(ledger);
 
     let ledger = fixture.open().await;
     let channel = old.channel().clone();
-    let lease = ledger.take_lane(std::slice::from_ref(&channel)).await.unwrap().expect("its work waits");
+    let lease = ledger.claim_lane(std::slice::from_ref(&channel)).await.unwrap().expect("its work waits");
     assert_eq!(lease.conversation, new);
-    assert_eq!(ledger.take_lane(&[channel]).await.unwrap(), None, "none is left under the old name");
+    assert_eq!(ledger.claim_lane(&[channel]).await.unwrap(), None, "none is left under the old name");
     let moved = |file: &Attachment| Attachment { conversation: new.clone(), ..file.clone() };
     let history = ledger.history(&new, 10).await.unwrap();
-    let [Message::Person { text, attachments, .. }] = history.as_slice() else { panic!("{history:?}") };
+    let [HistoryMessage::Person { text, attachments, .. }] = history.as_slice() else { panic!("{history:?}") };
     assert_eq!((text.as_str(), attachments.as_slice()), (quoting, [moved(&file)].as_slice()));
     assert_eq!(ledger.history(&old, 10).await.unwrap(), []);
     let found = ledger.attachment(&new, AttachmentKey::Number(1)).await.unwrap();
@@ -66,7 +74,7 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     let mut done = completed(second, vec![file_part(&outcome.attachments[0])]);
     done.reply_to = Some(MessageRef("m-2".into()));
     ledger.complete_turn(&lease, &done).await.expect("a file of the journal can be delivered");
-    let again = ledger.receive(&at(&new, message("1", quoting)), Claim::Leave).await.unwrap();
+    let again = ledger.receive(&at(&new, message("1", quoting)), ClaimMode::Leave).await.unwrap();
     assert!(again.duplicate && again.turn == first, "what is known stays known");
 }
 
@@ -74,11 +82,11 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
 pub async fn a_conversation_is_not_renamed_over_another(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
-    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), Renamed::Nothing);
-    let received = ledger.receive(&at(&old, message("1", "old")), Claim::IfFree).await.unwrap();
-    ledger.receive(&at(&new, message("2", "new")), Claim::Leave).await.unwrap();
+    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::NotFound);
+    let received = ledger.receive(&at(&old, message("1", "old")), ClaimMode::IfFree).await.unwrap();
+    ledger.receive(&at(&new, message("2", "new")), ClaimMode::Leave).await.unwrap();
     for to in [&new, &old] {
-        assert_eq!(ledger.rename_conversation(&old, to).await.unwrap(), Renamed::Taken);
+        assert_eq!(ledger.rename_conversation(&old, to).await.unwrap(), RenameOutcome::Conflict);
     }
     let lease = received.lease.unwrap();
     let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
@@ -86,10 +94,10 @@ pub async fn a_conversation_is_not_renamed_over_another(fixture: &impl LedgerFix
 
     // There and back again: no lease of the name that it had before is good.
     let third = conversation("telegram:-3");
-    assert_eq!(ledger.rename_conversation(&old, &third).await.unwrap(), Renamed::Done);
-    assert_eq!(ledger.rename_conversation(&third, &old).await.unwrap(), Renamed::Done);
+    assert_eq!(ledger.rename_conversation(&old, &third).await.unwrap(), RenameOutcome::Renamed);
+    assert_eq!(ledger.rename_conversation(&third, &old).await.unwrap(), RenameOutcome::Renamed);
     assert_lost(ledger.next_turn(&lease).await, "next_turn");
-    let taken = ledger.receive(&at(&old, message("3", "more")), Claim::IfFree).await.unwrap().lease.unwrap();
+    let taken = ledger.receive(&at(&old, message("3", "more")), ClaimMode::IfFree).await.unwrap().lease.unwrap();
     assert!(taken.token > lease.token, "tokens only grow");
     assert_lost(ledger.next_turn(&lease).await, "next_turn");
 }
@@ -99,17 +107,17 @@ pub async fn a_conversation_is_not_renamed_over_another(fixture: &impl LedgerFix
 pub async fn what_is_under_way_forgets_the_messages_of_the_old_name(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
-    let received = ledger.receive(&at(&old, message("1", "hello")), Claim::IfFree).await.unwrap();
+    let received = ledger.receive(&at(&old, message("1", "hello")), ClaimMode::IfFree).await.unwrap();
     let lease = received.lease.unwrap();
     let mut done = completed(received.turn, texts(&["one", "two"]));
     done.reply_to = Some(MessageRef("77".into()));
     let first = ledger.complete_turn(&lease, &done).await.unwrap().unwrap();
     let second = settle(&ledger, &lease, &sent(&first, "50")).await.next.unwrap();
     ledger.save_part(&lease, &Part { target: Some(MessageRef("51".into())), ..second.clone() }).await.unwrap();
-    ledger.receive(&at(&old, message("2", "more")), Claim::Leave).await.unwrap();
-    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), Renamed::Done);
+    ledger.receive(&at(&old, message("2", "more")), ClaimMode::Leave).await.unwrap();
+    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let channel = old.channel().clone();
-    let lease = ledger.take_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
+    let lease = ledger.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
     let under_way = ledger.next_part(&lease).await.unwrap().unwrap();
     assert_eq!((under_way.id, under_way.target.clone(), under_way.reply_to.clone()), (second.id, None, None));
     assert_eq!(ledger.turn(received.turn).await.unwrap().unwrap().parts[0].state, sent(&first, "50").part.state);
@@ -120,8 +128,8 @@ pub async fn what_is_under_way_forgets_the_messages_of_the_old_name(fixture: &im
 
     let stream = ledger.begin_stream(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
     ledger.save_part(&lease, &Part { target: Some(MessageRef("52".into())), ..stream.clone() }).await.unwrap();
-    assert_eq!(ledger.rename_conversation(&new, &old).await.unwrap(), Renamed::Done);
-    let lease = ledger.take_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
+    assert_eq!(ledger.rename_conversation(&new, &old).await.unwrap(), RenameOutcome::Renamed);
+    let lease = ledger.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
     let begun = ledger.complete_turn(&lease, &completed(turn.id, texts(&["whole"]))).await.unwrap().unwrap();
     assert_eq!((begun.target.clone(), begun.labelled), (None, false));
     assert_ne!(begun.id, stream.id, "the key of what stands under the old name is not its own");

@@ -1,7 +1,7 @@
 //! Promises about streamed replies.
 
 use satchel_domain::{MessageRef, Part, PartState, Timestamp};
-use satchel_ports::ledger::{Claim, Lease, Ledger};
+use satchel_ports::ledger::{ClaimMode, Lease, Ledger};
 use std::sync::Arc;
 
 use super::{LedgerFixture, completed, message, receive, sent, settle, text_of, texts};
@@ -22,7 +22,7 @@ pub async fn a_stream_begins_only_when_nothing_is_unsettled(fixture: &impl Ledge
     assert_eq!(again.as_ref(), Some(&stream));
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().stream, Some(stream.clone()));
 
-    ledger.receive(&message("2", "more"), Claim::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
     let part = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a"]))).await.unwrap();
     assert_eq!(part, None, "nobody knows whether the streamed message arrived");
     let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;
@@ -40,7 +40,7 @@ pub async fn the_first_part_edits_what_was_streamed(fixture: &impl LedgerFixture
     ledger.save_part(&lease, &known).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
-    let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().stream, Some(known.clone()));
 
     let begun = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a", "b"]))).await.unwrap().unwrap();
@@ -80,7 +80,7 @@ pub async fn a_streamed_message_in_doubt_stays_in_doubt(fixture: &impl LedgerFix
 pub async fn a_streamed_message_that_did_not_arrive_is_sent_anew(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, stream) = streaming(&ledger).await;
-    let until = ledger.now().plus(std::time::Duration::from_secs(60));
+    let until = ledger.now().saturating_add(std::time::Duration::from_secs(60));
     let refused = Part { state: PartState::Waiting { until, reason: "429".into() }, ..stream.clone() };
     ledger.save_part(&lease, &refused).await.unwrap();
     let begun = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a"]))).await.unwrap().unwrap();

@@ -1,11 +1,11 @@
 //! Promises about turns, their journal and the history.
 
 use satchel_domain::{
-    CallId, Ending, InboundMessage, Message, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
+    CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::ledger::{
-    Claim, HistoryChange, InboundFile, JournalEntry, LedgerError, OutboxQuery, TurnRecord, TurnsQuery,
+    ClaimMode, HistoryChange, InboundFileState, JournalEntry, LedgerError, OutboxQuery, TurnQuery, TurnRecord,
 };
 
 use super::{
@@ -17,7 +17,7 @@ pub async fn turns_come_in_order_and_stay_until_complete(fixture: &impl LedgerFi
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &message("0", "0")).await;
     for key in 1..5 {
-        ledger.receive(&message(&key.to_string(), &key.to_string()), Claim::IfFree).await.unwrap();
+        ledger.receive(&message(&key.to_string(), &key.to_string()), ClaimMode::IfFree).await.unwrap();
     }
     for key in 0..5 {
         let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
@@ -39,10 +39,10 @@ pub async fn what_is_committed_survives_the_process(fixture: &impl LedgerFixture
     let two = fixture.open().await;
     let record = two.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.ending, Some(Ending::Done));
-    assert_eq!(record.response, Some(OutgoingResponse::of_text("reply")));
+    assert_eq!(record.response, Some(OutgoingResponse::from_text("reply")));
     assert_eq!(record.parts[1], next);
     assert_eq!(record.parts[0], sent(&part, "9").part);
-    let taken = two.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let taken = two.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
     assert_eq!(two.next_part(&taken).await.unwrap(), Some(next));
 }
 
@@ -65,7 +65,7 @@ pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
     ledger.journal_message(&lease, turn, &expected[0]).await.unwrap();
     for ordinal in [1, 0] {
         let file = attachment(&ledger, &lease.conversation, "made.txt");
-        let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::of_text("made") };
+        let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") };
         let outcome = ledger.journal_outcome(&lease, turn, ordinal, &outcome).await.unwrap();
         expected.push(JournalEntry::Outcome { ordinal, outcome });
     }
@@ -73,7 +73,7 @@ pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
     ledger.journal_message(&lease, turn, &expected[3]).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
-    let lease = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().journal, expected);
 }
 
@@ -100,22 +100,22 @@ pub async fn complete_turn_is_all_or_nothing_and_once(fixture: &impl LedgerFixtu
 pub async fn steered_messages_are_consumed_with_the_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    let merged = ledger.receive(&message("2", "steer"), Claim::Leave).await.unwrap();
-    let kept = ledger.receive(&message("3", "later"), Claim::Leave).await.unwrap();
-    let steered = ledger.waiting_behind(&lease, turn).await.unwrap()[0].id;
+    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Leave).await.unwrap();
+    let kept = ledger.receive(&message("3", "later"), ClaimMode::Leave).await.unwrap();
+    let steered = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;
     let mut done = completed(turn, Vec::new());
     done.steered = vec![steered];
     ledger.complete_turn(&lease, &done).await.unwrap();
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, kept.turn);
     let record = ledger.turn(merged.turn).await.unwrap().unwrap();
     assert_eq!((record.id, record.ending), (turn, Some(Ending::Done)), "it is answered by the turn that took it in");
-    assert_eq!(ledger.receive(&message("2", "steer"), Claim::Leave).await.unwrap().turn, merged.turn);
+    assert_eq!(ledger.receive(&message("2", "steer"), ClaimMode::Leave).await.unwrap().turn, merged.turn);
 }
 
 /// Catches: a history that is cut at its beginning's end, in reverse, shared between conversations, or not reset.
 pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let said = |text: &str| Message::Note { text: text.into() };
+    let said = |text: &str| HistoryMessage::Note { text: text.into() };
     let (lease, _) = receive(&ledger, &message("0", "0")).await;
     for (key, change) in [
         HistoryChange::Append(vec![said("a"), said("b")]),
@@ -126,12 +126,12 @@ pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
     .into_iter()
     .enumerate()
     {
-        ledger.receive(&message(&(key + 1).to_string(), ""), Claim::Leave).await.unwrap();
+        ledger.receive(&message(&(key + 1).to_string(), ""), ClaimMode::Leave).await.unwrap();
         let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
         let mut done = completed(turn, Vec::new());
         done.history = change;
         ledger.complete_turn(&lease, &done).await.unwrap();
-        let (limit, expected): (u32, &[Message]) = match key {
+        let (limit, expected): (u32, &[HistoryMessage]) = match key {
             0 => (10, &[said("a"), said("b")]),
             1 => (2, &[said("b"), said("c")]),
             2 => (10, &[]),
@@ -149,17 +149,17 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
     let reason = FailureReason::TooLarge { limit: 50 };
     let refused = PlannedPart { refused: Some(reason.clone()), ..texts(&["big"]).remove(0) };
     ledger.complete_turn(&lease, &completed(turn, vec![refused])).await.unwrap();
-    ledger.receive(&message("2", "and?"), Claim::Leave).await.unwrap();
+    ledger.receive(&message("2", "and?"), ClaimMode::Leave).await.unwrap();
     let next = ledger.next_turn(&lease).await.unwrap().unwrap();
     let record = ledger.turn(turn).await.unwrap().unwrap();
-    assert_eq!(next.untold, record.routing_errors());
-    assert_eq!((next.untold.len(), next.untold[0].reason.clone()), (1, reason));
+    assert_eq!(next.unreported_failures, record.routing_errors());
+    assert_eq!((next.unreported_failures.len(), next.unreported_failures[0].reason.clone()), (1, reason));
 
     let mut done = completed(next.id, Vec::new());
-    done.told = next.untold.iter().map(|error| error.part).collect::<Vec<PartId>>();
+    done.reported_failures = next.unreported_failures.iter().map(|error| error.part).collect::<Vec<PartId>>();
     ledger.complete_turn(&lease, &done).await.unwrap();
-    ledger.receive(&message("3", "thanks"), Claim::Leave).await.unwrap();
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().untold, []);
+    ledger.receive(&message("3", "thanks"), ClaimMode::Leave).await.unwrap();
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().unreported_failures, []);
     assert_eq!(ledger.outbox(&OutboxQuery::default()).await.unwrap(), record.parts, "the operator sees it still");
 }
 
@@ -167,7 +167,7 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
 pub async fn a_record_shows_what_was_said_in_the_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", "first"), &["a.txt", "b.txt"])).await;
-    let merged = ledger.receive(&message("2", "steer"), Claim::Leave).await.unwrap();
+    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Leave).await.unwrap();
     let words = |record: &TurnRecord| record.messages.iter().map(|m| m.message.text.clone()).collect::<Vec<_>>();
     assert_eq!(words(&ledger.turn(turn).await.unwrap().unwrap()), ["first"]);
     assert_eq!(words(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
@@ -176,13 +176,13 @@ pub async fn a_record_shows_what_was_said_in_the_turn(fixture: &impl LedgerFixtu
     let file = attachment(&ledger, &lease.conversation, "a.txt");
     let stored = ledger.store_file(&lease, queued.id, 0, &file).await.unwrap();
     let mut done = completed(turn, texts(&["reply"]));
-    done.steered = vec![ledger.waiting_behind(&lease, turn).await.unwrap()[0].id];
+    done.steered = vec![ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id];
     ledger.complete_turn(&lease, &done).await.unwrap();
     let record = ledger.turn(merged.turn).await.unwrap().unwrap();
     assert_eq!((record.id, words(&record)), (turn, vec!["first".to_owned(), "steer".to_owned()]));
     let files = &record.messages[0].files;
-    assert_eq!(files[0], InboundFile::Stored(stored));
-    assert!(matches!(&files[1], InboundFile::Waiting(reference) if reference.filename.as_str() == "b.txt"));
+    assert_eq!(files[0], InboundFileState::Stored(stored));
+    assert!(matches!(&files[1], InboundFileState::Waiting(reference) if reference.filename.as_str() == "b.txt"));
 }
 
 /// Catches: a page that shows a turn twice, leaves one out, or lists conversations of another channel.
@@ -195,13 +195,13 @@ pub async fn turns_are_paged_and_conversations_listed(fixture: &impl LedgerFixtu
     };
     let mut ids = Vec::new();
     for number in 0..5 {
-        let received = ledger.receive(&in_conversation("web:a", &number.to_string(), "hello"), Claim::Leave).await;
+        let received = ledger.receive(&in_conversation("web:a", &number.to_string(), "hello"), ClaimMode::Leave).await;
         ids.push(received.unwrap().turn);
     }
-    ledger.receive(&in_conversation("web:b", "0", "the first\nwords"), Claim::Leave).await.unwrap();
-    ledger.receive(&in_conversation("console:main", "0", "elsewhere"), Claim::Leave).await.unwrap();
+    ledger.receive(&in_conversation("web:b", "0", "the first\nwords"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&in_conversation("console:main", "0", "elsewhere"), ClaimMode::Leave).await.unwrap();
     let page = async |before: Option<TurnId>| {
-        let query = TurnsQuery { conversation: conversation("web:a"), before, limit: 2 };
+        let query = TurnQuery { conversation: conversation("web:a"), before, limit: 2 };
         ledger.turns(&query).await.unwrap().iter().map(|turn| turn.id).collect::<Vec<_>>()
     };
     assert_eq!(page(None).await, ids[3..]);
@@ -224,21 +224,21 @@ pub async fn a_command_is_seen_behind_a_flood(fixture: &impl LedgerFixture) {
         let texts = keys.map(|key| message(&key.to_string(), "a / b"));
         let receiving = texts.map(|message| {
             let ledger = std::sync::Arc::clone(&ledger);
-            async move { ledger.receive(&message, Claim::Leave).await.unwrap() }
+            async move { ledger.receive(&message, ClaimMode::Leave).await.unwrap() }
         });
         futures::future::join_all(receiving).await;
     };
     let commands = async || {
-        let waiting = ledger.waiting_behind(&lease, turn).await.unwrap();
+        let waiting = ledger.list_queued_behind(&lease, turn).await.unwrap();
         assert!(waiting.len() < 300, "{} are looked at", waiting.len());
         let texts = waiting.into_iter().map(|queued| queued.message.text);
         texts.filter(|text| text.starts_with('/')).collect::<Vec<_>>()
     };
-    ledger.receive(&message("first", "/allow A1"), Claim::Leave).await.unwrap();
+    ledger.receive(&message("first", "/allow A1"), ClaimMode::Leave).await.unwrap();
     flood(1..600).await;
     assert_eq!(commands().await, ["/allow A1"]);
     for command in ["/allow B2", "/stop"] {
-        ledger.receive(&message(command, command), Claim::Leave).await.unwrap();
+        ledger.receive(&message(command, command), ClaimMode::Leave).await.unwrap();
     }
     flood(600..700).await;
     assert_eq!(commands().await, ["/allow A1", "/allow B2", "/stop"], "in the order in which they came");
@@ -257,6 +257,6 @@ pub async fn conversations_with_recent_turns_are_active(fixture: &impl LedgerFix
     assert_eq!(active(before).await, std::slice::from_ref(&lease.conversation), "its turn was completed since then");
     assert_eq!(active(Timestamp(ledger.now().0 + 1)).await, []);
     let idle = InboundMessage { conversation: conversation("web:a"), ..message("2", "again") };
-    ledger.receive(&idle, Claim::Leave).await.unwrap();
+    ledger.receive(&idle, ClaimMode::Leave).await.unwrap();
     assert_eq!(active(never).await, [conversation("web:a")], "a new message ends the idleness");
 }

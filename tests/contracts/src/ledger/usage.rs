@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use satchel_domain::{
-    Attachment, ConversationId, Errand, InboundMessage, Message, OutgoingResponse, Sender, Timestamp, ToolOutcome,
-    TurnId,
+    Attachment, ConversationId, HistoryMessage, InboundMessage, OutgoingResponse, Sender, SystemTask, Timestamp,
+    ToolOutcome, TurnId,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, Heard, HistoryChange, InboundFile, Lease, Ledger,
-    LedgerError,
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Lease, Ledger,
+    LedgerError, Transcription,
     usage::{ForgetFile, Forgotten, PersonKey, QuotaExceeded, QuotaScope, Usage, UsageQuery, UsageScope},
 };
 
@@ -26,7 +26,7 @@ fn file(ledger: &Arc<dyn Ledger>, conversation: &ConversationId, bytes: u64) -> 
 
 async fn store(ledger: &Arc<dyn Ledger>, lease: &Lease, turn: TurnId, bytes: u64) -> Result<Attachment, LedgerError> {
     let made =
-        ToolOutcome { attachments: vec![file(ledger, &lease.conversation, bytes)], ..ToolOutcome::of_text("made") };
+        ToolOutcome { attachments: vec![file(ledger, &lease.conversation, bytes)], ..ToolOutcome::from_text("made") };
     Ok(ledger.journal_outcome(lease, turn, 0, &made).await?.attachments.remove(0))
 }
 
@@ -94,8 +94,8 @@ pub async fn owners_and_errands_have_no_person_quota(fixture: &impl LedgerFixtur
     let (lease, turn) = receive(&ledger, &from("owner", "telegram:1", "1")).await;
     store(&ledger, &lease, turn, 50).await.unwrap();
     assert_eq!(used(&ledger, person("telegram:owner")).await, (1, 50, 0), "it counts all the same");
-    let errand = Errand::Scheduled { name: "report".to_owned(), due: "today".to_owned() };
-    let scheduled = InboundMessage { errand: Some(errand), ..from("7", "telegram:2", "2") };
+    let errand = SystemTask::RunSchedule { name: "report".to_owned(), due: "today".to_owned() };
+    let scheduled = InboundMessage { system_task: Some(errand), ..from("7", "telegram:2", "2") };
     let (lease, turn) = receive(&ledger, &scheduled).await;
     store(&ledger, &lease, turn, 10).await.unwrap();
     assert_eq!(used(&ledger, person("telegram:7")).await, (0, 0, 0));
@@ -142,12 +142,12 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let kept = ledger.store_file(&lease, queued.id, 0, &kept).await.unwrap();
     let secret = attachment(&ledger, &lease.conversation, "secret.pdf");
     let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
-    ledger.record_heard(&lease, queued.id, 1, &Heard::Words("bring bread".into())).await.unwrap();
-    let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::of_text("selected") };
+    ledger.record_transcription(&lease, queued.id, 1, &Transcription::Words("bring bread".into())).await.unwrap();
+    let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
     ledger.journal_outcome(&lease, turn, 0, &viewed).await.unwrap();
     let attachments = vec![kept.clone(), secret.clone()];
     let text = "hello\n[voice message, transcribed] bring bread".to_owned();
-    let said = Message::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
+    let said = HistoryMessage::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
     let done = CompletedTurn {
         response: OutgoingResponse { text: None, voice: None, attachments },
         history: HistoryChange::Append(vec![said]),
@@ -156,7 +156,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let part = ledger.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent(&part, "5")).await;
     let raw = serde_json::json!({ "reply_to_message": { "document": { "file_name": "secret.pdf" } } });
-    let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, Claim::Leave).await.unwrap();
+    let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Leave).await.unwrap();
 
     match ledger.forget_file(&forget(&secret)).await.unwrap() {
         Forgotten::Done(was) => assert_eq!(*was, secret),
@@ -170,12 +170,12 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
         assert!(!told.contains(trace), "{trace} is still known: {told}");
     }
     assert!(told.contains("keep.txt") && told.contains(&kept.sha256.to_string()));
-    assert!(matches!(&record.messages[0].files[1], InboundFile::Stored(file) if file.is_forgotten()));
+    assert!(matches!(&record.messages[0].files[1], InboundFileState::Stored(file) if file.is_forgotten()));
     let tombstone = ledger.attachment(&lease.conversation, AttachmentKey::Id(secret.id)).await.unwrap().unwrap();
     assert!(tombstone.is_forgotten() && tombstone.number == secret.number);
     let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
     assert_eq!(ledger.attachments(&here).await.unwrap(), std::slice::from_ref(&kept));
-    let unreferenced = ledger.unreferenced(&[secret.sha256, kept.sha256]).await.unwrap();
+    let unreferenced = ledger.find_unreferenced(&[secret.sha256, kept.sha256]).await.unwrap();
     assert_eq!(unreferenced, [secret.sha256]);
     assert_eq!(used(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (1, kept.bytes, 0));
     assert_eq!(used(&ledger, person("console:7")).await, (1, kept.bytes, 0));
@@ -186,7 +186,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.forget_file(&never).await.unwrap(), Forgotten::Unknown);
     let (lease, turn) = receive(&ledger, &message("3", "next")).await;
     assert_eq!(store(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
-    let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::of_text("selected") };
+    let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
     let stale = ledger.journal_outcome(&lease, turn, 1, &stale).await.unwrap();
     assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
 }
@@ -202,7 +202,7 @@ pub async fn needed_file_is_not_forgotten(fixture: &impl LedgerFixture) {
     settle(&ledger, &lease, &sent(&part, "5")).await;
 
     let (lease, turn) = receive(&ledger, &message("2", "send it again")).await;
-    let selected = ToolOutcome { selection: Some(vec![made.clone()]), ..ToolOutcome::of_text("selected") };
+    let selected = ToolOutcome { selection: Some(vec![made.clone()]), ..ToolOutcome::from_text("selected") };
     ledger.journal_outcome(&lease, turn, 0, &selected).await.unwrap();
     assert_eq!(ledger.forget_file(&forget(&made)).await.unwrap(), Forgotten::InUse, "a later turn has taken it up");
     ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();

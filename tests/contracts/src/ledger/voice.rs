@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::{InboundMessage, InboxId};
-use satchel_ports::ledger::{Claim, Heard, LedgerError};
+use satchel_ports::ledger::{ClaimMode, LedgerError, Transcription};
 use uuid::Uuid;
 
 use super::{LedgerFixture, attachment, conversation, message, receive, with_files};
@@ -13,26 +13,26 @@ pub async fn the_words_of_voice_notes_come_back_in_place(fixture: &impl LedgerFi
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &with_files(message("1", ""), &["a.jpg", "b.ogg", "c.ogg"])).await;
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    assert_eq!(queued.heard, BTreeMap::new());
+    assert_eq!(queued.transcriptions, BTreeMap::new());
     for index in [0, 1] {
         let file = attachment(&ledger, &lease.conversation, "b.ogg");
         ledger.store_file(&lease, queued.id, index, &file).await.unwrap();
     }
-    let (words, unheard) = (Heard::Words("Ёж, \"/stop\"".into()), Heard::Unheard("too noisy".into()));
-    ledger.record_heard(&lease, queued.id, 2, &unheard).await.unwrap();
-    ledger.record_heard(&lease, queued.id, 1, &unheard).await.unwrap();
-    ledger.record_heard(&lease, queued.id, 1, &words).await.unwrap();
+    let (words, unheard) = (Transcription::Words("Ёж, \"/stop\"".into()), Transcription::Unheard("too noisy".into()));
+    ledger.record_transcription(&lease, queued.id, 2, &unheard).await.unwrap();
+    ledger.record_transcription(&lease, queued.id, 1, &unheard).await.unwrap();
+    ledger.record_transcription(&lease, queued.id, 1, &words).await.unwrap();
     for (message, index) in [(queued.id, 3), (InboxId(Uuid::nil()), 1)] {
-        let answer = ledger.record_heard(&lease, message, index, &words).await;
+        let answer = ledger.record_transcription(&lease, message, index, &words).await;
         assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
     }
     drop(ledger);
     let ledger = fixture.open().await;
-    let newer = ledger.take_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
-    let lost = ledger.record_heard(&lease, queued.id, 1, &unheard).await;
+    let newer = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lost = ledger.record_transcription(&lease, queued.id, 1, &unheard).await;
     assert!(matches!(lost, Err(LedgerError::LeaseLost(_))), "{lost:?}");
     let turn = ledger.next_turn(&newer).await.unwrap().unwrap();
-    assert_eq!(turn.messages[0].heard, BTreeMap::from([(1, words), (2, unheard)]));
+    assert_eq!(turn.messages[0].transcriptions, BTreeMap::from([(1, words), (2, unheard)]));
     assert_eq!(turn.messages[0].files.len(), 3);
 }
 
@@ -41,13 +41,13 @@ pub async fn whether_replies_are_spoken_is_kept_for_each_conversation(fixture: &
     let ledger = fixture.open().await;
     let (here, _) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
-    let there = ledger.receive(&elsewhere, Claim::IfFree).await.unwrap().lease.unwrap();
+    let there = ledger.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
     assert!(!ledger.next_turn(&here).await.unwrap().unwrap().voice, "nothing is spoken unasked");
-    ledger.set_voice(&here.conversation, true).await.unwrap();
+    ledger.set_voice_replies(&here.conversation, true).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(lease) = ledger.take_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+    while let Some(lease) = ledger.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
         leases.push(lease);
     }
     assert_eq!(leases.len(), 2);
@@ -55,10 +55,10 @@ pub async fn whether_replies_are_spoken_is_kept_for_each_conversation(fixture: &
         let voice = ledger.next_turn(lease).await.unwrap().unwrap().voice;
         assert_eq!(voice, lease.conversation == here.conversation, "{lease:?} is not {there:?}");
     }
-    ledger.set_voice(&here.conversation, false).await.unwrap();
+    ledger.set_voice_replies(&here.conversation, false).await.unwrap();
     for lease in &leases {
         assert!(!ledger.next_turn(lease).await.unwrap().unwrap().voice);
     }
-    let unknown = ledger.set_voice(&conversation("console:nobody"), true).await;
+    let unknown = ledger.set_voice_replies(&conversation("console:nobody"), true).await;
     assert!(matches!(unknown, Err(LedgerError::Unknown { .. })), "{unknown:?}");
 }

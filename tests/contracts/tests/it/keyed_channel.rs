@@ -12,7 +12,7 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_fakes::MemoryBlobs;
-use satchel_ports::{Activity, Blobs, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
 use satchel_routing::tables;
 
 struct KeyedChannel {
@@ -46,7 +46,7 @@ impl Channel for KeyedChannel {
         ChannelCapabilities { idempotency, voice: VoiceRule::Message, can_edit: false, ..tables::console() }
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.read(&part.content).await?;
         let mut sent = self.sent.lock().unwrap();
         if sent.iter().all(|(known, _)| *known != part.part) {
@@ -55,7 +55,7 @@ impl Channel for KeyedChannel {
         Ok(vec![MessageRef(part.part.to_string())])
     }
 
-    async fn edit(&self, _: &MessageRef, _: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let reason = "nothing can be changed here".to_owned();
         Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
     }
@@ -70,8 +70,8 @@ impl Channel for KeyedChannel {
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
-        Err(FetchError::Refused { reason: "nobody sends files here".to_owned() })
+    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
+        Err(FileFetchError::Permanent { reason: "nobody sends files here".to_owned() })
     }
 }
 

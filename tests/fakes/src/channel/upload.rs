@@ -15,7 +15,7 @@ use satchel_domain::{
     delivery::SendError,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_ports::{BlobError, Blobs, ByteStream, PartToSend};
+use satchel_ports::{BlobError, Blobs, ByteStream, SendRequest};
 
 use crate::{
     transcript::MessageKind,
@@ -67,7 +67,7 @@ impl Progress {
 /// The request that sends a part.
 pub(crate) async fn form(
     blobs: &Arc<dyn Blobs>,
-    part: &PartToSend,
+    part: &SendRequest,
     nonce: Option<String>,
     progress: &Progress,
 ) -> Result<Form, SendError> {
@@ -85,7 +85,7 @@ pub(crate) async fn form(
 }
 
 /// A part in the platform's words.
-pub(crate) fn outgoing(part: &PartToSend, nonce: Option<String>) -> Outgoing {
+pub(crate) fn outgoing(part: &SendRequest, nonce: Option<String>) -> Outgoing {
     let (kind, text, markup) = match &part.content {
         PartContent::Text { text, markup, .. } => (MessageKind::Text, text.clone(), *markup),
         PartContent::Notice { text } | PartContent::Question { text, .. } => {
@@ -126,7 +126,7 @@ pub(crate) fn outgoing(part: &PartToSend, nonce: Option<String>) -> Outgoing {
 }
 
 /// The sizes of a part's files, in order.
-pub(crate) fn sizes(part: &PartToSend) -> impl Iterator<Item = u64> {
+pub(crate) fn sizes(part: &SendRequest) -> impl Iterator<Item = u64> {
     stored(&part.content).into_iter().map(|(_, bytes)| bytes)
 }
 

@@ -223,7 +223,7 @@ fn shared_file(message: &DiscordMessage, file: &DiscordFile) -> TranscriptFile {
 
 fn write_file(f: &mut fmt::Formatter<'_>, message: &DiscordMessage, file: &DiscordFile) -> fmt::Result {
     let kind = if message.is_voice() { "voice" } else { "file" };
-    write!(f, "    + {kind} {} ({}, {}", file.filename, file.mime, size::human(file.bytes))?;
+    write!(f, "    + {kind} {} ({}, {}", file.filename, file.mime, size::format_bytes(file.bytes))?;
     if let Some((width, height)) = file.sides {
         write!(f, ", {width}×{height}")?;
     }

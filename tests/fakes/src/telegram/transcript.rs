@@ -197,7 +197,7 @@ impl TelegramTranscript {
 
 fn write_file(f: &mut fmt::Formatter<'_>, file: &TelegramFile) -> fmt::Result {
     let kind = file.kind.field().replace('_', " ");
-    write!(f, "    + {kind} {} ({}, {}", file.filename, file.mime, size::human(file.bytes))?;
+    write!(f, "    + {kind} {} ({}, {}", file.filename, file.mime, size::format_bytes(file.bytes))?;
     if file.sides != (0, 0) && file.kind == FileKind::Photo {
         write!(f, ", {}×{}", file.sides.0, file.sides.1)?;
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use satchel_domain::{
-    Attachment, AttachmentId, ConversationId, Filename, MessageRef, PartContent, PartId, Source, Timestamp, TurnId,
-    Visibility,
+    Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MessageRef, PartContent, PartId, Timestamp,
+    TurnId, Visibility,
     delivery::SendError,
     part::{FileForm, FileItem, PreparedVoice},
 };
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, MemoryBlobs, PlatformRules, Timeouts};
 use satchel_ports::{
-    BlobHint, Blobs, Channel, LookupOutcome, LookupRange, LookupRequest, PartToSend, ledger::RecordedMessages,
+    BlobHint, Blobs, Channel, LookupOutcome, LookupRange, LookupRequest, SendRequest, ledger::RecordedMessages,
 };
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// What a look-up finds for certain.
-    pub(crate) async fn find(&self, part: &PartToSend) -> Result<Option<Vec<MessageRef>>, SendError> {
+    pub(crate) async fn find(&self, part: &SendRequest) -> Result<Option<Vec<MessageRef>>, SendError> {
         let (range, recorded) = (LookupRange::After(None), RecordedMessages::default());
         let outcome =
             self.channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, recorded }).await?;
@@ -48,8 +48,8 @@ impl Bench {
         Self { platform, channel: Arc::new(channel), blobs, conversation }
     }
 
-    pub(crate) fn part(&self, number: u128, content: PartContent) -> PartToSend {
-        PartToSend {
+    pub(crate) fn part(&self, number: u128, content: PartContent) -> SendRequest {
+        SendRequest {
             part: PartId(Uuid::from_u128(number)),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: self.conversation.clone(),
@@ -65,7 +65,7 @@ impl Bench {
             id: AttachmentId(Uuid::from_u128(9)),
             number: 1,
             conversation: self.conversation.clone(),
-            source: Source::Tool,
+            source: AttachmentSource::Tool,
             filename: Filename::from_untrusted(&file.filename),
             mime: stored.mime,
             bytes: stored.bytes,

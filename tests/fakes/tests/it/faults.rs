@@ -64,7 +64,7 @@ async fn every_fault_means_what_the_port_says_for_every_kind_of_message() {
         let large = FakeFile::generated("large.bin", "application/octet-stream", 1, 3_000_000);
         let album = [(photo("p"), FileForm::Photo), (photo("q"), FileForm::Photo)];
         let contents = [
-            PartContent::of_text("a text"),
+            PartContent::from_text("a text"),
             PartContent::File(bench.item(&large, FileForm::Document).await),
             PartContent::Album { items: bench.items(&album).await },
             bench.voice("OggS…", 9).await,
@@ -95,9 +95,9 @@ async fn every_fault_means_what_the_port_says_for_every_kind_of_message() {
 async fn every_fault_of_an_edit_means_the_same() {
     for (fault, expected, stands) in table() {
         let bench = Bench::start(FakeMode::TelegramLike).await;
-        let sent = bench.channel.send(&bench.part(1, PartContent::of_text("before"))).await.expect("sent");
+        let sent = bench.channel.send(&bench.part(1, PartContent::from_text("before"))).await.expect("sent");
         bench.platform.script_next(Operation::Edit, fault);
-        let answer = bench.channel.edit(&sent[0], &bench.part(1, PartContent::of_text("after"))).await;
+        let answer = bench.channel.edit(&sent[0], &bench.part(1, PartContent::from_text("after"))).await;
         assert_eq!(meaning(answer), expected, "{fault:?}");
         let shown = bench.platform.transcript();
         let expected = if stands { "after" } else { "before" };
@@ -113,7 +113,7 @@ async fn refusals_of_one_kind_meet_that_kind_only() {
     let album = PartContent::Album { items: bench.items(&album).await };
     let item = |index| Meaning::Refused(Refusal::Item { index });
     for (fault, content, expected) in [
-        (Fault::BadMarkup, PartContent::of_text("*a*"), Meaning::Refused(Refusal::BadMarkup)),
+        (Fault::BadMarkup, PartContent::from_text("*a*"), Meaning::Refused(Refusal::BadMarkup)),
         (Fault::BadMarkup, plain.clone(), Meaning::Sent),
         (Fault::BadItem { index: 1 }, album.clone(), item(1)),
         (Fault::BadItem { index: 2 }, album, Meaning::Sent),
@@ -138,11 +138,11 @@ async fn a_script_meets_the_requests_that_it_names() {
         bench.platform.script(Operation::Send, when, Fault::ServerError);
         let mut arrived = Vec::new();
         for number in 0..4 {
-            arrived.push(bench.channel.send(&bench.part(number, PartContent::of_text("a"))).await.is_ok());
+            arrived.push(bench.channel.send(&bench.part(number, PartContent::from_text("a"))).await.is_ok());
         }
         assert_eq!(arrived, expected, "{when:?}");
         bench.platform.clear_script();
-        assert!(bench.channel.send(&bench.part(9, PartContent::of_text("a"))).await.is_ok());
+        assert!(bench.channel.send(&bench.part(9, PartContent::from_text("a"))).await.is_ok());
     }
 }
 
@@ -150,7 +150,7 @@ async fn a_script_meets_the_requests_that_it_names() {
 async fn a_connection_can_be_refused_in_the_middle_of_a_turn() {
     let bench = Bench::start(FakeMode::TelegramLike).await;
     bench.platform.script(Operation::Send, When::Nth(2), Fault::RefuseConnection { for_ms: 100 });
-    let part = |number| bench.part(number, PartContent::of_text(format!("text {number}")));
+    let part = |number| bench.part(number, PartContent::from_text(format!("text {number}")));
     assert_eq!(meaning(bench.channel.send(&part(1)).await), Meaning::Sent);
     assert_eq!(meaning(bench.channel.send(&part(2)).await), Meaning::NotSent(None));
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -165,7 +165,7 @@ async fn moments_are_told_while_a_request_hangs() {
     let arrived = bench.platform.on_nth(Operation::Send, 1, Moment::Arrived);
     let performed = bench.platform.on_nth(Operation::Send, 1, Moment::Performed);
     let mut second = bench.platform.on_nth(Operation::Send, 2, Moment::Arrived);
-    let (channel, part) = (bench.channel.clone(), bench.part(1, PartContent::of_text("a")));
+    let (channel, part) = (bench.channel.clone(), bench.part(1, PartContent::from_text("a")));
     let sending = tokio::spawn(async move { channel.send(&part).await });
     arrived.await.expect("told");
     performed.await.expect("told");

@@ -10,9 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_domain::{ChannelName, ConversationId, InboundMessage, PartContent, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, PartContent, TurnId, UndecodableUpdate};
 use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, When};
-use satchel_ports::{Channel, FetchError, Inbound, InboundError, IncomingFile};
+use satchel_ports::{Channel, FetchedFile, FileFetchError, Inbound, InboundError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -37,19 +37,19 @@ impl Inbound for Taker {
         Ok(Some(TurnId(Uuid::from_u128(1))))
     }
 
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         unreachable!("nothing moves on this platform: {from} to {to}");
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         unreachable!("the channel reads everything that the platform offers: {update:?}");
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         unreachable!("what was not taken is offered again: {channel}");
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         unreachable!("what was not taken is offered again: {channel}, {bookmark}");
     }
 }
@@ -137,28 +137,28 @@ async fn files_are_fetched_as_they_flow_and_refused_with_a_reason() {
     let mut fetched = bench.platform.on_nth(Operation::Fetch, 1, satchel_fakes::Moment::Performed);
     let incoming = bench.channel.fetch(&reference).await.expect("opened");
     fetched.try_recv().expect("a download is performed when its answer begins");
-    let IncomingFile::Bytes { bytes, content } = incoming else { panic!("bytes: {incoming:?}") };
+    let FetchedFile::Bytes { bytes, content } = incoming else { panic!("bytes: {incoming:?}") };
     assert_eq!(bytes, Some(3_000_000));
     let read = content.fold(0, async |read, piece| read + piece.expect("it flows").len()).await;
     assert_eq!(read, 3_000_000);
 
     let too_large = bench.platform.person_uploads(noise(3_000_001));
     let answer = bench.channel.fetch(&too_large).await;
-    assert!(matches!(&answer, Err(FetchError::Refused { reason }) if reason.contains("too large")), "{answer:?}");
+    assert!(matches!(&answer, Err(FileFetchError::Permanent { reason }) if reason.contains("too large")), "{answer:?}");
 
     bench.platform.script_next(Operation::Fetch, Fault::ResetMidTransfer);
     let broken = bench.channel.fetch(&reference).await.expect("it begins well");
-    let IncomingFile::Bytes { content, .. } = broken else { panic!("bytes: {broken:?}") };
+    let FetchedFile::Bytes { content, .. } = broken else { panic!("bytes: {broken:?}") };
     assert!(content.any(async |piece| piece.is_err()).await, "a download that is cut is no whole file");
 
     for fault in [Fault::ServerError, Fault::AcceptAndDrop, Fault::BadGateway { performed: false }] {
         bench.platform.script_next(Operation::Fetch, fault);
         let answer = bench.channel.fetch(&reference).await;
-        assert!(matches!(answer, Err(FetchError::TryAgain { .. })), "{fault:?}: {answer:?}");
+        assert!(matches!(answer, Err(FileFetchError::Retryable { .. })), "{fault:?}: {answer:?}");
     }
     bench.platform.expire_files();
     let answer = bench.channel.fetch(&reference).await;
-    assert!(matches!(&answer, Err(FetchError::Refused { reason }) if reason.contains("expired")), "{answer:?}");
+    assert!(matches!(&answer, Err(FileFetchError::Permanent { reason }) if reason.contains("expired")), "{answer:?}");
 }
 
 #[tokio::test]
@@ -167,10 +167,10 @@ async fn a_chat_reads_as_a_person_sees_it() {
     let said = bench.platform.person_says(&bench.conversation, "send it", vec![small("a.txt")]);
     let mut item = bench.item(&small("b.txt"), satchel_domain::part::FileForm::Document).await;
     item.caption = "the b".to_owned();
-    let mut part = bench.part(1, PartContent::of_text("here"));
+    let mut part = bench.part(1, PartContent::from_text("here"));
     part.reply_to = Some(said);
     let sent = bench.channel.send(&part).await.expect("sent");
-    bench.channel.edit(&sent[0], &bench.part(1, PartContent::of_text("here it is"))).await.expect("edited");
+    bench.channel.edit(&sent[0], &bench.part(1, PartContent::from_text("here it is"))).await.expect("edited");
     bench.channel.send(&bench.part(2, PartContent::File(item))).await.expect("sent");
     bench.channel.send(&bench.part(3, bench.voice("OggS…", 3).await)).await.expect("sent");
     assert_eq!(

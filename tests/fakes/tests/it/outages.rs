@@ -78,7 +78,7 @@ async fn answers_alone_are_lost_for_a_time() {
 #[tokio::test]
 async fn an_outage_begins_with_its_first_request() {
     let bench = bench::Bench::start(FakeMode::TelegramLike).await;
-    let send = async |number| bench.channel.send(&bench.part(number, PartContent::of_text("a"))).await;
+    let send = async |number| bench.channel.send(&bench.part(number, PartContent::from_text("a"))).await;
     bench.platform.script(Operation::Send, When::ForMs(0), Fault::ResetAfterRead);
     bench.channel.probe().await.expect("it is another operation");
     assert!(matches!(send(1).await, Err(SendError::InDoubt { .. })), "it does not begin with the script");
@@ -96,7 +96,7 @@ async fn an_outage_begins_with_its_first_request() {
 async fn late_requests_are_released_on_every_platform() {
     let bench = bench::Bench::start(FakeMode::DiscordLike).await;
     bench.platform.script_next(Operation::Send, Fault::AcceptOnRelease);
-    let answer = bench.channel.send(&bench.part(1, PartContent::of_text("late"))).await;
+    let answer = bench.channel.send(&bench.part(1, PartContent::from_text("late"))).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
     assert!(bench.platform.transcript().visible_texts(&bench.conversation).is_empty());
     bench.platform.release_requests();

@@ -37,7 +37,7 @@ impl Tool for Tally {
             file.sync_all()
         };
         add().map_err(|error: std::io::Error| ToolError(error.to_string()))?;
-        Ok(ToolOutcome::of_text("counted"))
+        Ok(ToolOutcome::from_text("counted"))
     }
 }
 
@@ -59,7 +59,7 @@ impl Tool for RequestVoice {
 
     async fn call(&self, _arguments: Value, _context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let voice = Some(VoiceRequest { text: Some(SPOKEN.to_owned()) });
-        Ok(ToolOutcome { voice, ..ToolOutcome::of_text("queued") })
+        Ok(ToolOutcome { voice, ..ToolOutcome::from_text("queued") })
     }
 }
 
@@ -92,6 +92,6 @@ impl Tool for WaitForPerson {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        Ok(ToolOutcome::of_text("the person is done"))
+        Ok(ToolOutcome::from_text("the person is done"))
     }
 }

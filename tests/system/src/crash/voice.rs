@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_ports::{Recording, Speech, SpeechError, Spoken};
+use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 use uuid::Uuid;
 
 /// The engine. Two voices of the same words differ, so that a repeat which was spoken anew is found out.
@@ -12,17 +12,21 @@ pub struct FakeVoice;
 
 #[async_trait]
 impl Speech for FakeVoice {
-    fn speaks(&self) -> bool {
+    fn can_speak(&self) -> bool {
         true
     }
 
-    fn hears(&self) -> bool {
+    fn can_transcribe(&self) -> bool {
         true
     }
 
-    async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
+    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError> {
         let sound = Bytes::from(format!("OggS {words} {}", Uuid::now_v7()));
-        Ok(Spoken { content: stream::iter([Ok(sound)]).boxed(), duration_ms: 1_500, waveform: vec![0, 128, 255] })
+        Ok(SynthesizedSpeech {
+            content: stream::iter([Ok(sound)]).boxed(),
+            duration_ms: 1_500,
+            waveform: vec![0, 128, 255],
+        })
     }
 
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {

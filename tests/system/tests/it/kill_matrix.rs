@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use satchel_domain::{ChannelName, ConversationId, Ending, Message, PartState};
+use satchel_domain::{ChannelName, ConversationId, Ending, HistoryMessage, PartState};
 use satchel_fakes::FakeFile;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::{Ledger, ledger::OutboxQuery};
@@ -157,7 +157,7 @@ impl Stage {
 
     async fn has_taken(&self) -> bool {
         let history = self.ledger().await.history(&self.conversation, 100).await.expect("the history can be read");
-        history.iter().any(|message| matches!(message, Message::Person { text, .. } if text.contains(FIRST)))
+        history.iter().any(|message| matches!(message, HistoryMessage::Person { text, .. } if text.contains(FIRST)))
     }
 
     /// What is wrong once everything should be delivered.
@@ -165,10 +165,10 @@ impl Stage {
         let mut problems = Vec::new();
         let ledger = self.ledger().await;
         let console = ChannelName::new("console").expect("a name");
-        if let Some(left) = ledger.take_lane(&[console]).await.expect("the ledger can be asked") {
+        if let Some(left) = ledger.claim_lane(&[console]).await.expect("the ledger can be asked") {
             problems.push(format!("{} has work left", left.conversation));
         }
-        let query = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
+        let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
         for part in ledger.outbox(&query).await.expect("the outbox can be read") {
             if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
                 problems.push(format!("a {} is {:?}", part.content.kind(), part.state));

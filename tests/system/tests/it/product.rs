@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate,
+    ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate,
     capabilities::StreamRule,
 };
 use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, PlatformRules, Timeouts};
@@ -71,20 +71,20 @@ impl Inbound for Taken {
         Ok(turn)
     }
 
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
-        self.inner.conversation_moved(from, to).await
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+        self.inner.rename_conversation(from, to).await
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
-        self.inner.keep_unreadable(update).await
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
+        self.inner.record_undecodable(update).await
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
-        self.inner.bookmark(channel).await
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        self.inner.load_checkpoint(channel).await
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
-        self.inner.keep_bookmark(channel, bookmark).await
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        self.inner.save_checkpoint(channel, bookmark).await
     }
 }
 

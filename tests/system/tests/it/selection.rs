@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use satchel::build::ExtraTool;
-use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility};
+use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility};
 use satchel_fakes::FakeMode;
 use satchel_local::{
     Script, ScriptedModel,
@@ -46,7 +46,7 @@ impl Tool for Assemble {
                 id: AttachmentId(self.ledger.new_id()),
                 number: 0,
                 conversation: context.conversation.clone(),
-                source: Source::Tool,
+                source: AttachmentSource::Tool,
                 filename: Filename::from_untrusted(name),
                 mime: "text/plain".to_owned(),
                 bytes: stored.bytes,
@@ -61,7 +61,7 @@ impl Tool for Assemble {
             let is_sent = |file: &&Attachment| names.iter().any(|name| name == file.filename.as_str());
             attachments.iter().filter(is_sent).cloned().collect()
         });
-        Ok(ToolOutcome { attachments, selection, ..ToolOutcome::of_text("made") })
+        Ok(ToolOutcome { attachments, selection, ..ToolOutcome::from_text("made") })
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{InboundMessage, Sender, UnreadableUpdate};
+use satchel_domain::{InboundMessage, Sender, UndecodableUpdate};
 use satchel_ports::{Inbound, InboundError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(in crate::inbound) enum Job {
     /// Nothing; it is only answered.
     Answer(Answerable),
     /// What can't be read.
-    Keep(Box<UnreadableUpdate>),
+    Keep(Box<UndecodableUpdate>),
     /// An event of a guild's channel of which nothing is known yet.
     Unknown {
         /// The channel.
@@ -158,7 +158,7 @@ impl Store {
             (Some(id), None) => format!("{name}:{id}"),
             (None, _) => format!("{name}:unnumbered-{}", key_of(data.to_string().as_bytes())),
         };
-        Job::Keep(Box::new(UnreadableUpdate {
+        Job::Keep(Box::new(UndecodableUpdate {
             channel: channel_name(),
             key,
             sender: sender(data, &self.known),
@@ -194,7 +194,7 @@ impl Store {
                 Job::Accept(message, _) => {
                     self.inbound.accept(message.as_ref().clone()).await.map(|turn| turn.is_some())
                 }
-                Job::Keep(update) => self.inbound.keep_unreadable(update.as_ref().clone()).await.map(|()| false),
+                Job::Keep(update) => self.inbound.record_undecodable(update.as_ref().clone()).await.map(|()| false),
                 Job::Answer(_) | Job::Unknown { .. } => Ok(false),
             };
             self.note(failures, &stored);
@@ -241,7 +241,7 @@ impl Store {
 
     /// Keeps a bookmark. Whether it is kept.
     pub(super) async fn keep(&self, bookmark: &Bookmark) -> bool {
-        match self.inbound.keep_bookmark(&channel_name(), bookmark.to_json()).await {
+        match self.inbound.save_checkpoint(&channel_name(), bookmark.to_json()).await {
             Ok(()) => true,
             Err(error) => {
                 let error: &(dyn Error + 'static) = &error;

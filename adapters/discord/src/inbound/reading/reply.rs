@@ -24,29 +24,29 @@ struct Answered {
 pub(super) fn compose(written: &Written<'_>, reader: &Reader) -> (String, Vec<FileReference>) {
     let Message { head, content } = written.message;
     let mut files = files(written.message);
-    let own = attributed::own(&joined([&written.said.text, &described(content).unwrap_or_default()]));
+    let own = attributed::escape_openings(&joined([&written.said.text, &described(content).unwrap_or_default()]));
     if head.forwards() {
         let passed: Vec<&Content> = head.message_snapshots.iter().map(|snapshot| &snapshot.message).collect();
         files.extend(passed.iter().flat_map(|content| files_of_others(content, head)));
         // Discord doesn't tell who wrote it.
         let words: Vec<String> =
-            passed.iter().map(|content| attributed::forwarded("somebody", &all_words(content, reader))).collect();
+            passed.iter().map(|content| attributed::quote_forwarded("somebody", &all_words(content, reader))).collect();
         let quotation = words.join("\n\n");
-        return (if own.is_empty() { quotation } else { attributed::beneath(&quotation, &own) }, files);
+        return (if own.is_empty() { quotation } else { attributed::append_below_quote(&quotation, &own) }, files);
     }
     let Some(answered) = answered(written, reader).filter(|answered| takes_along(written.command, answered)) else {
         // Who writes nothing but our name is heard all the same.
         let only_named = own.is_empty() && files.is_empty();
-        return (if only_named { attributed::own(&reader.passed_on(content)) } else { own }, files);
+        return (if only_named { attributed::escape_openings(&reader.passed_on(content)) } else { own }, files);
     };
     let names: Vec<String> = answered.files.iter().map(|file| file.filename.to_string()).collect();
     files.extend(answered.files);
-    let quotation = attributed::reply(&answered.author, &names, &answered.words);
+    let quotation = attributed::quote_reply(&answered.author, &names, &answered.words);
     let text = match written.command {
         // A command stands first, or it would be none.
         Some(_) => format!("{own}\n\n{quotation}"),
         None if own.is_empty() => quotation,
-        None => attributed::beneath(&quotation, &own),
+        None => attributed::append_below_quote(&quotation, &own),
     };
     (text, files)
 }

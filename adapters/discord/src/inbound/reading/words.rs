@@ -3,7 +3,7 @@
 //! Discord writes `<@42>` for a person, `<#7>` for a channel, `<:wave:9>` for a guild's own emoji and `</files:3>` for
 //! a command (Message Formatting). In code such a thing is nothing but its characters.
 
-use satchel_domain::filename::is_hidden;
+use satchel_domain::filename::is_unsafe_char;
 
 use crate::{inbound::wire::User, known::Known};
 
@@ -141,7 +141,7 @@ fn append(text: &mut String, mut rest: &str, after_a_name: bool) {
 }
 
 fn shown(name: &str) -> String {
-    name.chars().filter(|c| !is_hidden(*c)).collect()
+    name.chars().filter(|c| !is_unsafe_char(*c)).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,12 @@ const GIVING_WAY: Manner = Manner { gives_way: true, counts_for_all: true };
 const OF_AN_INTERACTION: Manner = Manner { gives_way: false, counts_for_all: false };
 
 fn discord() -> Limiter {
-    Limiter::new(Some(Pace { per_second: Some(50), per_conversation_second: None, burst: 1, per_group_minute: None }))
+    Limiter::new(Some(RateLimits {
+        per_second: Some(50),
+        per_conversation_second: None,
+        burst: 1,
+        per_group_minute: None,
+    }))
 }
 
 fn route(template: &str, major: &str) -> Route {

@@ -14,12 +14,12 @@ use async_trait::async_trait;
 use satchel_discord::{
     DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayWaits, Patience, SlashCommand,
 };
-use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use satchel_fakes::{
     MemoryBlobs,
     discord::{DiscordRules, FakeDiscord, Tier},
 };
-use satchel_ports::{FetchFailure, FetchRequest, Fetched, Fetcher, Inbound, InboundError};
+use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
 use serde_json::Value;
 use tokio::{
@@ -68,7 +68,7 @@ impl Bench {
         fake.channel(GUILD, OTHER, "other");
         fake.thread(GENERAL, THREAD, "a thread");
         let mut capabilities = tables::discord();
-        capabilities.pace = None;
+        capabilities.rate_limits = None;
         let settings = DiscordSettings {
             token: fake.token().into(),
             api_url: Some(fake.api_url().into()),
@@ -133,8 +133,8 @@ struct NoFetcher;
 
 #[async_trait]
 impl Fetcher for NoFetcher {
-    async fn fetch(&self, _: &FetchRequest) -> Result<Fetched, FetchFailure> {
-        Err(FetchFailure::NotThere { reason: "nothing is fetched here".to_owned() })
+    async fn fetch(&self, _: &FetchRequest) -> Result<FetchResponse, FetcherError> {
+        Err(FetcherError::NotFound { reason: "nothing is fetched here".to_owned() })
     }
 }
 
@@ -172,7 +172,7 @@ impl Listening {
 pub(crate) struct Taker {
     taken: Mutex<Vec<InboundMessage>>,
     repeated: Mutex<Vec<String>>,
-    unreadable: Mutex<Vec<UnreadableUpdate>>,
+    unreadable: Mutex<Vec<UndecodableUpdate>>,
     bookmark: Mutex<Option<Value>>,
     /// How often a bookmark was to be kept, and whether none is.
     bookmarks: watch::Sender<u32>,
@@ -271,7 +271,7 @@ impl Taker {
         locked(&self.repeated).clone()
     }
 
-    pub(crate) fn unreadable(&self) -> Vec<UnreadableUpdate> {
+    pub(crate) fn unreadable(&self) -> Vec<UndecodableUpdate> {
         locked(&self.unreadable).clone()
     }
 
@@ -334,11 +334,11 @@ impl Inbound for Taker {
         Ok(Some(TurnId(Uuid::from_u128(1))))
     }
 
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         Err(InboundError(format!("nothing moves on Discord: {from}, {to}").into()))
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         self.begin("").await?;
         let mut kept = locked(&self.unreadable);
         if kept.iter().all(|known| known.key != update.key) {
@@ -347,12 +347,12 @@ impl Inbound for Taker {
         Ok(())
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         assert_eq!(channel.to_string(), "discord");
         Ok(locked(&self.bookmark).clone())
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         assert_eq!(channel.to_string(), "discord");
         self.bookmarks.send_modify(|times| *times += 1);
         if self.keeps_none.load(Ordering::Relaxed) {

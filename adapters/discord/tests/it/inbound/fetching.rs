@@ -8,7 +8,7 @@ use satchel_fakes::{
     FakeFile, Fault, MemoryBlobs,
     discord::{CDN, DiscordFault, Permission, Refusal},
 };
-use satchel_ports::{BlobHint, Blobs, Channel, FetchError, IncomingFile};
+use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, channel, start, take};
 
@@ -30,25 +30,25 @@ async fn sent(bench: &Bench, file: FakeFile) -> (FileReference, u64) {
 }
 
 /// Fetches a file as intake does.
-async fn fetched(channel: &DiscordChannel, reference: &FileReference) -> Result<(Option<u64>, Sha256), FetchError> {
-    let IncomingFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
+async fn fetched(channel: &DiscordChannel, reference: &FileReference) -> Result<(Option<u64>, Sha256), FileFetchError> {
+    let FetchedFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
         unreachable!("it has no store")
     };
     let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
-    let stored = stored.map_err(|error| FetchError::TryAgain { reason: format!("{error:?}") })?;
+    let stored = stored.map_err(|error| FileFetchError::Retryable { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
 }
 
 async fn refusal(channel: &DiscordChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
-        Err(FetchError::Refused { reason }) => reason,
+        Err(FileFetchError::Permanent { reason }) => reason,
         other => unreachable!("not refused: {other:?}"),
     }
 }
 
 async fn another_try(channel: &DiscordChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
-        Err(FetchError::TryAgain { reason }) => reason,
+        Err(FileFetchError::Retryable { reason }) => reason,
         other => unreachable!("not to be tried again: {other:?}"),
     }
 }

@@ -192,7 +192,7 @@ async fn whoever_gets_nothing_is_told_why_in_plain_words() {
     assert_eq!(reason(stage.send(hello()).await), "the bot can't see the channel");
     stage.discord.delete_channel(stage.place);
     assert_eq!(reason(stage.send(hello()).await), "the channel doesn't exist any more");
-    let elsewhere = PartToSend { conversation: "console:main".parse().unwrap(), ..stage.part(hello()) };
+    let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..stage.part(hello()) };
     assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is no channel of Discord");
 }
 
@@ -236,7 +236,7 @@ async fn a_voice_that_is_forbidden_says_so_and_the_channel_is_remembered() {
 async fn a_message_is_not_lost_for_the_one_that_it_answers() {
     let stage = Stage::new().await;
     let asked = stage.discord.person_says(stage.place, PERSON, "hello?");
-    let answering = |content| PartToSend { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(content) };
+    let answering = |content| SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(content) };
     stage.channel.send(&answering(text("an answer"))).await.unwrap();
     stage.discord.forbid(stage.place, Permission::ReadHistory);
     stage.channel.send(&answering(bundle("no reference is allowed", stage.items(&["a.bin"]).await))).await.unwrap();

@@ -20,7 +20,7 @@ async fn nobody_is_ever_pinged() {
     let stage = Stage::new().await;
     let asked = stage.discord.person_says(stage.place, PERSON, "hello");
     let words = format!("@everyone @here <@{PERSON}> <@&{GUILD}>");
-    let part = PartToSend { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(text(&words)) };
+    let part = SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(text(&words)) };
     let sent = stage.channel.send(&part).await.unwrap();
     stage.channel.edit(&sent[0], &stage.part(text(&format!("{words} again")))).await.unwrap();
     stage.send(bundle(&words, stage.items(&["a.bin"]).await)).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_withdrawn_message_is_gone_and_taking_back_nothing_is_success() {
 #[tokio::test]
 async fn a_persons_direct_channel_is_opened_once() {
     let stage = Stage::new().await;
-    let to_ann = |words: &str| PartToSend { conversation: conversation("@4711"), ..stage.part(text(words)) };
+    let to_ann = |words: &str| SendRequest { conversation: conversation("@4711"), ..stage.part(text(words)) };
     stage.channel.show_activity(&conversation("@4711"), Activity::Writing).await;
     let sent = stage.channel.send(&to_ann("hello")).await.unwrap();
     stage.channel.send(&to_ann("again")).await.unwrap();

@@ -12,11 +12,11 @@ const CREATE: &str = "POST /channels/{}/messages";
 const EDIT: &str = "PATCH /channels/{}/messages/{}";
 
 /// A part that has arrived as `before`, of which nobody knows, and is to be `now`.
-async fn arrived(stage: &Stage, before: PartContent, now: PartContent) -> PartToSend {
+async fn arrived(stage: &Stage, before: PartContent, now: PartContent) -> SendRequest {
     let part = stage.part(before);
     stage.discord.script_next(CREATE, Fault::AcceptAndDrop);
     assert!(stage.channel.send(&part).await.is_err());
-    PartToSend { content: now, ..part }
+    SendRequest { content: now, ..part }
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn what_is_made_new_is_never_edited() {
         stage.voice(false).await,
         stage.voice(true).await,
     ] {
-        let part = PartToSend { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(content) };
+        let part = SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(content) };
         let sent = stage.channel.send(&part).await.unwrap();
         assert_eq!(stage.restarted().send(&part).await, Ok(sent), "a repeat of the same");
         assert_eq!(stage.discord.requests(EDIT), 0, "{:?}", part.content);
@@ -185,7 +185,7 @@ async fn files_that_had_arrived_stay_whatever_keeps_them_from_going_once_more() 
         let again = channel.send(&whole).await;
         assert!(matches!(again, Err(SendError::Unreadable { .. } | SendError::Refused { .. })), "{kept:?}: {again:?}");
         assert_eq!(doubt::find(&channel, &whole, None).await, Ok(None));
-        let found = channel.send(&PartToSend { content: text("hello"), ..whole.clone() }).await.unwrap();
+        let found = channel.send(&SendRequest { content: text("hello"), ..whole.clone() }).await.unwrap();
         assert_eq!(channel.edit(&found[0], &whole).await, Ok(found), "{kept:?}: it shows all of it");
         let transcript = stage.discord.transcript();
         let shown: Vec<_> = transcript.visible(stage.place).collect();

@@ -12,7 +12,7 @@ const HISTORY: &str = "GET /channels/{}/messages";
 /// What a look-up behind a message finds.
 pub(crate) async fn find(
     channel: &DiscordChannel,
-    part: &PartToSend,
+    part: &SendRequest,
     after: Option<MessageRef>,
 ) -> Result<Option<Vec<MessageRef>>, SendError> {
     let (range, recorded) = (LookupRange::After(after), RecordedMessages::default());

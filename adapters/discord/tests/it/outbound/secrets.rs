@@ -70,7 +70,7 @@ fn channel(token: &str, api_url: Option<String>) -> DiscordChannel {
 /// Does everything that a channel can do, and gathers what it says about it.
 async fn everything(channel: &DiscordChannel, item: Option<FileItem>) -> String {
     let mut told = format!("{channel:?} {channel:#?}");
-    let part = |content| PartToSend {
+    let part = |content| SendRequest {
         part: PartId(Uuid::from_u128(1)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: conversation("4711"),

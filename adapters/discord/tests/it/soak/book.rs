@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use satchel_ports::{Inbound, InboundError};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -117,22 +117,22 @@ impl Inbound for Book {
         Ok(Some(turn))
     }
 
-    async fn conversation_moved(&self, _from: ConversationId, _to: ConversationId) -> Result<(), InboundError> {
+    async fn rename_conversation(&self, _from: ConversationId, _to: ConversationId) -> Result<(), InboundError> {
         Err(InboundError("conversations stay where they are on Discord".into()))
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         self.work().await?;
         self.write(|report| report.unreadable.insert(update.key));
         Ok(())
     }
 
-    async fn bookmark(&self, _channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+    async fn load_checkpoint(&self, _channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         self.work().await?;
         Ok(self.read(|report| report.bookmark.clone()))
     }
 
-    async fn keep_bookmark(&self, _channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, _channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         self.work().await?;
         let seen = bookmark["seen_up_to"].as_str().and_then(|seen| seen.parse::<u64>().ok()).expect("a message's id");
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();

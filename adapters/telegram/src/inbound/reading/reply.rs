@@ -40,22 +40,22 @@ pub(super) fn compose(
     if let Some(origin) = &head.forward_origin {
         let words = joined([&written.said.text, described.unwrap_or_default()]);
         let says = leads || !words.is_empty();
-        return (if says { attributed::forwarded(&origin.name(), &words) } else { words }, files);
+        return (if says { attributed::quote_forwarded(&origin.name(), &words) } else { words }, files);
     }
-    let own = attributed::own(&joined([&written.said.text, described.unwrap_or_default()]));
+    let own = attributed::escape_openings(&joined([&written.said.text, described.unwrap_or_default()]));
     let answered = if leads { answered(written, us) } else { None };
     let Some(answered) = answered.filter(|answered| takes_along(written, answered, commands)) else {
         // Who writes nothing but our name is heard all the same.
         let only_named = own.is_empty() && files.is_empty();
-        return (if only_named { attributed::own(written.original) } else { own }, files);
+        return (if only_named { attributed::escape_openings(written.original) } else { own }, files);
     };
     files.extend(answered.files);
-    let quotation = attributed::reply(&answered.author, &answered.names, &answered.words);
+    let quotation = attributed::quote_reply(&answered.author, &answered.names, &answered.words);
     let text = match written.said.command {
         // A command stands first, or it would be none.
         Some(_) => format!("{own}\n\n{quotation}"),
         None if own.is_empty() => quotation,
-        None => attributed::beneath(&quotation, &own),
+        None => attributed::append_below_quote(&quotation, &own),
     };
     (text, files)
 }

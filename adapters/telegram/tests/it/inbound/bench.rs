@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UnreadableUpdate};
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use satchel_fakes::{
     MemoryBlobs,
     telegram::{FakeTelegram, TelegramRules},
@@ -134,7 +134,7 @@ impl Listening {
 /// Takes what is handed over: at once, when it is let, or not at all.
 pub(crate) struct Taker {
     taken: Mutex<Vec<InboundMessage>>,
-    unreadable: Mutex<Vec<UnreadableUpdate>>,
+    unreadable: Mutex<Vec<UndecodableUpdate>>,
     moved: Mutex<Vec<(ConversationId, ConversationId)>>,
     refused: Mutex<BTreeSet<String>>,
     tries: watch::Sender<u32>,
@@ -205,7 +205,7 @@ impl Taker {
         locked(&self.taken).iter().map(|message| message.text.clone()).collect()
     }
 
-    pub(crate) fn unreadable(&self) -> Vec<UnreadableUpdate> {
+    pub(crate) fn unreadable(&self) -> Vec<UndecodableUpdate> {
         locked(&self.unreadable).clone()
     }
 
@@ -252,13 +252,13 @@ impl Inbound for Taker {
         Ok(Some(TurnId(Uuid::from_u128(1))))
     }
 
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         self.begin().await;
         locked(&self.moved).push((from, to));
         Ok(())
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         self.begin().await;
         let mut kept = locked(&self.unreadable);
         if kept.iter().all(|known| known.key != update.key) {
@@ -267,11 +267,11 @@ impl Inbound for Taker {
         Ok(())
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         unreachable!("Telegram keeps what was not taken: {channel}");
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         unreachable!("Telegram keeps what was not taken: {channel}, {bookmark}");
     }
 }

@@ -8,7 +8,7 @@ use satchel_fakes::{
     FakeFile, Fault, MemoryBlobs,
     telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules},
 };
-use satchel_ports::{BlobHint, Blobs, Channel, FetchError, IncomingFile};
+use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use satchel_telegram::TelegramChannel;
 
 use super::bench::{ANN, Bench, Log, Taker};
@@ -24,26 +24,29 @@ async fn sent(bench: &Bench, file: FakeFile) -> FileReference {
 }
 
 /// Fetches a file as intake does.
-async fn fetched(channel: &TelegramChannel, reference: &FileReference) -> Result<(Option<u64>, Sha256), FetchError> {
-    let IncomingFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
+async fn fetched(
+    channel: &TelegramChannel,
+    reference: &FileReference,
+) -> Result<(Option<u64>, Sha256), FileFetchError> {
+    let FetchedFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
         unreachable!("it has no store")
     };
     let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
-    let stored = stored.map_err(|error| FetchError::TryAgain { reason: format!("{error:?}") })?;
+    let stored = stored.map_err(|error| FileFetchError::Retryable { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
 }
 
 async fn refusal(channel: &TelegramChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
-        Err(FetchError::Refused { reason }) => reason,
-        Err(FetchError::NotSetUp { reason, remedy }) => satchel_domain::remedy::for_owner(&reason, &remedy),
+        Err(FileFetchError::Permanent { reason }) => reason,
+        Err(FileFetchError::NotSetUp { reason, remedy }) => satchel_domain::remedy::for_owner(&reason, &remedy),
         other => unreachable!("not refused: {other:?}"),
     }
 }
 
 async fn another_try(channel: &TelegramChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
-        Err(FetchError::TryAgain { reason }) => reason,
+        Err(FileFetchError::Retryable { reason }) => reason,
         other => unreachable!("not to be tried again: {other:?}"),
     }
 }
@@ -190,7 +193,7 @@ async fn a_file_comes_in_pieces() {
     let file = FakeFile::generated("a.bin", "application/octet-stream", 3, 19 * MEGABYTE);
     let reference = sent(&bench, file).await;
     let channel = bench.channel();
-    let IncomingFile::Bytes { content, .. } = channel.fetch(&reference).await.unwrap() else { panic!("bytes") };
+    let FetchedFile::Bytes { content, .. } = channel.fetch(&reference).await.unwrap() else { panic!("bytes") };
     let pieces = content.map_ok(|piece| piece.len() as u64).try_collect::<Vec<_>>().await.unwrap();
     assert_eq!(pieces.iter().sum::<u64>(), 19 * MEGABYTE);
     assert!(pieces.iter().all(|piece| *piece < MEGABYTE), "{:?}", pieces.iter().max());

@@ -7,7 +7,7 @@ use satchel_fakes::{
     Fault, When,
     telegram::{Refusal, TelegramFault},
 };
-use satchel_ports::{Channel, PartToSend};
+use satchel_ports::{Channel, SendRequest};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -274,12 +274,12 @@ async fn moved_unheard() -> (Bench, i64, i64) {
     (bench, group, supergroup)
 }
 
-fn part(group: i64, words: &str) -> PartToSend {
-    PartToSend {
+fn part(group: i64, words: &str) -> SendRequest {
+    SendRequest {
         part: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: format!("telegram:{group}").parse().expect("it is a name"),
-        content: PartContent::of_text(words),
+        content: PartContent::from_text(words),
         reply_to: None,
     }
 }

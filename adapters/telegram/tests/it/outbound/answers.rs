@@ -169,7 +169,7 @@ async fn a_person_who_blocked_the_bot_and_a_group_that_removed_it_get_nothing() 
     assert_eq!(reason(stage.channel.send(&part).await), "the bot was removed from the chat");
     stage.telegram.forget_chat(group);
     assert!(reason(stage.channel.send(&part).await).starts_with("Telegram knows no such chat"));
-    let elsewhere = PartToSend { conversation: "console:main".parse().unwrap(), ..part };
+    let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..part };
     assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is no chat of Telegram");
 }
 
@@ -223,7 +223,7 @@ async fn a_chat_that_moved_is_written_to_where_it_is() {
     let old = stage.channel.send(&stage.part_in(group, text("before"))).await.unwrap();
     let supergroup = stage.telegram.migrate(group);
     let reply_to = Some(old[0].clone());
-    let after = stage.channel.send(&PartToSend { reply_to, ..stage.part_in(group, text("after")) }).await.unwrap();
+    let after = stage.channel.send(&SendRequest { reply_to, ..stage.part_in(group, text("after")) }).await.unwrap();
     let file = PartContent::File(stage.item(&photo(1), FileForm::Photo).await);
     stage.channel.send(&stage.part_in(group, file)).await.unwrap();
     let transcript = stage.telegram.transcript();

@@ -6,7 +6,7 @@ use proptest::{
     test_runner::TestRunner,
 };
 use satchel_domain::{
-    Button, Media,
+    Button, MediaInfo,
     part::{FileForm, Markup},
 };
 use satchel_fakes::telegram::{FileKind, TelegramMessage};
@@ -142,7 +142,7 @@ async fn each_form_of_a_file_is_sent_as_what_it_is() {
     ] {
         let stage = Stage::new().await;
         let mut item = stage.item(&file, form).await;
-        item.attachment.media = Media { duration_ms: Some(2_100), ..item.attachment.media };
+        item.attachment.media = MediaInfo { duration_ms: Some(2_100), ..item.attachment.media };
         item.caption = "*a* <caption>".to_owned();
         let sent = stage.send(PartContent::File(item)).await.unwrap();
         let messages = shown(&stage);
@@ -223,7 +223,7 @@ async fn an_answer_refers_to_the_persons_message_even_when_that_is_gone() {
     let stage = Stage::new().await;
     let asked = stage.telegram.person_says(stage.chat, stage.chat, "hello?");
     let reply_to = Some(MessageRef(asked.to_string()));
-    let part = PartToSend { reply_to, ..stage.part(text("hello")) };
+    let part = SendRequest { reply_to, ..stage.part(text("hello")) };
     stage.channel.send(&part).await.unwrap();
     stage.telegram.person_deletes(stage.chat, asked);
     stage.channel.send(&part).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_topic_of_a_forum_is_a_conversation_of_its_own() {
     let stage = Stage::new().await;
     let forum = stage.telegram.forum("Team", &[stage.chat]);
     let topic = stage.telegram.topic(forum, "Plans");
-    let in_topic = |content| PartToSend {
+    let in_topic = |content| SendRequest {
         conversation: conversation(&format!("{forum}/{topic}")),
         ..stage.part_in(forum, content)
     };
@@ -250,7 +250,7 @@ async fn a_topic_of_a_forum_is_a_conversation_of_its_own() {
     stage.channel.send(&stage.part_in(forum, text("to all"))).await.unwrap();
     let threads: Vec<_> = stage.telegram.transcript().visible(forum).map(|message| message.thread).collect();
     assert_eq!(threads, [Some(topic), Some(topic), Some(topic), Some(topic), None]);
-    let nowhere = PartToSend { conversation: conversation(&format!("{forum}/999")), ..in_topic(text("x")) };
+    let nowhere = SendRequest { conversation: conversation(&format!("{forum}/999")), ..in_topic(text("x")) };
     let answer = stage.channel.send(&nowhere).await;
     assert!(
         matches!(&answer, Err(SendError::Forbidden { reason }) if reason == "the topic doesn't exist any more"),

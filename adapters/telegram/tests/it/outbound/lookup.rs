@@ -18,7 +18,7 @@ fn restarted(stage: &Stage) -> TelegramChannel {
 }
 
 /// A look-up behind this message of a person, which the ledger knows.
-fn behind(message: i64, part: &PartToSend) -> LookupRequest {
+fn behind(message: i64, part: &SendRequest) -> LookupRequest {
     let recorded = |message: i64| RecordedMessage {
         conversation: part.conversation.clone(),
         message: MessageRef(message.to_string()),
@@ -37,7 +37,7 @@ fn is_uncertain(outcome: &LookupOutcome) -> bool {
 }
 
 /// Sends a part that meets this fault, which leaves it in doubt.
-async fn doubt(stage: &Stage, part: &PartToSend, fault: Fault) {
+async fn doubt(stage: &Stage, part: &SendRequest, fault: Fault) {
     stage.telegram.script_next("send*", fault);
     let answer = stage.channel.send(part).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
@@ -202,7 +202,7 @@ async fn topic_message_is_found_among_other_topics() {
     let before = stage.telegram.person_says(forum, stage.chat, "@satchel_fake_bot go on");
     let in_topic = |topic: Option<i64>| {
         let key = topic.map_or(forum.to_string(), |topic| format!("{forum}/{topic}"));
-        PartToSend { conversation: conversation(&key), ..stage.part(text("hello")) }
+        SendRequest { conversation: conversation(&key), ..stage.part(text("hello")) }
     };
     stage.channel.send(&in_topic(None)).await.unwrap();
     let part = in_topic(Some(topic));

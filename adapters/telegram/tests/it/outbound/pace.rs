@@ -15,7 +15,7 @@ async fn paced() -> Stage {
 }
 
 /// Sends a part as the ledger's owner does, who comes back when told to.
-async fn deliver(stage: &Stage, part: &PartToSend) {
+async fn deliver(stage: &Stage, part: &SendRequest) {
     loop {
         match stage.channel.send(part).await {
             Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) => {

@@ -10,7 +10,7 @@ use satchel_fakes::{
     Fault,
     telegram::{Refusal, TelegramFault},
 };
-use satchel_ports::IncomingFile;
+use satchel_ports::FetchedFile;
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -72,7 +72,7 @@ fn channel(token: &str, api_url: Option<String>) -> TelegramChannel {
 /// Does everything that a channel can do, and gathers what it says about it.
 async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String {
     let mut told = format!("{channel:?} {channel:#?}");
-    let part = |content| PartToSend {
+    let part = |content| SendRequest {
         part: PartId(Uuid::from_u128(1)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: conversation("4711"),
@@ -95,9 +95,9 @@ async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String
     // A server of one's own may take long to answer for a file; here it never does.
     match tokio::time::timeout(SHORT.answer, channel.fetch(&reference))
         .await
-        .unwrap_or_else(|_| Err(satchel_ports::FetchError::TryAgain { reason: "not waited for".to_owned() }))
+        .unwrap_or_else(|_| Err(satchel_ports::FileFetchError::Retryable { reason: "not waited for".to_owned() }))
     {
-        Ok(IncomingFile::Bytes { mut content, .. }) => {
+        Ok(FetchedFile::Bytes { mut content, .. }) => {
             while let Some(piece) = content.next().await {
                 if let Err(error) = piece {
                     note(format!("{error} {error:?}"));

@@ -37,8 +37,8 @@ impl Blobs for Slow {
         Ok(slow.boxed())
     }
 
-    async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
-        self.inner.stale(grace).await
+    async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+        self.inner.list_stale(grace).await
     }
 
     async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {

@@ -1,7 +1,7 @@
 //! What operators see of files, on mocks of the ledger and the blob store.
 
 use bytes::Bytes;
-use satchel_domain::{AttachmentId, Filename, Media, Sha256, Source, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
 use satchel_intake::forget::BLOB_GRACE;
 use satchel_ports::{BlobError, ByteStream, MockBlobs, MockLedger};
 use uuid::Uuid;
@@ -13,12 +13,12 @@ fn file(id: u128, number: u64, conversation: &str) -> Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
         number,
         conversation: conversation.parse().unwrap(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted("скан.pdf"),
         mime: "application/pdf".to_owned(),
         bytes: 6,
         sha256: Sha256([7; 32]),
-        media: Media { width: Some(2), height: Some(3), duration_ms: Some(1500), animated: false },
+        media: MediaInfo { width: Some(2), height: Some(3), duration_ms: Some(1500), animated: false },
         description: "a scan\u{1b}[31m".to_owned(),
         created_at: Timestamp(1_700_000_000_000),
         visibility: Visibility::Deliver,
@@ -113,9 +113,12 @@ async fn an_export_is_whole_or_not_there_and_overwrites_nothing() {
 #[tokio::test]
 async fn only_what_nothing_refers_to_is_marked() {
     let mut ledger = MockLedger::new();
-    ledger.expect_unreferenced().returning(|blobs| Ok(blobs[1..].to_vec()));
+    ledger.expect_find_unreferenced().returning(|blobs| Ok(blobs[1..].to_vec()));
     let mut blobs = MockBlobs::new();
-    blobs.expect_stale().withf(|grace| *grace == BLOB_GRACE).returning(|_| Ok(vec![Sha256([1; 32]), Sha256([2; 32])]));
+    blobs
+        .expect_list_stale()
+        .withf(|grace| *grace == BLOB_GRACE)
+        .returning(|_| Ok(vec![Sha256([1; 32]), Sha256([2; 32])]));
     blobs
         .expect_mark()
         .withf(|marked, grace| marked == [Sha256([2; 32])] && *grace == BLOB_GRACE)
@@ -158,7 +161,7 @@ async fn removed_files_are_named_and_needed_ones_are_errors() {
             .expect_forget_file()
             .withf(|forget| forget.only_of.is_none() && forget.conversation.to_string() == "console:main")
             .returning(move |_| Ok(outcome.clone()));
-        ledger.expect_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
+        ledger.expect_find_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
         let mut blobs = MockBlobs::new();
         blobs.expect_mark().returning(|_, _| Ok(()));
         blobs.expect_sweep().returning(|| Ok(6));

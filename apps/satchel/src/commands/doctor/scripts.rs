@@ -1,6 +1,6 @@
 //! Scripts: whether their worker is there and works.
 
-use satchel_domain::script::script_of;
+use satchel_domain::script::parse_script_message;
 use satchel_starlark::probe;
 
 use super::Finding;
@@ -19,7 +19,8 @@ pub(super) async fn scripts(config: &Config) -> Finding {
         };
     }
     let missing = format!("they are off: {} isn't there", worker.display());
-    let scheduled = config.schedules.iter().find(|schedule| schedule.enabled && script_of(&schedule.words).is_some());
+    let scheduled =
+        config.schedules.iter().find(|schedule| schedule.enabled && parse_script_message(&schedule.words).is_some());
     match scheduled {
         Some(schedule) => {
             Finding::problem(CHECK, format!("{missing}, and the schedule `{}` is one", schedule.name), ADVICE)

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use satchel_ports::{Recording, Speech, SpeechError, Spoken};
+use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 
 use super::Finding;
 use crate::{config::Config, speech};
@@ -23,7 +23,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     let mut voice = None;
-    if speech.speaks() {
+    if speech.can_speak() {
         match speaks(speech.as_ref()).await {
             Ok((found, bytes)) => {
                 findings.push(Finding::ok(SPEAKS, found));
@@ -32,7 +32,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
             Err(error) => findings.push(failed(SPEAKS, &error, "speech.speak")),
         }
     }
-    if speech.hears() {
+    if speech.can_transcribe() {
         findings.push(match voice {
             Some(voice) => listens(speech.as_ref(), voice).await,
             None => Finding::ok(LISTENS, "it is set up, and was not tried: there is no voice to listen to"),
@@ -43,7 +43,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
 
 async fn speaks(speech: &dyn Speech) -> Result<(String, Vec<u8>), SpeechError> {
     let began = Instant::now();
-    let Spoken { content, duration_ms, .. } = speech.speak(WORDS).await?;
+    let SynthesizedSpeech { content, duration_ms, .. } = speech.speak(WORDS).await?;
     let voice = content.map_ok(|piece| piece.to_vec()).try_concat().await;
     let voice = voice.map_err(|error| SpeechError { reason: error.to_string(), remedy: None, retryable: true })?;
     let found = format!("it speaks: {duration_ms} ms of voice after {} ms", began.elapsed().as_millis());

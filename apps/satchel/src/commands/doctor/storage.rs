@@ -8,9 +8,9 @@ use std::{
 };
 
 use rustix::fs::{Access, access};
-use satchel_domain::{DiskReserve, size::human};
+use satchel_domain::{DiskReserve, size::format_bytes};
 use satchel_ledger::{Inspection, OpenError, inspect};
-use satchel_ports::ledger::Unreadable;
+use satchel_ports::ledger::UndecodableCount;
 use tokio::time::timeout;
 
 use super::Finding;
@@ -70,7 +70,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
                 true => format!("schema version {version}, brought to {known} at the next start"),
                 false => format!("schema version {version}"),
             };
-            findings.push(Finding::ok(CHECK, format!("{path} is well: {}, {schema}", human(bytes))));
+            findings.push(Finding::ok(CHECK, format!("{path} is well: {}, {schema}", format_bytes(bytes))));
             findings.extend(unreadable.into_iter().map(unread));
             return Some(processes);
         }
@@ -79,7 +79,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
 }
 
 /// What people did that nobody here could read: most often something that the platform has learnt since.
-fn unread(Unreadable { channel, updates }: Unreadable) -> Finding {
+fn unread(UndecodableCount { channel, updates }: UndecodableCount) -> Finding {
     let found = match updates {
         1 => format!("1 update of {channel} could not be read and is kept"),
         updates => format!("{updates} updates of {channel} could not be read and are kept"),
@@ -147,9 +147,9 @@ fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Fi
     let state = if exists { "can be written" } else { "is made at the first start" };
     let kept = match reserve.bytes_of(space.total) {
         0 => String::new(),
-        kept => format!(", {} kept free for the database", human(kept)),
+        kept => format!(", {} kept free for the database", format_bytes(kept)),
     };
-    let found = format!("{what} {shown} {state}, {} free{kept}", human(space.free));
+    let found = format!("{what} {shown} {state}, {} free{kept}", format_bytes(space.free));
     let advice = "make room: `satchel attachments gc` removes what nothing refers to; or move it to a larger disk";
     match reserve.room(space, 0) {
         None => Finding::problem(CHECK, format!("{found}: no file is taken"), advice),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use satchel_domain::{ChannelName, UnreadableUpdate};
+use satchel_domain::{ChannelName, UndecodableUpdate};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::Ledger;
 
@@ -97,8 +97,8 @@ async fn what_could_not_be_read_is_warned_of() {
     ] {
         let channel = ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());
-        let update = UnreadableUpdate { channel, key: key.to_owned(), sender: None, raw, reason };
-        ledger.keep_unreadable(&update).await.unwrap();
+        let update = UndecodableUpdate { channel, key: key.to_owned(), sender: None, raw, reason };
+        ledger.record_undecodable(&update).await.unwrap();
         let mut findings = Vec::new();
         storage::database(loaded.config(), &mut findings).await;
         let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == Level::Warning).collect();

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use satchel_domain::{
-    Attachment, AttachmentId, Filename, Media, PartContent, Sha256, Source, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, PartContent, Sha256, Timestamp, TurnId,
+    Visibility,
     part::{FailureReason, FileForm, FileItem},
 };
-use satchel_ports::{LedgerError, MockLedger, ledger::Received};
+use satchel_ports::{LedgerError, MockLedger, ledger::ReceiveOutcome};
 use uuid::Uuid;
 
 use super::*;
@@ -16,12 +17,12 @@ fn item(number: u64) -> FileItem {
         id: AttachmentId(Uuid::from_u128(number.into())),
         number,
         conversation: "console:main".parse().unwrap(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted("a.pdf"),
         mime: "application/pdf".to_owned(),
         bytes: 64_000_000,
         sha256: Sha256([7; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -59,7 +60,7 @@ fn ledger_with(parts: Vec<Part>) -> MockLedger {
 async fn parts_are_listed_and_shown() {
     let failed = PartState::Failed { reason: FailureReason::TooLarge { limit: 50_000_000 } };
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset\nby peer\u{1b}[2J".to_owned() };
-    let parts = vec![part(PartContent::File(item(17)), failed), part(PartContent::of_text("Hello"), doubt)];
+    let parts = vec![part(PartContent::File(item(17)), failed), part(PartContent::from_text("Hello"), doubt)];
     let mut out = Vec::new();
     list(&ledger_with(parts.clone()), None, false, false, &mut out).await.unwrap();
     writeln!(out).unwrap();
@@ -81,9 +82,9 @@ async fn a_resend_is_an_order_in_the_conversation_and_leaves_the_lane_alone() {
     let stored = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&stored);
     ledger.expect_receive().returning(move |message, claim| {
-        assert_eq!(claim, Claim::Leave);
+        assert_eq!(claim, ClaimMode::Leave);
         seen.lock().unwrap().push((message.text.clone(), message.sender.id.clone(), message.key.clone()));
-        Ok(Received { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
+        Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
     });
     resend(&ledger, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
     let stored = stored.lock().unwrap();
@@ -94,7 +95,7 @@ async fn a_resend_is_an_order_in_the_conversation_and_leaves_the_lane_alone() {
 
 #[tokio::test]
 async fn what_can_not_be_sent_again_or_discarded_is_said() {
-    let text = ledger_with(vec![part(PartContent::of_text("Hello"), PartState::Pending)]);
+    let text = ledger_with(vec![part(PartContent::from_text("Hello"), PartState::Pending)]);
     let error = resend(&text, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("only files can be sent again"), "{error}");
     let error = show(&ledger_with(Vec::new()), PartId(Uuid::from_u128(5)), false, &mut Vec::new()).await.unwrap_err();

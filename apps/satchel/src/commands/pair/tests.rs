@@ -27,15 +27,15 @@ fn pairing() -> Pairing {
 
 fn ledger_with(pairings: Vec<Pairing>, people: Vec<Person>) -> MockLedger {
     let mut ledger = MockLedger::new();
-    ledger.expect_pairings().returning(move || Ok(pairings.clone()));
-    ledger.expect_people().returning(move || Ok(people.clone()));
+    ledger.expect_list_pairings().returning(move || Ok(pairings.clone()));
+    ledger.expect_list_people().returning(move || Ok(people.clone()));
     ledger
 }
 
 #[tokio::test]
 async fn who_asks_and_who_was_let_in_are_listed() {
     let bob =
-        Person { channel: telegram(), person: Sender::new("7", "Bob"), let_in_at: NOW, let_in_by: OPERATOR.into() };
+        Person { channel: telegram(), person: Sender::new("7", "Bob"), approved_at: NOW, approved_by: OPERATOR.into() };
     let ledger = ledger_with(vec![pairing()], vec![bob]);
     let mut out = Vec::new();
     list(&ledger, false, &mut out).await.unwrap();
@@ -56,20 +56,26 @@ async fn who_asks_and_who_was_let_in_are_listed() {
 #[tokio::test]
 async fn an_operator_decides_about_every_channel_and_hears_what_came_of_it() {
     for (judged, says) in [
-        (Judged::LetIn(pairing()), "let in: Ada[2J Lovelace (@ada), id 5, on telegram; they will be told"),
-        (Judged::Used { person: Sender::new("5", "Ada"), let_in: true }, "used already: Ada was let in by it"),
-        (Judged::Used { person: Sender::new("5", "Ada"), let_in: false }, "used already: Ada was refused by it"),
-        (Judged::Expired, "has ended"),
-        (Judged::Unknown { tries_left: 3 }, "there is no such code; `satchel pair list` shows"),
-        (Judged::Locked { until: NOW }, "counts from 2023-11-14 22:13:20Z on"),
+        (PairingOutcome::Approved(pairing()), "let in: Ada[2J Lovelace (@ada), id 5, on telegram; they will be told"),
+        (
+            PairingOutcome::AlreadyUsed { person: Sender::new("5", "Ada"), approved: true },
+            "used already: Ada was let in by it",
+        ),
+        (
+            PairingOutcome::AlreadyUsed { person: Sender::new("5", "Ada"), approved: false },
+            "used already: Ada was refused by it",
+        ),
+        (PairingOutcome::Expired, "has ended"),
+        (PairingOutcome::UnknownCode { tries_left: 3 }, "there is no such code; `satchel pair list` shows"),
+        (PairingOutcome::LockedOut { until: NOW }, "counts from 2023-11-14 22:13:20Z on"),
     ] {
-        let let_in = matches!(judged, Judged::LetIn(_));
+        let let_in = matches!(judged, PairingOutcome::Approved(_));
         let mut ledger = MockLedger::new();
         ledger
-            .expect_judge_pairing()
-            .withf(|verdict, _| verdict.let_in && verdict.of.is_none() && verdict.by == OPERATOR)
-            .returning(move |verdict, _| {
-                assert!(verdict.code.is(&code()));
+            .expect_decide_pairing()
+            .withf(|decision, _| decision.approve && decision.channel.is_none() && decision.decided_by == OPERATOR)
+            .returning(move |decision, _| {
+                assert!(decision.code.ct_eq(&code()));
                 Ok(judged.clone())
             });
         let mut out = Vec::new();
@@ -85,7 +91,7 @@ async fn an_operator_decides_about_every_channel_and_hears_what_came_of_it() {
 #[tokio::test]
 async fn only_whom_a_code_let_in_is_revoked() {
     let mut ledger = MockLedger::new();
-    ledger.expect_revoke().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
+    ledger.expect_revoke_person().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
     let mut out = Vec::new();
     revoke(&ledger, &telegram(), "5", &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), "revoked: 5 on telegram\n");

@@ -46,7 +46,7 @@ fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<DiscordSettings> {
     let discord = &config.discord;
     let mut capabilities = config.discord.limits.clone();
     if config.delivery.pace == PaceChoice::Off {
-        capabilities.pace = None;
+        capabilities.rate_limits = None;
     }
     let command =
         |&(name, description): &(&str, &str)| SlashCommand { name: name.into(), description: description.into() };

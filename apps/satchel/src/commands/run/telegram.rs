@@ -43,7 +43,7 @@ fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> 
     let token = telegram.token.clone()?;
     let mut capabilities = telegram.limits.clone();
     if config.delivery.pace == PaceChoice::Off {
-        capabilities.pace = None;
+        capabilities.rate_limits = None;
     }
     let webhook = telegram.webhook.clone().map(|url| Webhook {
         url,

@@ -14,7 +14,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, capabilities::StreamRule,
     delivery::SendError,
 };
-use satchel_ports::{Activity, Channel, FetchError, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, SendRequest};
 use satchel_routing::tables;
 use tokio::sync::watch;
 
@@ -95,7 +95,7 @@ impl Chat {
         log.iter().filter(|(place, _)| place == conversation).map(|(_, line)| line.clone()).collect()
     }
 
-    async fn request(&self, line: String, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn request(&self, line: String, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let mut in_flight = InFlight(&self.cut_off, false);
         let takes = *self.takes.lock().unwrap();
@@ -116,7 +116,7 @@ impl Chat {
     }
 }
 
-fn text_of(part: &PartToSend) -> String {
+fn text_of(part: &SendRequest) -> String {
     match &part.content {
         PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
             text.clone()
@@ -135,11 +135,11 @@ impl Channel for Chat {
         ChannelCapabilities { stream: self.stream, ..tables::telegram() }
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.request(text_of(part), part).await
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.request(format!("edit: {}", text_of(part)), part).await.map(|_| vec![message.clone()])
     }
 
@@ -154,7 +154,7 @@ impl Channel for Chat {
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     /// A file that never comes.
-    async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
         self.fetches.fetch_add(1, Ordering::Relaxed);
         std::future::pending().await
     }

@@ -10,15 +10,15 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
+    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
+    RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed, Settled,
-    Settlement, TurnRecord, TurnsQuery, Unreadable,
-    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
+    SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
     usage::{ForgetFile, Forgotten, Usage, UsageQuery},
 };
 use serde_json::Value;
@@ -111,27 +111,27 @@ macro_rules! troubled {
 
 troubled! {
     fn ping() -> ();
-    fn receive(message: &InboundMessage, claim: Claim) -> Received;
-    fn keep_unreadable(update: &UnreadableUpdate) -> bool;
-    fn bookmark(channel: &ChannelName) -> Option<Value>;
-    fn keep_bookmark(channel: &ChannelName, bookmark: &Value) -> ();
-    fn unreadable() -> Vec<Unreadable>;
-    fn rename_conversation(from: &ConversationId, to: &ConversationId) -> Renamed;
-    fn introduce(stranger: &Stranger, rules: &PairingRules) -> Option<Pairing>;
-    fn judge_pairing(verdict: &Verdict, rules: &PairingRules) -> Judged;
-    fn pairings() -> Vec<Pairing>;
-    fn is_let_in(channel: &ChannelName, id: &str) -> bool;
-    fn people() -> Vec<Person>;
-    fn revoke(channel: &ChannelName, id: &str) -> bool;
-    fn take_lane(channels: &[ChannelName]) -> Option<Lease>;
+    fn receive(message: &InboundMessage, claim: ClaimMode) -> ReceiveOutcome;
+    fn record_undecodable(update: &UndecodableUpdate) -> bool;
+    fn load_checkpoint(channel: &ChannelName) -> Option<Value>;
+    fn save_checkpoint(channel: &ChannelName, bookmark: &Value) -> ();
+    fn count_undecodable() -> Vec<UndecodableCount>;
+    fn rename_conversation(from: &ConversationId, to: &ConversationId) -> RenameOutcome;
+    fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;
+    fn decide_pairing(decision: &PairingDecision, rules: &PairingRules) -> PairingOutcome;
+    fn list_pairings() -> Vec<Pairing>;
+    fn is_approved(channel: &ChannelName, id: &str) -> bool;
+    fn list_people() -> Vec<Person>;
+    fn revoke_person(channel: &ChannelName, id: &str) -> bool;
+    fn claim_lane(channels: &[ChannelName]) -> Option<Lease>;
     fn renew(leases: &[Lease]) -> Vec<Lease>;
-    fn release(lease: &Lease, release: Release) -> bool;
+    fn release(lease: &Lease, release: ReleaseMode) -> bool;
     fn next_turn(lease: &Lease) -> Option<QueuedTurn>;
-    fn waiting_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
+    fn list_queued_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
     fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
     fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
-    fn record_heard(lease: &Lease, message: InboxId, index: u32, heard: &Heard) -> ();
-    fn set_voice(conversation: &ConversationId, on: bool) -> ();
+    fn record_transcription(lease: &Lease, message: InboxId, index: u32, heard: &Transcription) -> ();
+    fn set_voice_replies(conversation: &ConversationId, on: bool) -> ();
     fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
     fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome) -> ToolOutcome;
     fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;
@@ -139,13 +139,13 @@ troubled! {
     fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
     fn next_part(lease: &Lease) -> Option<Part>;
     fn save_part(lease: &Lease, part: &Part) -> ();
-    fn settle_part(lease: &Lease, settlement: &Settlement) -> Settled;
+    fn settle_part(lease: &Lease, settlement: &Settlement) -> SettleOutcome;
     fn discard_part(part: PartId) -> ();
     fn turn(turn: TurnId) -> Option<TurnRecord>;
     fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
     fn active_conversations(since: Timestamp) -> Vec<ConversationId>;
-    fn turns(query: &TurnsQuery) -> Vec<TurnRecord>;
-    fn history(conversation: &ConversationId, limit: u32) -> Vec<Message>;
+    fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
+    fn history(conversation: &ConversationId, limit: u32) -> Vec<HistoryMessage>;
     fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
     fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
     fn usages(query: &UsageQuery) -> Vec<Usage>;
@@ -153,9 +153,9 @@ troubled! {
     fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
     fn forget_file(forget: &ForgetFile) -> Forgotten;
     fn outbox(query: &OutboxQuery) -> Vec<Part>;
-    fn sent_before(part: PartId) -> Option<MessageRef>;
+    fn last_sent_before(part: PartId) -> Option<MessageRef>;
     fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
     fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
     fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
-    fn unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
+    fn find_unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
 }

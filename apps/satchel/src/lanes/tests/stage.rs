@@ -16,7 +16,7 @@ use satchel_local::LocalBus;
 use satchel_ports::{
     Channel, EventBus, Inbound, LanguageModel, Ledger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
     Tool, ToolContext, ToolError, ToolSpec, Workspace,
-    language_model::{ModelCall, ModelStream},
+    language_model::{ModelStream, ModelToolCall},
     ledger::{OutboxQuery, usage::Quotas},
 };
 use tempfile::TempDir;
@@ -83,7 +83,7 @@ impl LanguageModel for Echo {
         told.reverse();
         let told = told.join(", ");
         if told == "hang" {
-            let call = ModelCall { id: "1".into(), name: "hang".into(), arguments: serde_json::json!({}) };
+            let call = ModelToolCall { id: "1".into(), name: "hang".into(), arguments: serde_json::json!({}) };
             let events = [Ok(ModelEvent::Call(call)), Ok(ModelEvent::Done)];
             return Ok(Box::pin(futures::stream::iter(events)));
         }

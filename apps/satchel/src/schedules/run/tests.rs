@@ -10,11 +10,11 @@ use std::{
 
 use futures::StreamExt;
 use jiff::tz::TimeZone;
-use satchel_domain::{Errand, InboundMessage};
+use satchel_domain::{InboundMessage, SystemTask};
 use satchel_intake::{Reception, reception::Claimed};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
-use satchel_ports::{Event, EventBus, LedgerError, MockLedger, MockWorkspace, ledger::TurnsQuery};
+use satchel_ports::{BusEvent, EventBus, LedgerError, MockLedger, MockWorkspace, ledger::TurnQuery};
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
 
@@ -72,14 +72,14 @@ impl Stage {
             false => at_once(inner.receive(message, claim)),
         });
         let (inner, failing) = (Arc::clone(&real), fails.clone());
-        ledger.expect_bookmark().returning(move |channel| match failing("bookmark", "") {
+        ledger.expect_load_checkpoint().returning(move |channel| match failing("load_checkpoint", "") {
             true => Err(LedgerError::Full),
-            false => at_once(inner.bookmark(channel)),
+            false => at_once(inner.load_checkpoint(channel)),
         });
         let (inner, failing) = (Arc::clone(&real), fails);
-        ledger.expect_keep_bookmark().returning(move |channel, bookmark| match failing("keep_bookmark", "") {
+        ledger.expect_save_checkpoint().returning(move |channel, bookmark| match failing("save_checkpoint", "") {
             true => Err(LedgerError::Full),
-            false => at_once(inner.keep_bookmark(channel, bookmark)),
+            false => at_once(inner.save_checkpoint(channel, bookmark)),
         });
         let ledger = Arc::new(ledger);
         let (door, claimed) = self.door(Arc::clone(&ledger) as _);
@@ -109,10 +109,10 @@ impl Stage {
     /// When what came in was due, by the names of the schedules.
     async fn runs(&self, name: &str) -> Vec<String> {
         let ledger = SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap();
-        let all = TurnsQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 100 };
+        let all = TurnQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 100 };
         let turns = ledger.turns(&all).await.unwrap();
-        let due = |message: InboundMessage| match message.errand {
-            Some(Errand::Scheduled { name: whose, due }) if whose == name => Some(due[8..].replace(" UTC", "")),
+        let due = |message: InboundMessage| match message.system_task {
+            Some(SystemTask::RunSchedule { name: whose, due }) if whose == name => Some(due[8..].replace(" UTC", "")),
             _ => None,
         };
         turns.into_iter().flat_map(|turn| turn.messages).filter_map(|queued| due(queued.message)).collect()
@@ -129,7 +129,7 @@ impl Process {
     }
 
     async fn bookmark(&self) -> serde_json::Value {
-        self.real.bookmark(&source()).await.unwrap().unwrap_or_default()
+        self.real.load_checkpoint(&source()).await.unwrap().unwrap_or_default()
     }
 }
 
@@ -172,25 +172,25 @@ async fn what_is_due_comes_in_once_and_whoever_works_is_woken() {
         stage.look(&mut schedules, &process).await.unwrap();
     }
     assert_eq!(stage.runs("report").await, ["03 08:00"]);
-    let all = TurnsQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 9 };
+    let all = TurnQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 9 };
     let turn = process.real.turns(&all).await.unwrap().remove(0);
     let event = timeout(Duration::from_secs(5), events.next()).await.expect("nobody woke");
-    let Some(Event::MessageReceived { conversation, turn: woken }) = event else { panic!("{event:?}") };
+    let Some(BusEvent::MessageReceived { conversation, turn: woken }) = event else { panic!("{event:?}") };
     assert_eq!((conversation, woken), ("telegram:7".parse().unwrap(), turn.id));
     assert_eq!(process.claimed.try_recv().unwrap().turn, turn.id, "its lane is claimed with it");
     let message = &turn.messages[0].message;
     assert_eq!(message.key, format!("satchel:schedule:report:{}", at("2026-11-03T08:00:00Z").0));
     assert_eq!((message.text.as_str(), message.sender.id.as_str()), ("do report", "satchel"));
     assert!(message.group, "what is privileged would be allowed as if its owner were alone");
-    let due = Errand::Scheduled { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
-    assert_eq!(message.errand, Some(due));
+    let due = SystemTask::RunSchedule { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
+    assert_eq!(message.system_task, Some(due));
 }
 
 /// The mutation: the bookmark is kept first, or the key is made of something else than the time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_between_the_message_and_the_bookmark_runs_nothing_twice_and_nothing_never() {
     for missed in [Missed::RunOnce, Missed::RunAll] {
-        for killed_at in ["receive", "keep_bookmark"] {
+        for killed_at in ["receive", "save_checkpoint"] {
             let stage = Stage::new();
             let report = schedule("report", "0 8 * * *", missed);
             let (process, mut schedules) = stage.started(std::slice::from_ref(&report)).await;
@@ -378,7 +378,7 @@ async fn who_left_the_configuration_is_forgotten_and_another_rhythm_begins_anew(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bookmark_that_nobody_can_read_stops_nothing() {
     let stage = Stage::new();
-    stage.process().await.real.keep_bookmark(&source(), &json!([1])).await.unwrap();
+    stage.process().await.real.save_checkpoint(&source(), &json!([1])).await.unwrap();
     let (process, _) = stage.started(&[daily("report")]).await;
     assert_eq!(process.bookmark().await["report"]["done"], at("2026-11-02T08:00:01Z").0);
 }
@@ -389,8 +389,8 @@ async fn the_loop_survives_a_failing_start_comes_in_time_and_stops_when_it_is_to
     let Process { real, .. } = stage.process().await;
     let mut ledger = MockLedger::new();
     let mut answers = [Err(LedgerError::Full), Ok(None)].into_iter();
-    ledger.expect_bookmark().times(2).returning(move |_| answers.next().expect("it is asked twice"));
-    ledger.expect_keep_bookmark().returning(|_, _| Ok(()));
+    ledger.expect_load_checkpoint().times(2).returning(move |_| answers.next().expect("it is asked twice"));
+    ledger.expect_save_checkpoint().returning(|_, _| Ok(()));
     ledger.expect_receive().returning(move |message, claim| at_once(real.receive(message, claim)));
     let stop = CancellationToken::new();
     let schedules = Schedules::of([schedule("tick", "* * * * * *", Missed::RunOnce)], wall_clock());
@@ -400,7 +400,7 @@ async fn the_loop_survives_a_failing_start_comes_in_time_and_stops_when_it_is_to
     let running = tokio::spawn(schedules.run(door, ledger, stop.clone()));
     for _ in 0..2 {
         let event = timeout(Duration::from_secs(20), events.next()).await.expect("nothing comes");
-        assert!(matches!(event, Some(Event::MessageReceived { .. })), "{event:?}");
+        assert!(matches!(event, Some(BusEvent::MessageReceived { .. })), "{event:?}");
     }
     stop.cancel();
     timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
@@ -415,7 +415,7 @@ async fn without_schedules_all_are_forgotten_and_it_waits_until_it_is_told_to_st
     let stop = CancellationToken::new();
     let mut running = tokio::spawn(Schedules::of([], stage.clock()).run(door, ledger, stop.clone()));
     assert!(timeout(Duration::from_millis(300), &mut running).await.is_err(), "it ended by itself");
-    assert_eq!(real.bookmark(&source()).await.unwrap(), Some(json!({})));
+    assert_eq!(real.load_checkpoint(&source()).await.unwrap(), Some(json!({})));
     stop.cancel();
     timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
 }

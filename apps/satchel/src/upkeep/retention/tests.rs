@@ -1,14 +1,15 @@
 //! Old files go once a day and their conversation is told, on a real ledger.
 
 use satchel_domain::{
-    AttachmentId, Ending, Filename, Media, OutgoingResponse, Sha256, Source, ToolOutcome, Visibility, part::Plan,
+    AttachmentId, AttachmentSource, Ending, Filename, MediaInfo, OutgoingResponse, Sha256, ToolOutcome, Visibility,
+    part::Plan,
 };
 use satchel_intake::Reception;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
     MockWorkspace,
-    ledger::{Claim, CompletedTurn, HistoryChange, TurnsQuery},
+    ledger::{ClaimMode, CompletedTurn, HistoryChange, TurnQuery},
 };
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -24,12 +25,12 @@ fn file(number: u64, created_at: Timestamp) -> Attachment {
         id: AttachmentId(Uuid::from_u128(u128::from(number))),
         number: 0,
         conversation: place(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted(&format!("{number}.txt")),
         mime: "text/plain".into(),
         bytes: 100,
         sha256: Sha256([u8::try_from(number).unwrap(); 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at,
         visibility: Visibility::Deliver,
@@ -59,19 +60,19 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Arc::new(SqliteLedger::open(directory.path(), Settings::default()).await.unwrap());
     let message = InboundMessage::new(place(), "1".into(), Sender::new("owner", "Ada"));
-    let received = ledger.receive(&message, Claim::IfFree).await.unwrap();
+    let received = ledger.receive(&message, ClaimMode::IfFree).await.unwrap();
     let (lease, turn) = (received.lease.unwrap(), received.turn);
     let attachments = (1..=count).map(|number| file(number, ledger.now())).collect();
-    let made = ToolOutcome { attachments, ..ToolOutcome::of_text("made") };
+    let made = ToolOutcome { attachments, ..ToolOutcome::from_text("made") };
     ledger.journal_outcome(&lease, turn, 0, &made).await.unwrap();
     let completed = CompletedTurn {
         turn,
         ending: Ending::Done,
-        response: OutgoingResponse::of_text("made"),
+        response: OutgoingResponse::from_text("made"),
         plan: Plan { parts: Vec::new() },
         history: HistoryChange::Append(Vec::new()),
         steered: Vec::new(),
-        told: Vec::new(),
+        reported_failures: Vec::new(),
         reply_to: None,
     };
     ledger.complete_turn(&lease, &completed).await.unwrap();
@@ -93,11 +94,11 @@ fn task(ledger: &Arc<SqliteLedger>, retention: Retention) -> RetentionTask {
 }
 
 /// The files that are left, and what the conversation is told, message by message.
-async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<Errand>) {
+async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<SystemTask>) {
     let files = ledger.attachments(&AttachmentQuery::default()).await.unwrap();
-    let query = TurnsQuery { conversation: place(), limit: 9, before: None };
+    let query = TurnQuery { conversation: place(), limit: 9, before: None };
     let turns = ledger.turns(&query).await.unwrap();
-    let told = turns.iter().flat_map(|turn| &turn.messages).filter_map(|queued| queued.message.errand.clone());
+    let told = turns.iter().flat_map(|turn| &turn.messages).filter_map(|queued| queued.message.system_task.clone());
     (files.iter().map(|file| file.number).collect(), told.collect())
 }
 
@@ -112,7 +113,7 @@ async fn old_files_go_once_a_day_and_the_conversation_is_told() {
     let (files, told) = state(&ledger).await;
     assert_eq!(files, [4, 3]);
     let lines = ["#1 `1.txt` text/plain 100 B", "#2 `2.txt` text/plain 100 B"].map(str::to_owned).to_vec();
-    assert_eq!(told, [Errand::FilesExpired { files: lines, more: 0 }]);
+    assert_eq!(told, [SystemTask::FilesExpired { files: lines, more: 0 }]);
 
     assert_eq!(task(&ledger, keep(1)).run().await.unwrap(), 0, "once a day");
     assert_eq!(state(&ledger).await.0, [4, 3]);

@@ -23,7 +23,7 @@ fn stage_with_vault() -> (Stage, Counter) {
     let counted = opened.clone();
     stage.tools.push(tool("vault", SafetyTier::Privileged, move |_| {
         counted.add();
-        async { Ok(ToolOutcome::of_text("the secret")) }
+        async { Ok(ToolOutcome::from_text("the secret")) }
     }));
     (stage, opened)
 }
@@ -165,7 +165,7 @@ fn stage_with_a_script(left: Duration, gives_up: Duration) -> (Stage, Counter) {
                 Err(_) => "cut off".to_owned(),
             };
         }
-        Ok(ToolOutcome::of_text(heard))
+        Ok(ToolOutcome::from_text(heard))
     }));
     (stage, opened)
 }
@@ -211,7 +211,7 @@ async fn resumed(tier: SafetyTier, journal: Vec<JournalEntry>, allowed_after: Op
     let ran = Arc::clone(&runs);
     stage.tools.push(tool("vault", tier, move |_| {
         ran.lock().unwrap().push(begun.elapsed());
-        async { Ok(ToolOutcome::of_text("the secret")) }
+        async { Ok(ToolOutcome::from_text("the secret")) }
     }));
     let played = stage.play().await;
     let runs = runs.lock().unwrap().clone();
@@ -259,7 +259,7 @@ async fn a_refused_call_stays_refused_after_a_crash() {
 async fn the_journal_tells_which_calls_need_confirmation() {
     let mut stage = Stage::with_model(vec![calls(&[("look", json!({})), ("vault", json!({}))]), says("Done.")]);
     for (name, tier) in [("look", SafetyTier::ReadOnly), ("vault", SafetyTier::Privileged)] {
-        stage.tools.push(tool(name, tier, |_| async { Ok(ToolOutcome::of_text("seen")) }));
+        stage.tools.push(tool(name, tier, |_| async { Ok(ToolOutcome::from_text("seen")) }));
     }
     let played = stage.play().await;
     assert!(matches!(&played.journal[0], JournalEntry::Model { asks, .. } if *asks == [1]), "{:?}", played.journal);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::tz::{TimeZone, offset};
-use satchel_domain::{Message, MessageOrigin, Sender, Timestamp, ToolOutcome};
+use satchel_domain::{HistoryMessage, MessageOrigin, Sender, Timestamp, ToolOutcome};
 use satchel_ports::{
     ModelMessage, SafetyTier,
     ledger::{HistoryChange, QueuedMessage},
@@ -16,7 +16,7 @@ use super::stage::{Played, Stage, calls, says, text_of, tool, waiting};
 const SENT_AT: Timestamp = Timestamp(1_795_453_500_000);
 
 fn sent(id: u128, text: &str, after: Duration) -> QueuedMessage {
-    QueuedMessage { received_at: SENT_AT.plus(after), ..waiting(id, text) }
+    QueuedMessage { received_at: SENT_AT.saturating_add(after), ..waiting(id, text) }
 }
 
 /// A message among several people, one of whom has chosen a name that gives orders.
@@ -38,7 +38,7 @@ fn texts(played: &Played, request: usize) -> Vec<String> {
     played.requests[request].messages.iter().map(text_of).collect()
 }
 
-fn history(played: &Played) -> Vec<Message> {
+fn history(played: &Played) -> Vec<HistoryMessage> {
     match &played.completed.history {
         HistoryChange::Append(history) => history.clone(),
         HistoryChange::Reset => panic!("history is appended to"),
@@ -85,7 +85,7 @@ async fn an_injected_message_is_headed_now_and_later() {
     let mut live = stage(vec![look(), says("Both done.")], sent_in_group(2, "one", Duration::ZERO));
     live.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        Ok(ToolOutcome::of_text("seen"))
+        Ok(ToolOutcome::from_text("seen"))
     }));
     let mut bob = sent_in_group(9, "two", Duration::from_secs(60));
     bob.message.sender = Sender { handle: Some("bob".into()), ..Sender::new("8", "Bob") };
@@ -101,7 +101,7 @@ async fn an_injected_message_is_headed_now_and_later() {
     resumed
         .turn
         .journal
-        .push(satchel_ports::ledger::JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::of_text("seen") });
+        .push(satchel_ports::ledger::JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") });
     let mut bob = sent_in_group(9, "two", Duration::from_secs(60));
     bob.message.sender = Sender { handle: Some("bob".into()), ..Sender::new("8", "Bob") };
     resumed.arrives_after(Duration::ZERO, bob);
@@ -121,7 +121,7 @@ fn as_stored(entry: &satchel_ports::ledger::JournalEntry) -> satchel_ports::ledg
 
 #[tokio::test(start_paused = true)]
 async fn older_history_has_no_headings() {
-    let person = |origin| Message::Person { text: "old".into(), attachments: vec![], refused: vec![], origin };
+    let person = |origin| HistoryMessage::Person { text: "old".into(), attachments: vec![], refused: vec![], origin };
     let mut stage = stage(vec![says("Ok.")], sent(2, "new", Duration::ZERO));
     stage.history = vec![person(None), person(Some(MessageOrigin { sent_at: SENT_AT, sender: None }))];
     let heading = "Monday 2026-11-23 18:05 (UTC+01:00), on console:";
@@ -131,7 +131,8 @@ async fn older_history_has_no_headings() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_named_as_sender_of_a_schedule() {
     let mut message = sent_in_group(2, "Say good morning", Duration::ZERO);
-    message.message.errand = Some(satchel_domain::Errand::Scheduled { name: "daily".into(), due: "08:00".into() });
+    message.message.system_task =
+        Some(satchel_domain::SystemTask::RunSchedule { name: "daily".into(), due: "08:00".into() });
     let played = stage(vec![says("Good morning!")], message).play().await;
     assert_eq!(texts(&played, 0)[0], "Monday 2026-11-23 18:05 (UTC+01:00), on console:");
 }

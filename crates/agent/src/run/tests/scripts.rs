@@ -6,7 +6,7 @@ use std::{
 };
 
 use satchel_domain::{
-    Ending, Errand, OutgoingResponse, PartContent, PartId, ToolOutcome, Wake,
+    Ending, OutgoingResponse, PartContent, PartId, SystemTask, ToolOutcome, WakeRequest,
     part::{FailureReason, RoutingError},
 };
 use satchel_ports::{ModelMessage, OutcomeReader, SafetyTier, ToolError, ledger::JournalEntry};
@@ -38,13 +38,13 @@ fn script_stage(model: Vec<Vec<Result<satchel_ports::ModelEvent, &'static str>>>
 
 fn on_schedule(mut stage: Stage) -> Stage {
     let due = "2026-11-22 08:00 Europe/Berlin".to_owned();
-    stage.turn.messages[0].message.errand = Some(Errand::Scheduled { name: "daily".into(), due });
+    stage.turn.messages[0].message.system_task = Some(SystemTask::RunSchedule { name: "daily".into(), due });
     stage
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_script_that_a_person_writes_runs_as_it_stands_and_no_model_is_asked() {
-    let outcome = ToolOutcome { attachments: vec![file(1, "chart.png")], ..ToolOutcome::of_text("Script result: 4") };
+    let outcome = ToolOutcome { attachments: vec![file(1, "chart.png")], ..ToolOutcome::from_text("Script result: 4") };
     let played = script_stage(Vec::new(), outcome).play().await;
     assert_eq!(played.log, ["journal message", "journal outcome 0", "complete done"], "journalled as any call is");
     assert_eq!(played.requests.len(), 0);
@@ -56,7 +56,7 @@ async fn a_script_that_a_person_writes_runs_as_it_stands_and_no_model_is_asked()
 async fn json_keeps_its_lines_where_people_read_it() {
     let outcome = || ToolOutcome {
         data: Some(json!({"a": [1]})),
-        ..ToolOutcome::of_text("Script result:\n{\n  \"a\": [\n    1\n  ]\n}\n--- Printed ---\nx")
+        ..ToolOutcome::from_text("Script result:\n{\n  \"a\": [\n    1\n  ]\n}\n--- Printed ---\nx")
     };
     let block = "```json\n{\n  \"a\": [\n    1\n  ]\n}\n```\n--- Printed ---\nx";
     let said = script_stage(Vec::new(), outcome()).play().await.completed.response.text;
@@ -67,7 +67,7 @@ async fn json_keeps_its_lines_where_people_read_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_script_that_was_interrupted_is_not_run_again_and_its_files_are_named() {
-    let mut stage = script_stage(Vec::new(), ToolOutcome::of_text("never"));
+    let mut stage = script_stage(Vec::new(), ToolOutcome::from_text("never"));
     let call = JournalEntry::Model {
         steered: vec![],
         text: String::new(),
@@ -97,7 +97,7 @@ async fn a_trusted_script_waits_for_no_word_and_so_is_not_begun_again_after_a_cr
         let counted = runs.clone();
         stage.tools.push(tool("execute_script", SafetyTier::Privileged, move |_| {
             counted.add();
-            async { Ok(ToolOutcome::of_text("Script result: 4")) }
+            async { Ok(ToolOutcome::from_text("Script result: 4")) }
         }));
         (stage, runs)
     };
@@ -122,13 +122,13 @@ async fn a_script_that_a_person_writes_costs_nothing_of_what_a_model_may_do() {
         (stage.settings.model_calls, stage.settings.tool_calls) = (model_calls, 0);
         stage
     };
-    let played = allowing(0, script_stage(Vec::new(), ToolOutcome::of_text("Script result: 4"))).play().await;
+    let played = allowing(0, script_stage(Vec::new(), ToolOutcome::from_text("Script result: 4"))).play().await;
     assert_eq!(played.completed.ending, Ending::Done);
     assert_eq!(played.completed.response.text.as_deref(), Some("Script result: 4"));
 
     let wakes = || ToolOutcome {
-        wakes: vec![Wake { context: json!("look"), include_event: true }],
-        ..ToolOutcome::of_text("Script executed successfully with no return value.")
+        wakes: vec![WakeRequest { context: json!("look"), include_event: true }],
+        ..ToolOutcome::from_text("Script executed successfully with no return value.")
     };
     let played = allowing(1, script_stage(vec![says("I see.")], wakes())).play().await;
     assert_eq!(played.completed.response.text.as_deref(), Some("I see."));
@@ -149,7 +149,7 @@ async fn people_read_what_their_own_script_answers_and_nothing_else_that_is_call
                 if let Some(tools) = context.tools {
                     tools.call("inner", json!({}), HOUR).await.unwrap();
                 }
-                Ok(ToolOutcome::of_text("Script result: 4"))
+                Ok(ToolOutcome::from_text("Script result: 4"))
             }
         })
     };
@@ -177,7 +177,7 @@ async fn what_is_said_behind_a_script_is_a_turn_of_its_own() {
     stage.turn.messages[0].message.text = SCRIPT.into();
     stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, |_| async {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        Ok(ToolOutcome::of_text("Script result: 4"))
+        Ok(ToolOutcome::from_text("Script result: 4"))
     }));
     stage.arrives_after(Duration::ZERO, waiting(7, "ok"));
     stage.arrives_after(Duration::from_secs(1), waiting(8, "and in words"));
@@ -192,15 +192,15 @@ async fn what_was_not_delivered_is_kept_for_the_model_until_one_is_asked() {
     let untold = || RoutingError {
         part: PartId(Uuid::from_u128(9)),
         turn: TURN,
-        content: PartContent::of_text("lost"),
+        content: PartContent::from_text("lost"),
         reason: FailureReason::TooLarge { limit: 1 },
     };
-    let mut stage = script_stage(Vec::new(), ToolOutcome::of_text("Script result: 4"));
-    stage.turn.untold = vec![untold()];
-    assert_eq!(stage.play().await.completed.told, []);
+    let mut stage = script_stage(Vec::new(), ToolOutcome::from_text("Script result: 4"));
+    stage.turn.unreported_failures = vec![untold()];
+    assert_eq!(stage.play().await.completed.reported_failures, []);
     let mut stage = Stage::with_model(vec![says("I see.")]);
-    stage.turn.untold = vec![untold()];
-    assert_eq!(stage.play().await.completed.told, [untold().part]);
+    stage.turn.unreported_failures = vec![untold()];
+    assert_eq!(stage.play().await.completed.reported_failures, [untold().part]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,9 +213,9 @@ async fn a_schedules_script_that_nothing_runs_is_told_and_never_shown_to_a_model
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_a_schedule_woke_does_not_end_in_silence() {
-    let wake = Wake { context: json!("backup failed"), include_event: true };
+    let wake = WakeRequest { context: json!("backup failed"), include_event: true };
     let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
-    let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::of_text(text) };
+    let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::from_text(text) };
     let played = on_schedule(script_stage(vec![says("")], outcome)).play().await;
     assert!(played.completed.response.text.is_some_and(|text| text.contains("without an answer")));
 }
@@ -226,10 +226,10 @@ async fn a_trusted_script_asks_nobody_and_the_model_behind_it_does() {
     let vault = |opened: Counter| {
         tool("vault", SafetyTier::Privileged, move |_| {
             opened.add();
-            async { Ok(ToolOutcome::of_text("the secret")) }
+            async { Ok(ToolOutcome::from_text("the secret")) }
         })
     };
-    let wakes = vec![Wake { context: json!("look"), include_event: true }];
+    let wakes = vec![WakeRequest { context: json!("look"), include_event: true }];
     let mut stage = Stage::with_model(vec![calls(&[("vault", json!({}))]), says("Done.")]);
     stage.settings.trust_written_scripts = true;
     stage.turn.messages[0].message.text = SCRIPT.into();
@@ -237,7 +237,7 @@ async fn a_trusted_script_asks_nobody_and_the_model_behind_it_does() {
         let wakes = wakes.clone();
         async move {
             let inside = context.tools.expect("others can be called").call("vault", json!({}), HOUR).await;
-            Ok(ToolOutcome { wakes, ..ToolOutcome::of_text(inside.expect("nobody is asked").as_model_text()) })
+            Ok(ToolOutcome { wakes, ..ToolOutcome::from_text(inside.expect("nobody is asked").as_model_text()) })
         }
     }));
     let opened = stage.counter();
@@ -256,7 +256,7 @@ async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none()
         ("Script executed successfully with no return value.\n--- Printed ---\nx", Some("--- Printed ---\nx")),
         ("Script result: 00000000-0000-0000-0000-000000000009", Some("00000000-0000-0000-0000-000000000009")),
     ] {
-        let played = on_schedule(script_stage(Vec::new(), ToolOutcome::of_text(outcome))).play().await;
+        let played = on_schedule(script_stage(Vec::new(), ToolOutcome::from_text(outcome))).play().await;
         assert_eq!(played.completed.response.text.as_deref(), said);
         assert_eq!(played.completed.plan.parts.is_empty(), said.is_none(), "nobody is bothered with nothing");
     }
@@ -264,7 +264,7 @@ async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none()
         Vec::new(),
         ToolOutcome {
             attachments: vec![file(1, "report.md")],
-            ..ToolOutcome::of_text("Script executed successfully with no return value.")
+            ..ToolOutcome::from_text("Script executed successfully with no return value.")
         },
     ));
     let played = spoken.play().await;
@@ -273,7 +273,7 @@ async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none()
         Vec::new(),
         ToolOutcome {
             attachments: vec![file(1, "report.md")],
-            ..ToolOutcome::of_text("Script result: 00000000-0000-0000-0000-000000000001")
+            ..ToolOutcome::from_text("Script result: 00000000-0000-0000-0000-000000000001")
         },
     ));
     assert_eq!(of_an_id.play().await.completed.response.text, None, "the file speaks for itself");
@@ -282,9 +282,9 @@ async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none()
 #[tokio::test(start_paused = true)]
 async fn a_script_that_wakes_the_model_has_it_asked_with_what_it_shall_know() {
     for (include_event, on_time) in [(true, true), (false, true), (true, false)] {
-        let wake = Wake { context: json!("the disk is full"), include_event };
+        let wake = WakeRequest { context: json!("the disk is full"), include_event };
         let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
-        let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::of_text(text) };
+        let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::from_text(text) };
         let stage = script_stage(vec![says("I will look.")], outcome);
         let played = if on_time { on_schedule(stage) } else { stage }.play().await;
         assert_eq!(played.completed.response.text.as_deref(), Some("I will look."));
@@ -321,7 +321,7 @@ fn calling(other: &'static str, times: usize) -> Arc<dyn satchel_ports::Tool> {
                 Err(error) => format!("refused: {error}"),
             });
         }
-        Ok(ToolOutcome::of_data(Value::from(heard)))
+        Ok(ToolOutcome::from_data(Value::from(heard)))
     })
 }
 
@@ -336,7 +336,7 @@ async fn a_tool_that_is_called_by_a_tool_passes_the_checks_and_calls_no_further(
     stage.tools.push(calling("inner", 1));
     stage.tools.push(tool_that_calls("inner", SafetyTier::ReadOnly, |_, context| async move {
         assert!(context.tools.is_none() && context.call.ordinal > 1_000);
-        Ok(ToolOutcome::of_text("inside"))
+        Ok(ToolOutcome::from_text("inside"))
     }));
     assert_eq!(heard(&stage.play().await.answers(1)), ["inside"]);
 
@@ -364,11 +364,11 @@ async fn partly_failed_call_reaches_its_script() {
     let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Done.")]);
     stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, |_, context| async move {
         let outcome = context.tools.expect("others can be called").call("half", json!({}), HOUR).await?;
-        Ok(ToolOutcome::of_data(json!([outcome.data, outcome.failed])))
+        Ok(ToolOutcome::from_data(json!([outcome.data, outcome.failed])))
     }));
     stage.tools.push(tool("half", SafetyTier::ReadOnly, |_| async {
         let data = Some(json!({"files": ["a"], "failed": ["b"]}));
-        Ok(ToolOutcome { data, ..ToolOutcome::of_failure("1 of 2 files could not be downloaded") })
+        Ok(ToolOutcome { data, ..ToolOutcome::from_failure("1 of 2 files could not be downloaded") })
     }));
     assert_eq!(stage.play().await.answers(1), [r#"[{"files":["a"],"failed":["b"]},true]"#]);
 }
@@ -382,10 +382,10 @@ async fn each_call_of_a_script_that_needs_a_persons_word_is_asked_for_by_itself(
     let counted = opened.clone();
     stage.tools.push(tool("vault", SafetyTier::Privileged, move |_| {
         counted.add();
-        async { Ok(ToolOutcome::of_text("the secret")) }
+        async { Ok(ToolOutcome::from_text("the secret")) }
     }));
     let mut within = recorded("vault", 0);
-    within.id = within.id.within(0);
+    within.id = within.id.nested(0);
     stage.arrives_after(Duration::from_secs(5), waiting(90, &format!("/allow {}", code(&within))));
     let played = stage.play().await;
     let answers = heard(&played.answers(1));

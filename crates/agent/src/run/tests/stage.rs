@@ -11,14 +11,15 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelName, Filename, InboundMessage, InboxId, Media, Message, MessageRef, PartContent,
-    Sender, Sha256, Source, Timestamp, ToolOutcome, TurnId, Visibility, delivery::SendError,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, Filename, HistoryMessage, InboundMessage, InboxId,
+    MediaInfo, MessageRef, PartContent, Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility,
+    delivery::SendError,
 };
 use satchel_ports::{
-    Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
-    ModelRequest, OwnerId, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
-    language_model::ModelCall,
-    ledger::{CompletedTurn, Decision, JournalEntry, QueuedMessage, QueuedTurn, Steered, Steering},
+    HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
+    ModelRequest, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
+    language_model::ModelToolCall,
+    ledger::{CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision},
 };
 use satchel_routing::tables;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ pub(super) fn says(text: &str) -> Script {
 
 pub(super) fn calls(asked: &[(&str, Value)]) -> Script {
     let call = |(name, arguments): &(&str, Value)| {
-        Ok(ModelEvent::Call(ModelCall { id: "theirs".into(), name: (*name).into(), arguments: arguments.clone() }))
+        Ok(ModelEvent::Call(ModelToolCall { id: "theirs".into(), name: (*name).into(), arguments: arguments.clone() }))
     };
     asked.iter().map(call).chain([Ok(ModelEvent::Done)]).collect()
 }
@@ -90,12 +91,12 @@ pub(super) fn file(id: u128, name: &str) -> Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
         number: u64::try_from(id).unwrap(),
         conversation: "console:main".parse().unwrap(),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
         mime: "text/plain".into(),
         bytes: 3,
         sha256: Sha256([u8::try_from(id).unwrap(); 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -111,7 +112,7 @@ pub(super) fn waiting(id: u128, text: &str) -> QueuedMessage {
             ..InboundMessage::new("console:main".parse().unwrap(), id.to_string(), Sender::new("owner", "Owner"))
         },
         files: Vec::new(),
-        heard: std::collections::BTreeMap::new(),
+        transcriptions: std::collections::BTreeMap::new(),
         received_at: Timestamp(0),
     }
 }
@@ -126,9 +127,9 @@ pub(super) fn text_of(message: &ModelMessage) -> String {
 }
 
 /// The agent knows commands only through the function that it is given; this one is as simple as can be.
-fn steer(waiting: &[QueuedMessage]) -> Steering {
+fn steer(waiting: &[QueuedMessage]) -> SteeringRequests {
     let stop = waiting.iter().find(|queued| queued.message.text == "/stop").map(|queued| queued.id);
-    let inject = waiting.iter().filter(|queued| !queued.message.text.starts_with('/')).map(|queued| Steered {
+    let inject = waiting.iter().filter(|queued| !queued.message.text.starts_with('/')).map(|queued| SteeringMessage {
         id: queued.id,
         sender: queued.message.sender.clone(),
         text: queued.message.text.clone(),
@@ -137,9 +138,9 @@ fn steer(waiting: &[QueuedMessage]) -> Steering {
     let decisions = waiting.iter().filter_map(|queued| {
         let (verb, code) = queued.message.text.split_once(' ')?;
         let allow = ["/refuse", "/allow"].iter().position(|known| *known == verb)? == 1;
-        Some(Decision { id: queued.id, sender: queued.message.sender.clone(), code: code.to_owned(), allow })
+        Some(ToolDecision { id: queued.id, sender: queued.message.sender.clone(), code: code.to_owned(), allow })
     });
-    Steering { stop, inject: inject.collect(), decisions: decisions.collect(), explained: Vec::new() }
+    SteeringRequests { stop, inject: inject.collect(), decisions: decisions.collect(), explained: Vec::new() }
 }
 
 #[derive(Clone, Default)]
@@ -165,7 +166,7 @@ pub(super) struct Stage {
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
     /// The conversation so far.
-    pub(super) history: Vec<Message>,
+    pub(super) history: Vec<HistoryMessage>,
     model: Vec<Script>,
     arrivals: Vec<(Duration, QueuedMessage)>,
 }
@@ -193,11 +194,11 @@ impl Stage {
             id: TURN,
             messages: vec![waiting(2, "please")],
             ready_at: Timestamp(0),
-            followed: true,
+            has_followers: true,
             journal: Vec::new(),
             stream: None,
             crashes: 0,
-            untold: Vec::new(),
+            unreported_failures: Vec::new(),
             voice: false,
         };
         Self {
@@ -248,7 +249,7 @@ impl Stage {
         let made = self.made;
         ledger.expect_attachments().returning(move |_| Ok(made.clone()));
         let arrivals = self.arrivals;
-        ledger.expect_waiting_behind().returning(move |_, _| {
+        ledger.expect_list_queued_behind().returning(move |_, _| {
             let arrived = arrivals.iter().filter(|(after, _)| start.elapsed() >= *after);
             Ok(arrived.map(|(_, message)| message.clone()).collect())
         });
@@ -270,7 +271,7 @@ impl Stage {
         });
         let (lines, end) = (Arc::clone(&log), Arc::clone(&completed));
         ledger.expect_complete_turn().times(1).returning(move |_, turn| {
-            lines.lock().unwrap().push(format!("complete {}", turn.ending.name()));
+            lines.lock().unwrap().push(format!("complete {}", turn.ending.as_str()));
             *end.lock().unwrap() = Some(turn.clone());
             Ok(None)
         });
@@ -330,7 +331,7 @@ impl Stage {
             settings: self.settings,
         };
         let lane = Lane {
-            lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            lease: Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
             stirred: Arc::default(),

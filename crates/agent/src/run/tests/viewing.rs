@@ -1,6 +1,6 @@
 //! Files that a tool shows to the model: before its eyes in the turn, in words alone afterwards, delivered never.
 
-use satchel_domain::{Attachment, Message, ToolOutcome};
+use satchel_domain::{Attachment, HistoryMessage, ToolOutcome};
 use satchel_ports::{
     ModelMessage, SafetyTier,
     ledger::{HistoryChange, JournalEntry},
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::stage::{Played, Stage, calls, file, says, tool};
 
 fn outcome() -> ToolOutcome {
-    ToolOutcome { viewed_files: vec![file(5, "beach.jpg")], ..ToolOutcome::of_text("beach.jpg") }
+    ToolOutcome { viewed_files: vec![file(5, "beach.jpg")], ..ToolOutcome::from_text("beach.jpg") }
 }
 
 /// The files that stand in the answers of tools, as the model is asked.
@@ -31,8 +31,8 @@ async fn viewed_file_is_not_delivered() {
     assert_eq!(shown(&played, 1), [file(5, "beach.jpg")]);
     assert!(played.completed.response.attachments.is_empty());
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
-    let answer = history.iter().find(|message| matches!(message, Message::Tool { .. })).unwrap();
-    let Message::Tool { text, attachments, .. } = answer else { panic!("the tool answered") };
+    let answer = history.iter().find(|message| matches!(message, HistoryMessage::Tool { .. })).unwrap();
+    let HistoryMessage::Tool { text, attachments, .. } = answer else { panic!("the tool answered") };
     assert_eq!((text.as_str(), attachments.len()), ("beach.jpg", 0), "history has its words, never bytes");
 
     let mut resumed = Stage::with_model(vec![says("A beach.")]);

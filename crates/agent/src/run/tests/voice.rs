@@ -1,7 +1,7 @@
 //! Voice notes as the model and the person hear of them, and replies that are spoken.
 
-use satchel_domain::{Filename, Message, OutgoingResponse, RefusedFile, VoiceRequest};
-use satchel_ports::ledger::{Heard, HistoryChange, InboundFile, QueuedTurn};
+use satchel_domain::{Filename, HistoryMessage, OutgoingResponse, RefusedFile, VoiceRequest};
+use satchel_ports::ledger::{HistoryChange, InboundFileState, QueuedTurn, Transcription};
 
 use super::stage::{Stage, file, says, text_of, waiting};
 use crate::{
@@ -9,28 +9,28 @@ use crate::{
     voice_notes::{note, with_unheard},
 };
 
-fn refused() -> InboundFile {
+fn refused() -> InboundFileState {
     let filename = Filename::from_untrusted("big.mov");
-    InboundFile::Refused(RefusedFile { filename, bytes: None, reason: "too big".into() })
+    InboundFileState::Refused(RefusedFile { filename, bytes: None, reason: "too big".into() })
 }
 
 /// A turn of one message: a refused file, then these voice notes.
-fn turn(text: &str, heard: &[Heard]) -> QueuedTurn {
+fn turn(text: &str, heard: &[Transcription]) -> QueuedTurn {
     let mut message = waiting(2, text);
     message.files.push(refused());
     for (at, heard) in (1u32..).zip(heard) {
-        message.files.push(InboundFile::Stored(file(u128::from(at), "voice.ogg")));
-        message.heard.insert(at, heard.clone());
+        message.files.push(InboundFileState::Stored(file(u128::from(at), "voice.ogg")));
+        message.transcriptions.insert(at, heard.clone());
     }
     QueuedTurn { messages: vec![message], ..Stage::with_model(Vec::new()).turn }
 }
 
-fn words(words: &str) -> Heard {
-    Heard::Words(words.into())
+fn words(words: &str) -> Transcription {
+    Transcription::Words(words.into())
 }
 
-fn unheard(reason: &str) -> Heard {
-    Heard::Unheard(reason.into())
+fn unheard(reason: &str) -> Transcription {
+    Transcription::Unheard(reason.into())
 }
 
 fn told(turn: &QueuedTurn) -> Option<String> {
@@ -59,9 +59,9 @@ fn a_note_that_nobody_understood_is_told_to_the_person_if_nothing_else_was_sent(
         told(&alone).unwrap(),
         "I could not hear your voice message: the engine is down. The recording is kept: `/files`"
     );
-    let answered = with_unheard(OutgoingResponse::of_text("Sorry."), &alone).text.unwrap();
+    let answered = with_unheard(OutgoingResponse::from_text("Sorry."), &alone).text.unwrap();
     assert!(answered.starts_with("Sorry.\n\nI could not hear"), "{answered}");
-    let cut_short = with_unheard(OutgoingResponse::of_text("```\nls"), &alone).text.unwrap();
+    let cut_short = with_unheard(OutgoingResponse::from_text("```\nls"), &alone).text.unwrap();
     assert!(cut_short.starts_with("```\nls\n```\n\nI could not hear"), "{cut_short}");
 
     for other in [turn("and this", &[unheard("x")]), turn("", &[unheard("x"), words("hello")])] {
@@ -69,7 +69,7 @@ fn a_note_that_nobody_understood_is_told_to_the_person_if_nothing_else_was_sent(
         assert_eq!(told(&other), None);
     }
     let mut with_photo = turn("", &[unheard("x")]);
-    with_photo.messages[0].files.push(InboundFile::Stored(file(9, "photo.jpg")));
+    with_photo.messages[0].files.push(InboundFileState::Stored(file(9, "photo.jpg")));
     assert_eq!(told(&with_photo), None);
     assert_eq!((note(&turn("", &[])), told(&turn("", &[]))), (None, None));
 }
@@ -94,7 +94,7 @@ async fn a_spoken_question_is_asked_and_remembered_as_words_and_the_answer_is_sp
     assert!(response.text.is_some_and(|text| text.starts_with("Bread it is.\n\nI could not take `big.mov`")));
     assert_eq!(response.voice, Some(VoiceRequest { text: None }));
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
-    let Message::Person { text, attachments, .. } = &history[0] else { panic!("a person asked") };
+    let HistoryMessage::Person { text, attachments, .. } = &history[0] else { panic!("a person asked") };
     assert_eq!((text.as_str(), attachments.len()), ("[voice message, transcribed] bring [attachment bread", 1));
 
     let mut stage = Stage::with_model(vec![says("I see.")]);

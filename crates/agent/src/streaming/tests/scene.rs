@@ -15,8 +15,9 @@ use satchel_domain::{
     delivery::{Refusal, SendError},
 };
 use satchel_ports::{
-    Activity, Channel, Event, FetchError, IncomingFile, Lease, LedgerError, LookupOutcome, LookupRequest, MockEventBus,
-    MockLanguageModel, MockLedger, OwnerId, PartToSend, ledger::QueuedTurn, ledger::Steering,
+    Activity, BusEvent, Channel, FetchedFile, FileFetchError, HolderId, Lease, LedgerError, LookupOutcome,
+    LookupRequest, MockEventBus, MockLanguageModel, MockLedger, SendRequest, ledger::QueuedTurn,
+    ledger::SteeringRequests,
 };
 use satchel_routing::tables;
 use tokio::{sync::Notify, time::Instant};
@@ -60,7 +61,7 @@ pub(super) fn part() -> Part {
         conversation: "console:main".parse().unwrap(),
         turn: TurnId(Uuid::from_u128(1)),
         position: 0,
-        content: PartContent::of_text(""),
+        content: PartContent::from_text(""),
         state: PartState::Sending,
         attempts: 1,
         first_attempt_at: Some(Timestamp(0)),
@@ -144,7 +145,7 @@ impl Platform {
     }
 }
 
-fn text_of(part: &PartToSend) -> &str {
+fn text_of(part: &SendRequest) -> &str {
     match &part.content {
         PartContent::Text { text, .. } => text,
         other => panic!("not a text: {other:?}"),
@@ -161,12 +162,12 @@ impl Channel for Platform {
         self.capabilities.clone()
     }
 
-    async fn send(&self, part: &PartToSend) -> Answer {
+    async fn send(&self, part: &SendRequest) -> Answer {
         self.log.push(format!("send part {}: {}", part.part.0.as_u128(), text_of(part)));
         self.answer(&self.sends).await
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Answer {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Answer {
         self.log.push(format!("edit {message}: {}", text_of(part)));
         self.answer(&self.edits).await
     }
@@ -185,7 +186,7 @@ impl Channel for Platform {
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, _: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
         panic!("streaming fetches nothing")
     }
 }
@@ -197,7 +198,7 @@ pub(super) struct Scene {
     written: String,
     message: u32,
     log: Log,
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<BusEvent>>>,
 }
 
 impl Stage {
@@ -222,10 +223,10 @@ impl Stage {
         let (lines, save_fails) = (log.clone(), self.save_fails);
         ledger.expect_save_part().returning(move |_, part| {
             let target = part.target.iter().map(|target| format!(" {target}")).collect::<String>();
-            lines.push(format!("save {}{target}", part.state.name()));
+            lines.push(format!("save {}{target}", part.state.as_str()));
             if save_fails { Err(LedgerError::Full) } else { Ok(()) }
         });
-        let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let events: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
         let heard = Arc::clone(&events);
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(move |event| {
@@ -237,7 +238,7 @@ impl Stage {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: Arc::new(|_| Steering::default()),
+            steer: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),
@@ -251,7 +252,7 @@ impl Stage {
             capabilities: self.capabilities.clone(),
         };
         let lane = Lane {
-            lease: Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 },
+            lease: Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(platform),
             wake: Arc::new(Notify::new()),
             stirred: Arc::default(),
@@ -262,11 +263,11 @@ impl Stage {
             id: TurnId(Uuid::from_u128(1)),
             messages: Vec::new(),
             ready_at: Timestamp(0),
-            followed: true,
+            has_followers: true,
             journal: Vec::new(),
             stream: self.earlier,
             crashes: 0,
-            untold: Vec::new(),
+            unreported_failures: Vec::new(),
             voice: false,
         };
         let Streaming { growth, editing } = Streaming::start(&services, &lane, &turn, &self.capabilities);
@@ -318,7 +319,7 @@ impl Scene {
         self.log.lines().iter().filter(|(_, line)| is_call(line)).cloned().collect()
     }
 
-    pub(super) fn events(&self) -> Vec<Event> {
+    pub(super) fn events(&self) -> Vec<BusEvent> {
         self.events.lock().unwrap().clone()
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use satchel_domain::{
-    Attachment, AttachmentId, ConversationId, Filename, Media, Sender, Sha256, Source, Timestamp, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sender, Sha256, Timestamp,
+    Visibility,
 };
 use satchel_ports::{MockBlobs, MockLedger, MockWorkspace};
 use uuid::Uuid;
@@ -19,12 +20,12 @@ fn file(number: u64) -> Attachment {
         id: AttachmentId(Uuid::from_u128(u128::from(number))),
         number,
         conversation: conversation(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted("plan.pdf"),
         mime: "application/pdf".into(),
         bytes: 245_000,
         sha256: Sha256([7; 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -63,7 +64,7 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) 
         seen.lock().unwrap().push(request.clone());
         Ok(outcome.clone())
     });
-    ledger.expect_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
+    ledger.expect_find_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
     let mut blobs = MockBlobs::new();
     blobs.expect_mark().withf(|_, grace| *grace == BLOB_GRACE).returning(|_, _| Ok(()));
     blobs.expect_sweep().returning(|| Ok(245_000));
@@ -98,7 +99,9 @@ async fn bytes_of_a_forgotten_file_go_unless_something_refers_to_them() {
     for unreferenced in [true, false] {
         let mut ledger = MockLedger::new();
         ledger.expect_forget_file().returning(|_| Ok(Forgotten::Done(Box::new(file(17)))));
-        ledger.expect_unreferenced().returning(move |blobs| Ok(if unreferenced { blobs.to_vec() } else { Vec::new() }));
+        ledger
+            .expect_find_unreferenced()
+            .returning(move |blobs| Ok(if unreferenced { blobs.to_vec() } else { Vec::new() }));
         let mut blobs = MockBlobs::new();
         let times = usize::from(unreferenced);
         blobs.expect_mark().withf(|marked, _| marked == [file(17).sha256]).times(times).returning(|_, _| Ok(()));

@@ -8,11 +8,11 @@ use std::{
 use futures::stream;
 use rstest::rstest;
 use satchel_domain::{
-    AttachmentId, FileReference, Filename, InboundMessage, InboxId, Media, Sender, Sha256, Source, Timestamp,
-    Visibility, remedy,
+    AttachmentId, AttachmentSource, FileReference, Filename, InboundMessage, InboxId, MediaInfo, Sender, Sha256,
+    Timestamp, Visibility, remedy,
 };
 use satchel_ports::{
-    BlobError, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, OwnerId, SpeechError, ledger::QueuedMessage,
+    BlobError, HolderId, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, SpeechError, ledger::QueuedMessage,
 };
 use uuid::Uuid;
 
@@ -27,12 +27,12 @@ fn recording(id: u128, bytes: u64) -> Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
         number: 1,
         conversation: "console:main".parse().unwrap(),
-        source: Source::User,
+        source: AttachmentSource::User,
         filename: Filename::from_untrusted("voice.ogg"),
         mime: "audio/ogg".into(),
         bytes,
         sha256: Sha256([u8::try_from(id).unwrap(); 32]),
-        media: Media::default(),
+        media: MediaInfo::default(),
         description: String::new(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,
@@ -50,24 +50,24 @@ fn turn(sizes: [u64; 2]) -> QueuedTurn {
         files: [false, true, true].map(reference).into(),
         ..InboundMessage::new("console:main".parse().unwrap(), "1".into(), Sender::new("owner", "Owner"))
     };
-    let files = [recording(1, 9), recording(2, sizes[0]), recording(3, sizes[1])].map(InboundFile::Stored);
+    let files = [recording(1, 9), recording(2, sizes[0]), recording(3, sizes[1])].map(InboundFileState::Stored);
     let queued = QueuedMessage {
         id: InboxId(Uuid::from_u128(2)),
         turn: id,
         message,
         files: files.into(),
-        heard: BTreeMap::new(),
+        transcriptions: BTreeMap::new(),
         received_at: Timestamp(0),
     };
     QueuedTurn {
         id,
         messages: vec![queued],
         ready_at: Timestamp(0),
-        followed: false,
+        has_followers: false,
         journal: Vec::new(),
         stream: None,
         crashes: 0,
-        untold: Vec::new(),
+        unreported_failures: Vec::new(),
         voice: false,
     }
 }
@@ -76,7 +76,7 @@ fn turn(sizes: [u64; 2]) -> QueuedTurn {
 fn engine(answers: Vec<Result<&'static str, (&'static str, bool)>>) -> MockSpeech {
     let answers = Mutex::new(VecDeque::from(answers));
     let mut speech = MockSpeech::new();
-    speech.expect_hears().return_const(true);
+    speech.expect_can_transcribe().return_const(true);
     speech.expect_transcribe().returning(move |recording| {
         assert_eq!(recording.mime, "audio/ogg");
         let answer = answers.lock().unwrap().pop_front().expect("an answer is left");
@@ -94,15 +94,15 @@ async fn prepare(
     turn: QueuedTurn,
     speech: Option<&dyn Speech>,
     blobs: MockBlobs,
-) -> (BTreeMap<u32, Heard>, Vec<(u32, Heard)>) {
-    let recorded: std::sync::Arc<Mutex<Vec<(u32, Heard)>>> = std::sync::Arc::default();
+) -> (BTreeMap<u32, Transcription>, Vec<(u32, Transcription)>) {
+    let recorded: std::sync::Arc<Mutex<Vec<(u32, Transcription)>>> = std::sync::Arc::default();
     let mut ledger = MockLedger::new();
     let records = recorded.clone();
-    ledger.expect_record_heard().returning(move |_, _, index, heard| {
+    ledger.expect_record_transcription().returning(move |_, _, index, heard| {
         records.lock().unwrap().push((index, heard.clone()));
         Ok(())
     });
-    let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
+    let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
     let access = Access::default().with_owner_on([lease.conversation.channel().clone()]);
     let mut channel = MockChannel::new();
     channel.expect_show_activity().returning(|_, _| ());
@@ -116,7 +116,7 @@ async fn prepare(
         access: &access,
     };
     let mut turn = fetch_files(fetching, turn).await.unwrap();
-    (turn.messages.remove(0).heard, std::mem::take(&mut recorded.lock().unwrap()))
+    (turn.messages.remove(0).transcriptions, std::mem::take(&mut recorded.lock().unwrap()))
 }
 
 fn blobs() -> MockBlobs {
@@ -125,12 +125,12 @@ fn blobs() -> MockBlobs {
     blobs
 }
 
-fn words(words: &str) -> Heard {
-    Heard::Words(words.into())
+fn words(words: &str) -> Transcription {
+    Transcription::Words(words.into())
 }
 
-fn unheard(reason: &str) -> Heard {
-    Heard::Unheard(reason.into())
+fn unheard(reason: &str) -> Transcription {
+    Transcription::Unheard(reason.into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn every_voice_note_is_listened_to_and_recorded_and_nothing_else_is() {
 #[tokio::test(start_paused = true)]
 async fn what_an_earlier_process_has_heard_is_not_listened_to_again() {
     let mut turn = turn([9, 9]);
-    turn.messages[0].heard.insert(1, words("bring bread"));
+    turn.messages[0].transcriptions.insert(1, words("bring bread"));
     let (heard, recorded) = prepare(turn, Some(&engine(vec![Ok("and milk")])), blobs()).await;
     assert_eq!(heard, BTreeMap::from([(1, words("bring bread")), (2, words("and milk"))]));
     assert_eq!(recorded, [(2, words("and milk"))]);
@@ -157,7 +157,7 @@ async fn what_an_earlier_process_has_heard_is_not_listened_to_again() {
 #[tokio::test(start_paused = true)]
 async fn an_engine_that_fails_is_asked_again_while_that_may_help_and_the_turn_goes_on(
     #[case] answers: Vec<Result<&'static str, (&'static str, bool)>>,
-    #[case] expected: Heard,
+    #[case] expected: Transcription,
 ) {
     let (heard, recorded) = prepare(turn([9, 9]), Some(&engine(answers)), blobs()).await;
     assert_eq!(heard, BTreeMap::from([(1, expected.clone()), (2, words("x"))]));
@@ -176,7 +176,7 @@ async fn a_recording_that_is_too_large_or_unreadable_is_not_handed_over() {
 #[tokio::test(start_paused = true)]
 async fn without_anything_to_listen_with_that_is_what_is_told_and_nothing_is_recorded() {
     let mut only_speaks = MockSpeech::new();
-    only_speaks.expect_hears().return_const(false);
+    only_speaks.expect_can_transcribe().return_const(false);
     for speech in [None, Some(&only_speaks as &dyn Speech)] {
         let (heard, recorded) = prepare(turn([9, 9]), speech, MockBlobs::new()).await;
         assert_eq!(
@@ -195,7 +195,7 @@ async fn only_owners_read_what_makes_me_listen() {
     let says = [("owner", "no key: set `speech.transcribe.api_key`"), ("7", "no key; ask whoever runs me")];
     for (sender, expected) in says {
         let mut speech = MockSpeech::new();
-        speech.expect_hears().return_const(true);
+        speech.expect_can_transcribe().return_const(true);
         let remedy = || Some("set `speech.transcribe.api_key`".to_owned());
         let failed = move || SpeechError { reason: "no key".into(), remedy: remedy(), retryable: false };
         speech.expect_transcribe().returning(move |_| Err(failed()));
@@ -211,6 +211,6 @@ async fn only_owners_read_what_makes_me_listen() {
 async fn endless_words_are_cut() {
     let endless: &'static str = Box::leak("й".repeat(LONGEST + 5).into_boxed_str());
     let (heard, _) = prepare(turn([9, 9]), Some(&engine(vec![Ok(endless), Ok("")])), blobs()).await;
-    let Heard::Words(cut) = &heard[&1] else { panic!("{heard:?}") };
+    let Transcription::Words(cut) = &heard[&1] else { panic!("{heard:?}") };
     assert_eq!(cut.chars().count(), LONGEST + 1);
 }

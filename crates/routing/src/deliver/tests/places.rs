@@ -14,8 +14,8 @@ fn arrived_as(message: &str) -> Answer {
 async fn files_answer_the_last_message_of_their_reply_where_the_channel_chains_them() {
     let files = || PartContent::Album { items: vec![photo(1), photo(2)] };
     let parts = vec![
-        after(1, 0, PartContent::of_text("one")),
-        after(2, 1, PartContent::of_text("two")),
+        after(1, 0, PartContent::from_text("one")),
+        after(2, 1, PartContent::from_text("two")),
         after(3, 2, files()),
         after(4, 3, PartContent::File(photo(3))),
         Part { turn: TurnId(Uuid::from_u128(101)), ..after(5, 0, PartContent::File(photo(4))) },
@@ -33,16 +33,17 @@ async fn files_answer_the_last_message_of_their_reply_where_the_channel_chains_t
 
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_files_answer_what_was_sent_before_it() {
-    let sent_before = |id, position, message: &str| Part {
+    let last_sent_before = |id, position, message: &str| Part {
         state: PartState::Sent { messages: vec![MessageRef(message.into())] },
-        ..after(id, position, PartContent::of_text("said"))
+        ..after(id, position, PartContent::from_text("said"))
     };
     let file = after(9, 2, PartContent::File(photo(3)));
     let mut stage = Stage { capabilities: tables::discord(), ..Stage::of(vec![file.clone()], vec![sent()]) };
-    stage.known = vec![sent_before(1, 0, "m1"), sent_before(2, 1, "m2"), file.clone(), sent_before(3, 3, "m3")];
+    stage.known =
+        vec![last_sent_before(1, 0, "m1"), last_sent_before(2, 1, "m2"), file.clone(), last_sent_before(3, 3, "m3")];
     assert_eq!(stage.log().await[1], "send file to m2");
     let mut stage = Stage { capabilities: tables::discord(), ..Stage::of(vec![file.clone()], vec![sent()]) };
-    stage.known = vec![Part { state: PartState::Replaced { by: Vec::new() }, ..sent_before(1, 0, "") }, file];
+    stage.known = vec![Part { state: PartState::Replaced { by: Vec::new() }, ..last_sent_before(1, 0, "") }, file];
     assert_eq!(stage.log().await[1], "send file to question", "nothing of the reply is to be seen");
 }
 

@@ -12,7 +12,7 @@ async fn stored_at_stop(begun: Part) -> Part {
         saved.lock().unwrap().push(part.clone());
         Ok(())
     });
-    let delivery = Delivery {
+    let delivery = DeliveryContext {
         ledger: Arc::new(ledger),
         channel: Arc::new(MockChannel::new()),
         blobs: Arc::new(MockBlobs::new()),
@@ -24,8 +24,8 @@ async fn stored_at_stop(begun: Part) -> Part {
         stop: CancellationToken::new(),
     };
     delivery.stop.cancel();
-    let lease = Lease { conversation: "console:main".parse().unwrap(), owner: OwnerId(Uuid::nil()), token: 1 };
-    assert_eq!(deliver(&delivery, &lease, Start::Begun(begun)).await.unwrap(), Left::Stopped);
+    let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
+    assert_eq!(deliver(&delivery, &lease, DeliveryStart::Started(begun)).await.unwrap(), DeliverOutcome::Stopped);
     let stored = stored.lock().unwrap();
     assert_eq!(stored.len(), 1);
     stored[0].clone()

@@ -12,10 +12,9 @@ fn voice(in_text: bool) -> Part {
 #[tokio::test(start_paused = true)]
 async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
     let mut speech = MockSpeech::new();
-    speech
-        .expect_speak()
-        .times(1)
-        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
+    speech.expect_speak().times(1).returning(|_| {
+        Ok(SynthesizedSpeech { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
+    });
     let stage = Stage { speech: Some(speech), ..Stage::of(vec![voice(false)], vec![not_sent(1), sent()]) };
     assert_eq!(
         stage.log().await,
@@ -37,7 +36,11 @@ fn engine(answers: Vec<Result<(), SpeechError>>) -> MockSpeech {
     let mut speech = MockSpeech::new();
     speech.expect_speak().returning(move |_| {
         let answer = answers.lock().unwrap().pop_front().expect("an answer is left");
-        answer.map(|()| Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
+        answer.map(|()| SynthesizedSpeech {
+            content: Box::pin(futures::stream::empty()),
+            duration_ms: 900,
+            waveform: vec![1],
+        })
     });
     speech
 }
@@ -57,7 +60,7 @@ async fn an_engine_that_fails_is_asked_again_while_that_may_help(
     #[case] spoken: bool,
 ) {
     let stage = Stage { speech: Some(engine(answers)), ..Stage::of(vec![voice(true)], vec![sent()]) };
-    let (log, _) = stage.play(Start::TakenOver).await;
+    let (log, _) = stage.play(DeliveryStart::TakenOver).await;
     let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
     match spoken {
         true => assert_eq!(log, ["save pending", "save sending", "send voice", "settle sent"]),
@@ -104,11 +107,9 @@ async fn words_are_spoken_without_marks_and_written_with_them() {
         part(1, content)
     };
     let mut speech = MockSpeech::new();
-    speech
-        .expect_speak()
-        .withf(|words| words == "Bring bread.")
-        .times(1)
-        .returning(|_| Ok(Spoken { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] }));
+    speech.expect_speak().withf(|words| words == "Bring bread.").times(1).returning(|_| {
+        Ok(SynthesizedSpeech { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
+    });
     let stage = Stage { speech: Some(speech), ..Stage::of(vec![marked("Bring **bread**")], vec![sent()]) };
     assert_eq!(stage.log().await.last().map(String::as_str), Some("settle sent"));
 

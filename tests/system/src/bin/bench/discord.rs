@@ -68,7 +68,7 @@ impl Stage {
             data_dir: data_dir.to_owned(),
             platform: discord.api_url(),
             channel: ChannelName::new("discord")?,
-            capabilities: ChannelCapabilities { pace: None, ..tables::discord() },
+            capabilities: ChannelCapabilities { rate_limits: None, ..tables::discord() },
             model,
             front: Front::Discord,
         };

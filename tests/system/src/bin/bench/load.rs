@@ -14,7 +14,7 @@ use satchel_local::{
     ScriptedModel,
     scripted_model::{Pick, Piece, Script, ScriptedAnswer},
 };
-use satchel_ports::{Activity, Channel, FetchError, Inbound, IncomingFile, PartToSend};
+use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, Inbound, SendRequest};
 use satchel_routing::tables;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -120,10 +120,10 @@ impl Channel for Taking {
     }
 
     fn capabilities(&self, _conversation: &ConversationId) -> ChannelCapabilities {
-        ChannelCapabilities { pace: None, ..tables::telegram() }
+        ChannelCapabilities { rate_limits: None, ..tables::telegram() }
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if let Some(replied) = self.replied.get(&part.conversation) {
             // The person may have heard enough.
             let _ = replied.send(()).await;
@@ -131,7 +131,7 @@ impl Channel for Taking {
         Ok(vec![MessageRef(part.part.to_string())])
     }
 
-    async fn edit(&self, message: &MessageRef, _part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, _part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         Ok(vec![message.clone()])
     }
 
@@ -145,7 +145,7 @@ impl Channel for Taking {
 
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    async fn fetch(&self, _reference: &FileReference) -> Result<IncomingFile, FetchError> {
-        Err(FetchError::Refused { reason: "nobody sends files here".to_owned() })
+    async fn fetch(&self, _reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
+        Err(FileFetchError::Permanent { reason: "nobody sends files here".to_owned() })
     }
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use satchel_domain::{
-    Attachment, AttachmentId, ChannelCapabilities, Filename, Media, OutgoingResponse, Sha256, Source, Timestamp,
-    Visibility,
+    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, Filename, MediaInfo, OutgoingResponse, Sha256,
+    Timestamp, Visibility,
 };
 use satchel_routing::{plan::plan, tables};
 use uuid::Uuid;
@@ -70,12 +70,12 @@ fn file(number: u64) -> Attachment {
         id: AttachmentId(Uuid::from_u128(number.into())),
         number,
         conversation: conversation(0),
-        source: Source::Tool,
+        source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(&format!("file {number}.{extension}")),
         mime: mime.to_owned(),
         bytes: 1_000_000,
         sha256: Sha256([7; 32]),
-        media: Media { width: is_image.then_some(1280), height: is_image.then_some(960), ..Media::default() },
+        media: MediaInfo { width: is_image.then_some(1280), height: is_image.then_some(960), ..MediaInfo::default() },
         description: "What it shows, in a few words.".to_owned(),
         created_at: Timestamp(0),
         visibility: Visibility::Deliver,

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 use futures::future::join_all;
 use satchel_ports::{
-    ByteStream, Script, ScriptHost, ScriptWorld,
-    script_host::{FunctionCall, NewFile},
+    ByteStream, HostFunctions, ScriptHost, ScriptRequest,
+    script_host::{FunctionCall, NewScriptFile},
 };
 use satchel_starlark::{ScriptSettings, WorkerPool};
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ async fn at_once(pool: &WorkerPool) -> Result<f64> {
 }
 
 async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Value) -> Result<()> {
-    let script = Script {
+    let script = ScriptRequest {
         source: source.to_owned(),
         globals: serde_json::Map::new(),
         conversation: conversation.parse().context("a conversation's name")?,
@@ -122,7 +122,7 @@ async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Val
 struct Echo;
 
 #[async_trait]
-impl ScriptWorld for Echo {
+impl HostFunctions for Echo {
     fn functions(&self) -> Vec<String> {
         vec!["look".to_owned()]
     }
@@ -131,7 +131,7 @@ impl ScriptWorld for Echo {
         Ok(json!("ok"))
     }
 
-    async fn create(&self, _: NewFile, _: ByteStream) -> Result<Value, String> {
+    async fn create(&self, _: NewScriptFile, _: ByteStream) -> Result<Value, String> {
         Err("no files here".to_owned())
     }
 }

@@ -76,7 +76,7 @@ impl Stage {
             data_dir: data_dir.to_owned(),
             platform: telegram.api_url(),
             channel: ChannelName::new("telegram")?,
-            capabilities: ChannelCapabilities { pace: None, ..tables::telegram() },
+            capabilities: ChannelCapabilities { rate_limits: None, ..tables::telegram() },
             model,
             front: Front::Telegram,
         };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, TurnId,
-    UnreadableUpdate, delivery::SendError,
+    UndecodableUpdate, delivery::SendError,
 };
 use satchel_ports::{
-    Activity, Channel, FetchError, Inbound, InboundError, IncomingFile, LookupOutcome, LookupRequest, PartToSend,
+    Activity, Channel, FetchedFile, FileFetchError, Inbound, InboundError, LookupOutcome, LookupRequest, SendRequest,
 };
 
 use serde_json::Value;
@@ -26,11 +26,11 @@ impl Channel for Wrapped<Arc<dyn Channel>> {
         self.inner.capabilities(conversation)
     }
 
-    async fn send(&self, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         between!(self, "channel.send", self.inner.send(part))
     }
 
-    async fn edit(&self, message: &MessageRef, part: &PartToSend) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         between!(self, "channel.edit", self.inner.edit(message, part))
     }
 
@@ -50,7 +50,7 @@ impl Channel for Wrapped<Arc<dyn Channel>> {
         self.inner.show_activity(conversation, activity).await;
     }
 
-    async fn fetch(&self, reference: &FileReference) -> Result<IncomingFile, FetchError> {
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         between!(self, "channel.fetch", self.inner.fetch(reference))
     }
 }
@@ -71,23 +71,23 @@ impl Inbound for WrappedInbound {
         between!(wrapped, "inbound.accept", wrapped.inner.accept(message))
     }
 
-    async fn conversation_moved(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
+    async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.conversation_moved", wrapped.inner.conversation_moved(from, to))
+        between!(wrapped, "inbound.rename_conversation", wrapped.inner.rename_conversation(from, to))
     }
 
-    async fn keep_unreadable(&self, update: UnreadableUpdate) -> Result<(), InboundError> {
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.keep_unreadable", wrapped.inner.keep_unreadable(update))
+        between!(wrapped, "inbound.record_undecodable", wrapped.inner.record_undecodable(update))
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.bookmark", wrapped.inner.bookmark(channel))
+        between!(wrapped, "inbound.load_checkpoint", wrapped.inner.load_checkpoint(channel))
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.keep_bookmark", wrapped.inner.keep_bookmark(channel, bookmark))
+        between!(wrapped, "inbound.save_checkpoint", wrapped.inner.save_checkpoint(channel, bookmark))
     }
 }

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use satchel_domain::{ConversationId, Sha256, WorkspacePath};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, FetchFailure, FetchRequest, Fetched, Fetcher, StoredBlob, Workspace,
+    BlobError, BlobHint, Blobs, ByteStream, FetchRequest, FetchResponse, Fetcher, FetcherError, StoredBlob, Workspace,
     WorkspaceError, WriteMode,
-    workspace::{Entry, WorkspaceFile},
+    workspace::{WorkspaceEntry, WorkspaceFile},
 };
 
 use super::{Wrapped, between};
@@ -23,8 +23,8 @@ impl Blobs for Wrapped<DirectoryBlobs> {
         between!(self, "blobs.open", self.inner.open(sha256, range))
     }
 
-    async fn stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
-        between!(self, "blobs.stale", self.inner.stale(grace))
+    async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+        between!(self, "blobs.list_stale", self.inner.list_stale(grace))
     }
 
     async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
@@ -53,7 +53,11 @@ impl Workspace for Wrapped<DirectoryWorkspace> {
         between!(self, "workspace.write", self.inner.write(conversation, path, content, mode, limit))
     }
 
-    async fn list(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Vec<Entry>, WorkspaceError> {
+    async fn list(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         between!(self, "workspace.list", self.inner.list(conversation, path))
     }
 
@@ -61,14 +65,14 @@ impl Workspace for Wrapped<DirectoryWorkspace> {
         between!(self, "workspace.remove", self.inner.remove(conversation, path))
     }
 
-    async fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
-        between!(self, "workspace.hand_over", self.inner.hand_over(from, to))
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+        between!(self, "workspace.rename_conversation", self.inner.rename_conversation(from, to))
     }
 }
 
 #[async_trait]
 impl Fetcher for Wrapped<Arc<dyn Fetcher>> {
-    async fn fetch(&self, request: &FetchRequest) -> Result<Fetched, FetchFailure> {
+    async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
         between!(self, "fetcher.fetch", self.inner.fetch(request))
     }
 }

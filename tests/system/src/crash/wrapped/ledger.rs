@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, InboundMessage, InboxId, Message, MessageRef, Part, PartId, RefusedFile,
-    Sha256, Timestamp, ToolOutcome, TurnId, UnreadableUpdate,
+    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
+    RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use satchel_ledger::SqliteLedger;
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, Claim, CompletedTurn, ConversationSummary, Heard, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, Received, RecordedMessages, Release, Renamed, Settled,
-    Settlement, TurnRecord, TurnsQuery, Unreadable,
-    people::{Judged, Pairing, PairingRules, Person, Stranger, Verdict},
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
+    SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
     usage::{ForgetFile, Forgotten, Usage, UsageQuery},
 };
 use serde_json::Value;
@@ -34,63 +34,75 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.ping", self.inner.ping())
     }
 
-    async fn receive(&self, message: &InboundMessage, claim: Claim) -> Result<Received, LedgerError> {
+    async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError> {
         between!(self, "ledger.receive", self.inner.receive(message, claim))
     }
 
-    async fn keep_unreadable(&self, update: &UnreadableUpdate) -> Result<bool, LedgerError> {
-        between!(self, "ledger.keep_unreadable", self.inner.keep_unreadable(update))
+    async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError> {
+        between!(self, "ledger.record_undecodable", self.inner.record_undecodable(update))
     }
 
-    async fn bookmark(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
-        between!(self, "ledger.bookmark", self.inner.bookmark(channel))
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
+        between!(self, "ledger.load_checkpoint", self.inner.load_checkpoint(channel))
     }
 
-    async fn keep_bookmark(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
-        between!(self, "ledger.keep_bookmark", self.inner.keep_bookmark(channel, bookmark))
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
+        between!(self, "ledger.save_checkpoint", self.inner.save_checkpoint(channel, bookmark))
     }
 
-    async fn unreadable(&self) -> Result<Vec<Unreadable>, LedgerError> {
-        between!(self, "ledger.unreadable", self.inner.unreadable())
+    async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError> {
+        between!(self, "ledger.count_undecodable", self.inner.count_undecodable())
     }
 
-    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<Renamed, LedgerError> {
+    async fn rename_conversation(
+        &self,
+        from: &ConversationId,
+        to: &ConversationId,
+    ) -> Result<RenameOutcome, LedgerError> {
         between!(self, "ledger.rename_conversation", self.inner.rename_conversation(from, to))
     }
 
-    async fn introduce(&self, stranger: &Stranger, rules: &PairingRules) -> Result<Option<Pairing>, LedgerError> {
-        between!(self, "ledger.introduce", self.inner.introduce(stranger, rules))
+    async fn issue_pairing_code(
+        &self,
+        stranger: &PairingRequest,
+        rules: &PairingRules,
+    ) -> Result<Option<Pairing>, LedgerError> {
+        between!(self, "ledger.issue_pairing_code", self.inner.issue_pairing_code(stranger, rules))
     }
 
-    async fn judge_pairing(&self, verdict: &Verdict, rules: &PairingRules) -> Result<Judged, LedgerError> {
-        between!(self, "ledger.judge_pairing", self.inner.judge_pairing(verdict, rules))
+    async fn decide_pairing(
+        &self,
+        decision: &PairingDecision,
+        rules: &PairingRules,
+    ) -> Result<PairingOutcome, LedgerError> {
+        between!(self, "ledger.decide_pairing", self.inner.decide_pairing(decision, rules))
     }
 
-    async fn pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
-        between!(self, "ledger.pairings", self.inner.pairings())
+    async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
+        between!(self, "ledger.list_pairings", self.inner.list_pairings())
     }
 
-    async fn is_let_in(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        between!(self, "ledger.is_let_in", self.inner.is_let_in(channel, id))
+    async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        between!(self, "ledger.is_approved", self.inner.is_approved(channel, id))
     }
 
-    async fn people(&self) -> Result<Vec<Person>, LedgerError> {
-        between!(self, "ledger.people", self.inner.people())
+    async fn list_people(&self) -> Result<Vec<Person>, LedgerError> {
+        between!(self, "ledger.list_people", self.inner.list_people())
     }
 
-    async fn revoke(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        between!(self, "ledger.revoke", self.inner.revoke(channel, id))
+    async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
+        between!(self, "ledger.revoke_person", self.inner.revoke_person(channel, id))
     }
 
-    async fn take_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
-        between!(self, "ledger.take_lane", self.inner.take_lane(channels))
+    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
+        between!(self, "ledger.claim_lane", self.inner.claim_lane(channels))
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {
         between!(self, "ledger.renew", self.inner.renew(leases))
     }
 
-    async fn release(&self, lease: &Lease, release: Release) -> Result<bool, LedgerError> {
+    async fn release(&self, lease: &Lease, release: ReleaseMode) -> Result<bool, LedgerError> {
         between!(self, "ledger.release", self.inner.release(lease, release))
     }
 
@@ -98,8 +110,8 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.next_turn", self.inner.next_turn(lease))
     }
 
-    async fn waiting_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
-        between!(self, "ledger.waiting_behind", self.inner.waiting_behind(lease, turn))
+    async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
+        between!(self, "ledger.list_queued_behind", self.inner.list_queued_behind(lease, turn))
     }
 
     async fn store_file(
@@ -122,18 +134,18 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.refuse_file", self.inner.refuse_file(lease, message, index, refused))
     }
 
-    async fn record_heard(
+    async fn record_transcription(
         &self,
         lease: &Lease,
         message: InboxId,
         index: u32,
-        heard: &Heard,
+        heard: &Transcription,
     ) -> Result<(), LedgerError> {
-        between!(self, "ledger.record_heard", self.inner.record_heard(lease, message, index, heard))
+        between!(self, "ledger.record_transcription", self.inner.record_transcription(lease, message, index, heard))
     }
 
-    async fn set_voice(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
-        between!(self, "ledger.set_voice", self.inner.set_voice(conversation, on))
+    async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
+        between!(self, "ledger.set_voice_replies", self.inner.set_voice_replies(conversation, on))
     }
 
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
@@ -175,7 +187,7 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.save_part", self.inner.save_part(lease, part))
     }
 
-    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<Settled, LedgerError> {
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {
         between!(self, "ledger.settle_part", self.inner.settle_part(lease, settlement))
     }
 
@@ -187,7 +199,7 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.turn", self.inner.turn(turn))
     }
 
-    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<Message>, LedgerError> {
+    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError> {
         between!(self, "ledger.history", self.inner.history(conversation, limit))
     }
 
@@ -231,7 +243,7 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.active_conversations", self.inner.active_conversations(since))
     }
 
-    async fn turns(&self, query: &TurnsQuery) -> Result<Vec<TurnRecord>, LedgerError> {
+    async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError> {
         between!(self, "ledger.turns", self.inner.turns(query))
     }
 
@@ -252,11 +264,11 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         between!(self, "ledger.settle_question", self.inner.settle_question(question, message))
     }
 
-    async fn sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
-        between!(self, "ledger.sent_before", self.inner.sent_before(part))
+    async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
+        between!(self, "ledger.last_sent_before", self.inner.last_sent_before(part))
     }
 
-    async fn unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
-        between!(self, "ledger.unreferenced", self.inner.unreferenced(blobs))
+    async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
+        between!(self, "ledger.find_unreferenced", self.inner.find_unreferenced(blobs))
     }
 }

@@ -7,9 +7,9 @@ use futures::StreamExt;
 use satchel_domain::ToolOutcome;
 use satchel_local::{LocalBus, ScriptedModel};
 use satchel_ports::{
-    BusError, Event, EventBus, LanguageModel, ModelError, ModelRequest, Recording, Script, ScriptHost, ScriptWorld,
-    Speech, SpeechError, Spoken, Tool, ToolContext, ToolError, ToolSpec, event_bus::EventStream,
-    language_model::ModelStream, script_host::Evaluation,
+    BusError, BusEvent, EventBus, HostFunctions, LanguageModel, ModelError, ModelRequest, Recording, ScriptHost,
+    ScriptRequest, Speech, SpeechError, SynthesizedSpeech, Tool, ToolContext, ToolError, ToolSpec,
+    event_bus::EventStream, language_model::ModelStream, script_host::ScriptEvaluation,
 };
 use satchel_starlark::WorkerPool;
 use serde_json::Value;
@@ -40,15 +40,15 @@ impl LanguageModel for Wrapped<ScriptedModel> {
 
 #[async_trait]
 impl Speech for Wrapped<FakeVoice> {
-    fn speaks(&self) -> bool {
-        self.inner.speaks()
+    fn can_speak(&self) -> bool {
+        self.inner.can_speak()
     }
 
-    fn hears(&self) -> bool {
-        self.inner.hears()
+    fn can_transcribe(&self) -> bool {
+        self.inner.can_transcribe()
     }
 
-    async fn speak(&self, words: &str) -> Result<Spoken, SpeechError> {
+    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError> {
         between!(self, "speech.speak", self.inner.speak(words))
     }
 
@@ -59,7 +59,7 @@ impl Speech for Wrapped<FakeVoice> {
 
 #[async_trait]
 impl EventBus for Wrapped<LocalBus> {
-    async fn publish(&self, event: Event) -> Result<(), BusError> {
+    async fn publish(&self, event: BusEvent) -> Result<(), BusError> {
         between!(self, "bus.publish", self.inner.publish(event))
     }
 
@@ -105,10 +105,10 @@ impl Tool for Wrapped<WaitForPerson> {
 impl ScriptHost for Wrapped<WorkerPool> {
     async fn run<'a>(
         &self,
-        script: &Script,
-        world: &'a (dyn ScriptWorld + 'a),
+        script: &ScriptRequest,
+        world: &'a (dyn HostFunctions + 'a),
         cancel: &CancellationToken,
-    ) -> Evaluation {
+    ) -> ScriptEvaluation {
         between!(self, "scripts.run", self.inner.run(script, world, cancel))
     }
 }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use satchel_domain::{Ending, Filename, filename::is_hidden};
+use satchel_domain::{Ending, Filename, filename::is_unsafe_char};
 use satchel_fakes::{FakeFile, FakeMode, PlatformRules};
 use satchel_local::OfflineModel;
 use satchel_requirements::{is_superuser, required};
@@ -199,7 +199,7 @@ async fn names_from_a_platform_are_made_harmless_and_come_back() {
         let found = delivered.iter().find(|delivered| delivered.sha256 == file.sha256());
         let found = found.unwrap_or_else(|| panic!("{:?} came back:\n{transcript}", file.filename));
         let name = &found.filename;
-        assert!(!name.chars().any(is_hidden) && !name.contains(['/', '\\', '\r', '\n']), "{name:?}");
+        assert!(!name.chars().any(is_unsafe_char) && !name.contains(['/', '\\', '\r', '\n']), "{name:?}");
         assert!(!name.is_empty() && name.len() <= 255, "{name:?}");
         assert_eq!(&Filename::from_untrusted(name).as_str(), name, "it is as harmless as it gets");
     }

@@ -110,7 +110,7 @@ async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
     ];
     for Case { name, answers, ending, told } in cases {
         let (record, texts, _) = talk(name, answers).await;
-        assert_eq!(record.ending.as_ref().map(Ending::name), Some(ending), "{name}");
+        assert_eq!(record.ending.as_ref().map(Ending::as_str), Some(ending), "{name}");
         let shown = texts.join("\n").to_lowercase();
         for words in told {
             assert!(shown.contains(&words.to_lowercase()), "{name}: no {words:?} in {texts:?}");
@@ -166,7 +166,7 @@ async fn a_model_that_never_ends_is_ended_and_what_it_gathered_is_sent() {
     ];
     for (name, answers, used_up, files) in cases {
         let (record, texts, _) = talk(name, answers).await;
-        assert_eq!(record.ending.as_ref().map(Ending::name), Some("budget"), "{name}");
+        assert_eq!(record.ending.as_ref().map(Ending::as_str), Some("budget"), "{name}");
         assert!(texts.join("\n").contains(used_up), "{name}: {texts:?}");
         let response = record.response.unwrap_or_default();
         assert_eq!(response.attachments.len(), files, "{name}");

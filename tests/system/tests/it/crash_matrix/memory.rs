@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use satchel_domain::{Attachment, Message};
+use satchel_domain::{Attachment, HistoryMessage};
 use satchel_system::crash::CrashReport;
 use serde_json::Value;
 
@@ -70,14 +70,14 @@ fn doubtful_tool(answer: &str) -> Option<&str> {
 }
 
 fn history_problems(report: &CrashReport, undisturbed: &CrashReport) -> Vec<String> {
-    let (history, expected): (Vec<&Message>, Vec<&Message>) =
+    let (history, expected): (Vec<&HistoryMessage>, Vec<&HistoryMessage>) =
         (report.history().collect(), undisturbed.history().collect());
     if history.len() != expected.len() {
         return vec![format!("the history has {} messages instead of {}", history.len(), expected.len())];
     }
-    let differ = |(message, expected): &(&Message, &Message)| {
+    let differ = |(message, expected): &(&HistoryMessage, &HistoryMessage)| {
         let doubtful = match message {
-            Message::Tool { text, .. } => doubtful_tool(text),
+            HistoryMessage::Tool { text, .. } => doubtful_tool(text),
             _ => None,
         };
         !doubtful.is_some_and(|tool| NOT_REPEATED.contains(&tool)) && plain(message) != plain(expected)
@@ -87,7 +87,7 @@ fn history_problems(report: &CrashReport, undisturbed: &CrashReport) -> Vec<Stri
 }
 
 /// A message without what belongs to its run alone.
-fn plain(message: &Message) -> String {
+fn plain(message: &HistoryMessage) -> String {
     let mut value = serde_json::to_value(message).expect("a message is data");
     strip(&mut value);
     value.to_string()

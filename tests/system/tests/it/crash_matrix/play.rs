@@ -8,7 +8,7 @@ use std::{
 };
 
 use satchel_domain::{
-    ChannelCapabilities, Message,
+    ChannelCapabilities, HistoryMessage,
     capabilities::{LookupRule, StreamRule},
 };
 use satchel_fakes::{
@@ -221,7 +221,7 @@ impl Play {
             verdict.lost.push(format!("{MADE}, which the stopped script had made"));
         }
         if is_stopped && !report.history().any(names_made_file) {
-            let history: Vec<&Message> = report.history().collect();
+            let history: Vec<&HistoryMessage> = report.history().collect();
             verdict.other.push(format!("the model does not read of {MADE} in {history:#?}"));
         }
         for chat in outcome.transcript.conversations.keys() {
@@ -235,12 +235,12 @@ impl Play {
 }
 
 /// Whether a message tells the model of the file that the script made. The call itself holds its name, too.
-fn names_made_file(message: &Message) -> bool {
+fn names_made_file(message: &HistoryMessage) -> bool {
     match message {
-        Message::Tool { text, attachments, .. } => {
+        HistoryMessage::Tool { text, attachments, .. } => {
             text.contains(MADE) || attachments.iter().any(|file| file.filename.as_str() == MADE)
         }
-        Message::Note { text } => text.contains(MADE),
+        HistoryMessage::Note { text } => text.contains(MADE),
         _ => false,
     }
 }

@@ -292,7 +292,7 @@ fn paragraph(name: &str) -> String {
 }
 
 fn chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<Shown> {
-    let planned = satchel_routing::plan::plan(&OutgoingResponse::of_text(text), capabilities);
+    let planned = satchel_routing::plan::plan(&OutgoingResponse::from_text(text), capabilities);
     let words = planned.parts.into_iter().filter_map(|part| match part.content {
         PartContent::Text { text, .. } => Some(Shown::Text(text)),
         _ => None,

@@ -277,7 +277,7 @@ fn script(column: Column) -> Script {
 
 async fn parts(ledger: &dyn Ledger, conversation: &ConversationId) -> Vec<Part> {
     let query =
-        OutboxQuery { conversation: Some(conversation.clone()), with_delivered: true, ..OutboxQuery::default() };
+        OutboxQuery { conversation: Some(conversation.clone()), include_delivered: true, ..OutboxQuery::default() };
     ledger.outbox(&query).await.expect("the outbox can be read")
 }
 

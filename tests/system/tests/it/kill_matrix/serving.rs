@@ -15,7 +15,7 @@ use satchel_fakes::{
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::{
     Ledger,
-    ledger::{AttachmentQuery, OutboxQuery, TurnRecord, TurnsQuery},
+    ledger::{AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord},
 };
 use satchel_system::{crash::Front, real_binary::Household};
 use sha2::Digest;
@@ -239,7 +239,7 @@ async fn wait_for_turns(household: &Household, conversation: &ConversationId, is
         tokio::time::sleep(LOOK).await;
     }
     let ledger = ledger(household).await;
-    let query = TurnsQuery { conversation: conversation.clone(), before: None, limit: 100 };
+    let query = TurnQuery { conversation: conversation.clone(), before: None, limit: 100 };
     loop {
         let turns = ledger.turns(&query).await.expect("the turns can be read");
         if turns.len() as u64 == MESSAGES && turns.iter().all(&is_done) {
@@ -259,10 +259,10 @@ async fn assert_in_time(over: impl Future<Output = ()>, began: Instant, place: &
 async fn problems_on_disk(household: &Household, conversation: &ConversationId) -> Vec<String> {
     let ledger = ledger(household).await;
     let mut problems = Vec::new();
-    if ledger.take_lane(&[conversation.channel().clone()]).await.expect("the ledger can be asked").is_some() {
+    if ledger.claim_lane(&[conversation.channel().clone()]).await.expect("the ledger can be asked").is_some() {
         problems.push("the lane has work left".to_owned());
     }
-    let query = OutboxQuery { with_delivered: true, ..OutboxQuery::default() };
+    let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
     for part in ledger.outbox(&query).await.expect("the outbox can be read") {
         if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
             problems.push(format!("a {} is {:?}", part.content.kind(), part.state));

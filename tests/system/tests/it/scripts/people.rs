@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_domain::{Sha256, script::fenced};
+use satchel_domain::{Sha256, script::to_script_message};
 use satchel_fakes::discord::DiscordRules;
 use serde_json::json;
 use sha2::Digest;
@@ -65,7 +65,7 @@ fn pixel() -> Vec<u8> {
 async fn every_byte_arrives<C: Chat>(chat: C) {
     let home = home(chat).await;
     let (script, mut files) = three_files();
-    home.chat.says(&fenced(&script));
+    home.chat.says(&to_script_message(&script));
     home.gets("report.md", 1).await;
     home.hears("Three files.").await;
     let mut came = home.chat.files();
@@ -89,7 +89,7 @@ async fn every_byte_of_a_scripts_files_arrives_on_discord() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_byte_of_an_answer_that_is_too_long_for_a_chat_arrives_as_a_file() {
     let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
-    home.chat.says(&fenced("return \"x\" * 150000\n"));
+    home.chat.says(&to_script_message("return \"x\" * 150000\n"));
     home.gets("answer.txt", 1).await;
     let whole = format!("Script result: {}", "x".repeat(150_000));
     let digest = Sha256(sha2::Sha256::digest(whole.as_bytes()).into());
@@ -135,7 +135,7 @@ async fn a_script_that_is_cut_off_repeats_no_tool_and_its_files_are_told() {
     let script = "attachment_create(content=\"made before\", filename=\"before.txt\")\n\
                   file_write(path=\"/shared/once/note.txt\", content=\"written once\")\n\
                   for i in range(2000000000):\n    pass\n";
-    home.chat.says(&fenced(script));
+    home.chat.says(&to_script_message(script));
     let written = async {
         while !home.is_there("once/note.txt") {
             tokio::time::sleep(Duration::from_millis(20)).await;

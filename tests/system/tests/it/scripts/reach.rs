@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use satchel_domain::{ConversationId, path::Mount, script::fenced};
+use satchel_domain::{ConversationId, path::Mount, script::to_script_message};
 use satchel_files::DirectoryWorkspace;
 
 use super::Desk;
@@ -101,7 +101,7 @@ async fn nothing_but_the_conversation_is_within_a_scripts_reach() {
         assert!(read.text.contains("lapwing"), "{path}: {}", read.text);
     }
 
-    let file = |name| fenced(&format!("attachment_create(content=\"{SECRET}\", filename=\"{name}\")"));
+    let file = |name| to_script_message(&format!("attachment_create(content=\"{SECRET}\", filename=\"{name}\")"));
     let record = around.desk.product.say_in(&around.other, &file("theirs.txt"), Vec::new()).await;
     let foreign_id = record.response.expect("a reply").attachments[0].id;
     for call in ["attachment_read", "attachment_get"] {

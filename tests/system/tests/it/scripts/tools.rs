@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use satchel::build::ExtraTool;
-use satchel_domain::{Attachment, AttachmentId, Filename, Source, ToolOutcome, Visibility};
+use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility};
 use satchel_ports::{BlobHint, Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use satchel_tools::path_fields::PathFields;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ impl Tool for Makes {
             id: AttachmentId(self.ledger.new_id()),
             number: 0,
             conversation: context.conversation.clone(),
-            source: Source::Tool,
+            source: AttachmentSource::Tool,
             filename: Filename::from_untrusted(&format!("{}-{about}.{extension}", self.stem)),
             mime: "text/plain".to_owned(),
             bytes: stored.bytes,
@@ -83,6 +83,6 @@ impl Tool for SearchNotes {
 
     async fn call(&self, arguments: Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let note = |n: u32| json!({"id": format!("note-{n}"), "title": arguments["query"], "score": 0.5});
-        Ok(ToolOutcome::of_data(json!([note(1), note(2)])))
+        Ok(ToolOutcome::from_data(json!([note(1), note(2)])))
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fakes::FakeFile;
-use satchel_ports::{Channel, PartToSend};
+use satchel_ports::{Channel, SendRequest};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -77,12 +77,12 @@ async fn a_chat_of_somebody_who_is_let_in_meanwhile_is_read() {
     a_photo_is_found(&bench, &taker, listening, direct, BOB).await;
 }
 
-fn to_bob() -> PartToSend {
-    PartToSend {
+fn to_bob() -> SendRequest {
+    SendRequest {
         part: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: format!("discord:@{BOB}").parse().expect("it is a person's"),
-        content: PartContent::of_text("Good morning"),
+        content: PartContent::from_text("Good morning"),
         reply_to: None,
     }
 }

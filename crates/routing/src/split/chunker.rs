@@ -5,13 +5,13 @@ use std::ops::Range;
 use satchel_domain::capabilities::TextUnit;
 
 use super::{
-    structure::{CodeBlock, Structure},
+    structure::{CodeBlock, MarkdownStructure},
     units,
 };
 
 /// What a chunk must stay within.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ChunkLimits {
     /// The most units of a chunk.
     pub(super) max: usize,
     /// The unit.
@@ -24,7 +24,7 @@ pub(super) struct Limits {
 
 /// Where the walk stands at the beginning of a chunk.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Position {
+pub(super) struct ChunkStart {
     /// The byte.
     pub(super) at: usize,
     /// The next marker.
@@ -40,38 +40,43 @@ pub(super) struct Position {
 }
 
 /// A text, what it is made of, and what its chunks must stay within.
-pub(super) struct Walk<'text> {
+pub(super) struct Chunker<'text> {
     pub(super) text: &'text str,
-    pub(super) structure: &'text Structure,
-    pub(super) limits: &'text Limits,
+    pub(super) structure: &'text MarkdownStructure,
+    pub(super) limits: &'text ChunkLimits,
 }
 
 /// Hands the chunks of a text to `take`, in order, none of them blank, each with whether it is sure to be read alone as
 /// it is read in the text.
-pub(super) fn chunks(text: &str, structure: &Structure, limits: &Limits, take: &mut dyn FnMut(String, bool)) {
-    let walk = Walk { text, structure, limits };
-    let mut position = Position::default();
+pub(super) fn chunks(
+    text: &str,
+    structure: &MarkdownStructure,
+    limits: &ChunkLimits,
+    take: &mut dyn FnMut(String, bool),
+) {
+    let walk = Chunker { text, structure, limits };
+    let mut position = ChunkStart::default();
     while position.at < text.len() {
         let cut = walk.find_cut(&position);
-        let next = walk.move_to(&position, cut);
+        let next = walk.advance_to(&position, cut);
         if let Some(chunk) = walk.chunk(&position, &next) {
-            take(chunk, walk.at_a_seam(position.at) && walk.at_a_seam(next.at));
+            take(chunk, walk.is_seam(position.at) && walk.is_seam(next.at));
         }
         position = next;
     }
 }
 
-impl Walk<'_> {
+impl Chunker<'_> {
     pub(super) fn marker_cost(&self, range: &Range<usize>) -> usize {
-        if self.limits.markers_count { self.weigh(&self.text[range.clone()]) } else { 0 }
+        if self.limits.markers_count { self.units_of(&self.text[range.clone()]) } else { 0 }
     }
 
-    pub(super) fn weigh(&self, text: &str) -> usize {
+    pub(super) fn units_of(&self, text: &str) -> usize {
         units(text, self.limits.unit)
     }
 
     /// Whether no block goes through this position, and none could if the text began or ended here.
-    fn at_a_seam(&self, at: usize) -> bool {
+    fn is_seam(&self, at: usize) -> bool {
         self.structure.seams.binary_search(&at).is_ok()
     }
 
@@ -83,13 +88,13 @@ impl Walk<'_> {
     }
 
     /// The block whose code goes on at this position, if its fence is short enough to be repeated.
-    pub(super) fn reopened(&self, position: &Position) -> Option<&CodeBlock> {
+    pub(super) fn reopened(&self, position: &ChunkStart) -> Option<&CodeBlock> {
         let block = self.structure.blocks.get(position.block)?;
         let inside = block.code.start < position.at && position.at < block.code.end;
-        (inside && self.cuttable(block)).then_some(block)
+        (inside && self.can_cut(block)).then_some(block)
     }
 
-    pub(super) fn cuttable(&self, block: &CodeBlock) -> bool {
+    pub(super) fn can_cut(&self, block: &CodeBlock) -> bool {
         block.opening.len() + block.closing.len().max(block.fence.len()) + 2 <= self.limits.max / 2
     }
 
@@ -97,8 +102,8 @@ impl Walk<'_> {
         if self.reopens(span) { self.marker_cost(&self.structure.spans[span].close) } else { 0 }
     }
 
-    fn move_to(&self, from: &Position, at: usize) -> Position {
-        let mut next = Position { at, ..from.clone() };
+    fn advance_to(&self, from: &ChunkStart, at: usize) -> ChunkStart {
+        let mut next = ChunkStart { at, ..from.clone() };
         while let Some(marker) = self.structure.markers.get(next.marker).filter(|marker| marker.range.end <= at) {
             match (self.reopens(marker.span), marker.opens) {
                 (true, true) => next.open.push(marker.span),
@@ -122,7 +127,7 @@ impl Walk<'_> {
     }
 
     /// The chunk between two positions with what it needs to stand alone; `None` when it would be blank.
-    fn chunk(&self, from: &Position, to: &Position) -> Option<String> {
+    fn chunk(&self, from: &ChunkStart, to: &ChunkStart) -> Option<String> {
         let mut chunk = String::new();
         let reopened = self.reopened(from);
         let mut rest = from.at;
@@ -135,9 +140,10 @@ impl Walk<'_> {
             }
             chunk.push_str(&self.text[rest..end]);
             if to.at < block.code.end {
-                return (!chunk.trim().is_empty()).then(|| closed(format!("{}{chunk}", block.opening), &block.fence));
+                return (!chunk.trim().is_empty())
+                    .then(|| close_fence(format!("{}{chunk}", block.opening), &block.fence));
             }
-            chunk = closed(format!("{}{chunk}", block.opening), &block.fence);
+            chunk = close_fence(format!("{}{chunk}", block.opening), &block.fence);
             rest = to.at.min(block.range.end);
             let behind = &self.text[rest..to.at];
             if !behind.starts_with('\n') && !behind.trim().is_empty() {
@@ -161,7 +167,7 @@ impl Walk<'_> {
             }
         }
         if let Some(block) = self.reopened(to) {
-            return Some(if block.closing.is_empty() { chunk } else { closed(chunk, &block.closing) });
+            return Some(if block.closing.is_empty() { chunk } else { close_fence(chunk, &block.closing) });
         }
         chunk.truncate(chunk.trim_end().len());
         to.open.iter().rev().for_each(|span| chunk.push_str(&self.text[self.structure.spans[*span].close.clone()]));
@@ -170,7 +176,7 @@ impl Walk<'_> {
 }
 
 /// The lines with the fence that closes them on a line of its own.
-fn closed(mut lines: String, fence: &str) -> String {
+fn close_fence(mut lines: String, fence: &str) -> String {
     if !lines.ends_with('\n') {
         lines.push('\n');
     }

@@ -14,15 +14,15 @@ use satchel_domain::{
 
 /// How a part is repeated under its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeat {
+pub(super) enum RetryForm {
     /// As it is.
-    Whole,
+    Full,
     /// Without its files.
-    Words,
+    TextOnly,
 }
 
 /// The key of a part, and what is known of repeats under it.
-pub(super) struct Key {
+pub(super) struct KeyedRetry {
     /// What is left to be done about doubt.
     pub(super) doubt: DoubtRules,
     idempotency: Idempotency,
@@ -30,26 +30,26 @@ pub(super) struct Key {
     words: Option<PartContent>,
 }
 
-impl Key {
+impl KeyedRetry {
     /// Before anything was repeated.
-    pub(super) fn of(part: &Part, capabilities: &ChannelCapabilities) -> Self {
+    pub(super) fn new(part: &Part, capabilities: &ChannelCapabilities) -> Self {
         let ChannelCapabilities { idempotency, look_up, can_edit, .. } = *capabilities;
         let doubt = DoubtRules { idempotency, look_up, may_resend: true };
         // Without an edit the rest could never be added to them.
-        Self { doubt, idempotency, words: words_alone(&part.content).filter(|_| can_edit) }
+        Self { doubt, idempotency, words: text_only(&part.content).filter(|_| can_edit) }
     }
 
     /// The part as it is sent, where that is not as it is.
-    pub(super) fn changed(&self, part: &Part, repeat: Option<Repeat>) -> Option<Part> {
-        let words = self.words.as_ref().filter(|_| repeat == Some(Repeat::Words))?;
+    pub(super) fn part_to_retry(&self, part: &Part, repeat: Option<RetryForm>) -> Option<Part> {
+        let words = self.words.as_ref().filter(|_| repeat == Some(RetryForm::TextOnly))?;
         Some(Part { content: words.clone(), ..part.clone() })
     }
 
     /// Heeds that a repeat did not arrive.
-    pub(super) fn failed(&mut self, repeat: Repeat, error: &SendError) {
-        self.doubt = self.doubt.after_repeat(error);
+    pub(super) fn record_failure(&mut self, repeat: RetryForm, error: &SendError) {
+        self.doubt = self.doubt.after_failed_retry(error);
         let may_pass = matches!(error, SendError::NotSent { .. } | SendError::InDoubt { .. });
-        if repeat == Repeat::Words && !may_pass {
+        if repeat == RetryForm::TextOnly && !may_pass {
             self.words = None;
         }
     }
@@ -57,14 +57,14 @@ impl Key {
     /// Whether the words alone may be repeated: nothing that they find or make is there twice, which holds where doubt
     /// is held too. Where nothing may be sent any more they may not either, and a label would stand in the message that
     /// they find.
-    pub(super) fn takes_words(&self, part: &Part, now: Timestamp) -> bool {
-        let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.since(first));
+    pub(super) fn can_retry_text(&self, part: &Part, now: Timestamp) -> bool {
+        let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
         let may_go = self.doubt.may_resend && !part.labelled;
-        may_go && self.words.is_some() && self.idempotency.recognises(elapsed)
+        may_go && self.words.is_some() && self.idempotency.covers(elapsed)
     }
 }
 
-fn words_alone(content: &PartContent) -> Option<PartContent> {
+fn text_only(content: &PartContent) -> Option<PartContent> {
     match content {
         PartContent::Text { text, markup, files } if !files.is_empty() && !text.trim().is_empty() => {
             Some(PartContent::Text { text: text.clone(), markup: *markup, files: Vec::new() })

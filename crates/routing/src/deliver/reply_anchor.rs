@@ -3,15 +3,15 @@
 use satchel_domain::{MessageRef, Part, PartContent, PartState, TurnId, capabilities::ReplyRule};
 use satchel_ports::LedgerError;
 
-use super::Delivery;
+use super::DeliveryContext;
 
 /// The last message of a reply, as far as this run of the lane has sent it.
 #[derive(Default)]
-pub(super) struct Said(Option<(TurnId, MessageRef)>);
+pub(super) struct ReplyAnchor(Option<(TurnId, MessageRef)>);
 
-impl Said {
+impl ReplyAnchor {
     /// Remembers a part that arrived.
-    pub(super) fn note(&mut self, part: &Part) {
+    pub(super) fn record_sent(&mut self, part: &Part) {
         if let Some(last) = last_message(part) {
             self.0 = Some((part.turn, last.clone()));
         }
@@ -21,9 +21,9 @@ impl Said {
     ///
     /// # Errors
     /// When the ledger can't be asked for what was sent before this run.
-    pub(super) async fn answered_by(
+    pub(super) async fn reply_target(
         &self,
-        delivery: &Delivery,
+        delivery: &DeliveryContext,
         part: &Part,
         rule: ReplyRule,
     ) -> Result<Option<MessageRef>, LedgerError> {

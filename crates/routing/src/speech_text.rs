@@ -18,34 +18,34 @@ const READ_ON: &str = "The rest is written.";
 ///
 /// # Errors
 /// When they are too long and stand nowhere else, in words for the person.
-pub(crate) fn speakable(words: &str, in_text: bool) -> Result<String, String> {
-    let spoken = without_marks(words);
+pub(crate) fn to_speech_text(words: &str, in_text: bool) -> Result<String, String> {
+    let spoken = strip_markdown(words);
     match spoken.chars().count() {
         length if length <= LONGEST => Ok(spoken),
-        _ if in_text => Ok(format!("{} {READ_ON}", beginning(&spoken))),
+        _ if in_text => Ok(format!("{} {READ_ON}", truncate_at_sentence(&spoken))),
         // The pauses that were put in don't count.
         _ if words.chars().count() <= LONGEST => Ok(spoken),
         length => Err(format!("{length} characters are too long, {LONGEST} are spoken at once")),
     }
 }
 
-fn without_marks(words: &str) -> String {
+fn strip_markdown(words: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut spoken = Spoken::default();
+    let mut spoken = SpeechText::default();
     for event in Parser::new_ext(words, options) {
         match event {
             Event::Start(Tag::CodeBlock(_)) => {
-                spoken.say(CODE);
+                spoken.push(CODE);
                 spoken.muted = true;
             }
             Event::End(TagEnd::CodeBlock) => {
                 spoken.muted = false;
                 spoken.end_sentence();
             }
-            Event::Text(text) | Event::Code(text) => spoken.say(&text),
-            Event::SoftBreak => spoken.say(" "),
+            Event::Text(text) | Event::Code(text) => spoken.push(&text),
+            Event::SoftBreak => spoken.push(" "),
             Event::HardBreak | Event::Rule => spoken.end_sentence(),
-            Event::End(TagEnd::TableCell) => spoken.say(", "),
+            Event::End(TagEnd::TableCell) => spoken.push(", "),
             Event::End(
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableRow | TagEnd::TableHead,
             ) => spoken.end_sentence(),
@@ -53,20 +53,20 @@ fn without_marks(words: &str) -> String {
         }
     }
     let spoken = spoken.text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let spoken = spoken.map(|line| line.split(' ').map(without_address).collect::<Vec<_>>().join(" "));
+    let spoken = spoken.map(|line| line.split(' ').map(shorten_url).collect::<Vec<_>>().join(" "));
     let spoken = spoken.collect::<Vec<_>>().join("\n");
     // What consists of marks alone is spoken as it stands.
     if spoken.is_empty() { words.trim().to_owned() } else { spoken }
 }
 
 #[derive(Default)]
-struct Spoken {
+struct SpeechText {
     text: String,
     muted: bool,
 }
 
-impl Spoken {
-    fn say(&mut self, words: &str) {
+impl SpeechText {
+    fn push(&mut self, words: &str) {
         if !self.muted {
             self.text.push_str(words);
         }
@@ -86,7 +86,7 @@ impl Spoken {
 }
 
 /// A word, or of an address only whose it is.
-fn without_address(word: &str) -> Cow<'_, str> {
+fn shorten_url(word: &str) -> Cow<'_, str> {
     let Some(start) = word.find("https://").or_else(|| word.find("http://")) else { return word.into() };
     let address = word[start..].split_once("://").map_or("", |(_, address)| address);
     let host = address.split(['/', '?', '#', ')']).next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn without_address(word: &str) -> Cow<'_, str> {
 const ENDS: [char; 6] = ['.', ',', ':', ';', '!', '?'];
 
 /// As many whole sentences as are spoken at once; of one endless sentence as many words.
-fn beginning(spoken: &str) -> &str {
+fn truncate_at_sentence(spoken: &str) -> &str {
     let most = spoken.char_indices().nth(LONGEST - READ_ON.len() - 1).map_or(spoken, |(at, _)| &spoken[..at]);
     let is_end = |(at, c): &(usize, char)| {
         let next = spoken[at + c.len_utf8()..].chars().next();
@@ -137,31 +137,31 @@ mod tests {
     #[case::marks_alone("***", "***")]
     #[case::other_scripts("## Привет\n\nКак дела?\n\n日本。", "Привет.\nКак дела?\n日本。")]
     fn markdown_becomes_words(#[case] markdown: &str, #[case] spoken: &str) {
-        assert_eq!(speakable(markdown, true).unwrap(), spoken);
+        assert_eq!(to_speech_text(markdown, true).unwrap(), spoken);
     }
 
     #[test]
     fn a_long_text_ends_with_a_sentence_and_says_where_the_rest_is() {
         let long = "Это предложение. ".repeat(400);
-        let spoken = speakable(&long, true).unwrap();
+        let spoken = to_speech_text(&long, true).unwrap();
         assert!(spoken.ends_with("предложение. The rest is written."), "{spoken}");
         assert!(spoken.chars().count() <= LONGEST && spoken.chars().count() > LONGEST - 60);
-        let endless = speakable(&"word ".repeat(2_000), true).unwrap();
+        let endless = to_speech_text(&"word ".repeat(2_000), true).unwrap();
         assert!(endless.ends_with("word The rest is written."), "{endless}");
-        assert!(speakable(&"ы".repeat(9_000), true).unwrap().chars().count() <= LONGEST);
+        assert!(to_speech_text(&"ы".repeat(9_000), true).unwrap().chars().count() <= LONGEST);
     }
 
     #[test]
     fn words_that_stand_nowhere_else_are_never_cut() {
-        let refused = speakable(&"ы".repeat(4_001), false);
+        let refused = to_speech_text(&"ы".repeat(4_001), false);
         assert_eq!(refused, Err("4002 characters are too long, 4000 are spoken at once".to_owned()));
-        assert_eq!(speakable(&"ы".repeat(4_000), false).map(|words| words.chars().count()), Ok(4_001));
+        assert_eq!(to_speech_text(&"ы".repeat(4_000), false).map(|words| words.chars().count()), Ok(4_001));
     }
 
     proptest! {
         #[test]
         fn any_text_is_spoken_within_the_limit(text in "([\\PC\n`*_#|>\\[\\]() ]{0,80}[a-zа-я. ]{0,40}){0,120}") {
-            let spoken = speakable(&text, true).unwrap();
+            let spoken = to_speech_text(&text, true).unwrap();
             prop_assert!(spoken.chars().count() <= LONGEST);
             prop_assert_eq!(spoken.trim().is_empty(), text.trim().is_empty());
         }

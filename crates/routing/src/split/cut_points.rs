@@ -4,13 +4,13 @@ use unicode_segmentation::GraphemeCursor;
 
 use super::{
     begins_a_block,
-    reach::{Reach, Stretch},
-    walk::{Position, Walk},
+    chunker::{ChunkStart, Chunker},
+    reach::{CutRange, Reach},
 };
 
 /// The kinds of places for a cut, best first; the index into what the search has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum CutKind {
     Paragraph,
     Line,
     CodeLine,
@@ -20,25 +20,27 @@ enum Place {
 }
 
 /// The kinds of places that go through no span, best first.
-const OUTSIDE: [Place; 5] = [Place::Paragraph, Place::Line, Place::CodeLine, Place::Sentence, Place::Word];
+const OUTSIDE: [CutKind; 5] = [CutKind::Paragraph, CutKind::Line, CutKind::CodeLine, CutKind::Sentence, CutKind::Word];
 
 /// Looks for the last place of each kind, from the end of the reach towards its beginning.
-struct Search<'text> {
-    walk: &'text Walk<'text>,
+struct CutSearch<'text> {
+    walk: &'text Chunker<'text>,
     from: usize,
-    stretches: Vec<Stretch>,
+    stretches: Vec<CutRange>,
     found: [Option<usize>; 6],
 }
 
-impl Walk<'_> {
+impl Chunker<'_> {
     /// The best place at which to end the chunk that begins at `from`; the end of the text when all of it fits.
-    pub(super) fn find_cut(&self, from: &Position) -> usize {
+    pub(super) fn find_cut(&self, from: &ChunkStart) -> usize {
         let Reach::UpTo(stretches, end) = self.reach(from) else { return self.text.len() };
-        let mut search = Search { walk: self, from: from.at, stretches, found: [None; 6] };
-        if let Some(place) = search.best(end) {
+        let mut search = CutSearch { walk: self, from: from.at, stretches, found: [None; 6] };
+        if let Some(place) = search.best_cut(end) {
             return place;
         }
-        let Some(last) = search.stretches.iter().rev().find_map(Stretch::last_end) else { return self.forced(from) };
+        let Some(last) = search.stretches.iter().rev().find_map(CutRange::last_end) else {
+            return self.forced_cut(from);
+        };
         let earlier = self.text[from.at..last].char_indices().rev().map(|(offset, _)| from.at + offset);
         let candidates = std::iter::once(last).chain(earlier.take_while(|at| *at > from.at));
         let mut outside_markers = candidates.filter(|at| !self.inside_marker(from, *at));
@@ -46,7 +48,7 @@ impl Walk<'_> {
     }
 
     /// Whether a cut would go through a marker or leave a span empty.
-    fn inside_marker(&self, from: &Position, at: usize) -> bool {
+    fn inside_marker(&self, from: &ChunkStart, at: usize) -> bool {
         let markers = &self.structure.markers[from.marker..];
         let next = markers.partition_point(|marker| marker.range.end < at);
         markers[next..].iter().take(2).any(|marker| {
@@ -57,12 +59,12 @@ impl Walk<'_> {
     }
 
     /// Where nothing may be cut, the text is cut all the same: after as many characters as surely fit.
-    fn forced(&self, from: &Position) -> usize {
+    fn forced_cut(&self, from: &ChunkStart) -> usize {
         let reopening = from.open.iter().map(|span| self.structure.spans[*span].nesting);
         let mut room = self.limits.max.saturating_sub(reopening.max().unwrap_or(0));
         let rest = &self.text[from.at..];
         let fitting = rest.char_indices().find(|(_, character)| {
-            let cost = self.weigh(character.encode_utf8(&mut [0; 4]));
+            let cost = self.units_of(character.encode_utf8(&mut [0; 4]));
             let over = cost > room;
             room = room.saturating_sub(cost);
             over
@@ -79,51 +81,51 @@ impl Walk<'_> {
     }
 }
 
-impl Stretch {
+impl CutRange {
     /// The last position at which a chunk may end.
     fn last_end(&self) -> Option<usize> {
         (self.last > self.first || self.ends_at_first).then_some(self.last)
     }
 
     /// The kind of place that it makes of one of this kind.
-    fn place(&self, place: Place) -> Place {
+    fn cut_kind(&self, place: CutKind) -> CutKind {
         match (place, self.in_code, self.in_span) {
-            (Place::Paragraph | Place::Line, true, _) => Place::CodeLine,
-            (_, true, _) | (_, _, true) => Place::WordInSpan,
+            (CutKind::Paragraph | CutKind::Line, true, _) => CutKind::CodeLine,
+            (_, true, _) | (_, _, true) => CutKind::WordInSpan,
             (place, ..) => place,
         }
     }
 }
 
-impl Search<'_> {
+impl CutSearch<'_> {
     /// The best kind of place that leaves no tiny chunk, then the best kind.
-    fn best(&mut self, end: usize) -> Option<usize> {
+    fn best_cut(&mut self, end: usize) -> Option<usize> {
         let enough = self.from + (end - self.from) / 3;
         self.lines(enough, end + 1);
-        if let Some(place) = self.sound(&OUTSIDE) {
+        if let Some(place) = self.last_valid(&OUTSIDE) {
             return Some(place);
         }
-        self.words(enough, end + 1);
-        if let Some(place) = self.sound(&OUTSIDE) {
+        self.scan_sentence_starts(enough, end + 1);
+        if let Some(place) = self.last_valid(&OUTSIDE) {
             return Some(place);
         }
         self.lines(self.from, enough);
-        self.words(self.from, enough);
-        self.sound(&OUTSIDE).or_else(|| self.sound(&[Place::WordInSpan]))
+        self.scan_sentence_starts(self.from, enough);
+        self.last_valid(&OUTSIDE).or_else(|| self.last_valid(&[CutKind::WordInSpan]))
     }
 
     /// The first of these kinds of which the last place goes through no grapheme.
-    fn sound(&self, places: &[Place]) -> Option<usize> {
+    fn last_valid(&self, places: &[CutKind]) -> Option<usize> {
         let found = places.iter().filter_map(|place| self.found[*place as usize]);
         found.into_iter().find(|at| self.walk.between_graphemes(self.from, *at))
     }
 
-    fn is_news(&self, place: Place, at: usize) -> bool {
+    fn is_improvement(&self, place: CutKind, at: usize) -> bool {
         self.found[place as usize].is_none_or(|found| found < at)
     }
 
-    fn has_sound(&self, place: Place) -> bool {
-        self.sound(&[place]).is_some()
+    fn has_valid(&self, place: CutKind) -> bool {
+        self.last_valid(&[place]).is_some()
     }
 
     /// Looks at the beginnings of lines, `low..high`, until one of a paragraph is found.
@@ -133,15 +135,15 @@ impl Search<'_> {
             if stretch.last < low {
                 return;
             }
-            let (begin, mut last) = self.within(stretch, low, high);
+            let (begin, mut last) = self.chars_in_range(stretch, low, high);
             while let Some(newline) = self.walk.text.get(begin..last).and_then(|text| text.rfind('\n')) {
                 let at = begin + newline + 1;
                 let stretch = &self.stretches[index];
-                if let Some(place) = self.line(at).map(|place| stretch.place(place))
-                    && self.is_news(place, at)
+                if let Some(place) = self.line_cut(at).map(|place| stretch.cut_kind(place))
+                    && self.is_improvement(place, at)
                 {
                     self.found[place as usize] = Some(at);
-                    if place == Place::Paragraph && self.has_sound(place) {
+                    if place == CutKind::Paragraph && self.has_valid(place) {
                         return;
                     }
                 }
@@ -151,29 +153,30 @@ impl Search<'_> {
     }
 
     /// Looks at the beginnings of words, `low..high`, until one of a sentence is found.
-    fn words(&mut self, low: usize, high: usize) {
+    fn scan_sentence_starts(&mut self, low: usize, high: usize) {
         for index in (0..self.stretches.len()).rev() {
             let stretch = &self.stretches[index];
             if stretch.last < low {
                 return;
             }
-            let (begin, last) = self.within(stretch, low, high);
+            let (begin, last) = self.chars_in_range(stretch, low, high);
             let Some(text) = self.walk.text.get(begin..last) else { continue };
             let mut next = self.walk.text[last..].chars().next().unwrap_or('\n');
             for (offset, previous) in text.char_indices().rev() {
                 let following = std::mem::replace(&mut next, previous);
                 // Most characters stand within a word, and asking that first keeps the search fast.
-                if !may_be_parted(previous) || following.is_whitespace() {
+                if !can_end_word(previous) || following.is_whitespace() {
                     continue;
                 }
                 let at = begin + offset + previous.len_utf8();
                 let stretch = &self.stretches[index];
-                let Some(place) = self.word(stretch, previous, following, at).map(|place| stretch.place(place)) else {
+                let Some(place) = self.word_cut(stretch, previous, following, at).map(|place| stretch.cut_kind(place))
+                else {
                     continue;
                 };
-                if self.is_news(place, at) && !begins_a_block(&self.walk.text[at..]) {
+                if self.is_improvement(place, at) && !begins_a_block(&self.walk.text[at..]) {
                     self.found[place as usize] = Some(at);
-                    if place == Place::Sentence && self.has_sound(place) {
+                    if place == CutKind::Sentence && self.has_valid(place) {
                         return;
                     }
                 }
@@ -182,7 +185,7 @@ impl Search<'_> {
     }
 
     /// The characters of a stretch with a position of `low..high` behind them: where they begin, and the last position.
-    fn within(&self, stretch: &Stretch, low: usize, high: usize) -> (usize, usize) {
+    fn chars_in_range(&self, stretch: &CutRange, low: usize, high: usize) -> (usize, usize) {
         let text = self.walk.text;
         let before = |at: usize| text.floor_char_boundary(at.saturating_sub(1));
         let begin = if stretch.joins_at_first { before(stretch.first) } else { stretch.first };
@@ -191,31 +194,31 @@ impl Search<'_> {
     }
 
     /// The kind of place at the beginning of a line; `None` where the line is blank.
-    fn line(&self, at: usize) -> Option<Place> {
+    fn line_cut(&self, at: usize) -> Option<CutKind> {
         let bytes = self.walk.text.as_bytes();
         if matches!(bytes.get(at), Some(b'\n' | b'\r')) {
             return None;
         }
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r');
         let before_newline = bytes[self.from..at - 1].iter().rev().find(|byte| !blank(byte));
-        Some(if before_newline == Some(&b'\n') { Place::Paragraph } else { Place::Line })
+        Some(if before_newline == Some(&b'\n') { CutKind::Paragraph } else { CutKind::Line })
     }
 
     /// The kind of place between two characters that may be parted; `None` where a cut would go through a word.
-    fn word(&self, stretch: &Stretch, previous: char, next: char, at: usize) -> Option<Place> {
+    fn word_cut(&self, stretch: &CutRange, previous: char, next: char, at: usize) -> Option<CutKind> {
         if !previous.is_whitespace() {
-            return next.is_alphanumeric().then_some(Place::Sentence);
+            return next.is_alphanumeric().then_some(CutKind::Sentence);
         }
         let before = &self.walk.text[stretch.first.min(at)..at];
         let visible = before.chars().rev().find(|character| !character.is_whitespace());
         Some(match visible.unwrap_or(stretch.visible_before) {
-            '.' | '!' | '?' | '…' | '。' | '！' | '？' => Place::Sentence,
-            _ => Place::Word,
+            '.' | '!' | '?' | '…' | '。' | '！' | '？' => CutKind::Sentence,
+            _ => CutKind::Word,
         })
     }
 }
 
 /// Whether a word can end with this character: white space, or the full stops after which none is written.
-fn may_be_parted(previous: char) -> bool {
+fn can_end_word(previous: char) -> bool {
     (previous.is_whitespace() && previous != '\n') || matches!(previous, '。' | '！' | '？')
 }

@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// When the lane is lost, when the ledger refuses the write itself, or with its last failure when the process stops.
-pub async fn insist<T, W>(stop: &CancellationToken, mut write: impl FnMut() -> W) -> Result<T, LedgerError>
+pub async fn retry_until_stored<T, W>(stop: &CancellationToken, mut write: impl FnMut() -> W) -> Result<T, LedgerError>
 where
     W: Future<Output = Result<T, LedgerError>>,
 {
@@ -45,7 +45,7 @@ mod tests {
     async fn a_full_disk_is_waited_out() {
         let tries = Cell::new(0);
         let never = CancellationToken::new();
-        let written = insist(&never, || {
+        let written = retry_until_stored(&never, || {
             tries.set(tries.get() + 1);
             let tried = tries.get();
             async move { if tried < 9 { Err(LedgerError::Full) } else { Ok(tried) } }
@@ -57,9 +57,12 @@ mod tests {
     async fn what_trying_again_cannot_mend_ends_it_and_so_does_the_stop() {
         let lane = || "console:main".parse().unwrap();
         let stop = CancellationToken::new();
-        let lost = insist(&stop, || async { Err::<(), _>(LedgerError::LeaseLost(lane())) });
+        let lost = retry_until_stored(&stop, || async { Err::<(), _>(LedgerError::LeaseLost(lane())) });
         assert!(matches!(lost.await, Err(LedgerError::LeaseLost(_))));
         stop.cancel();
-        assert!(matches!(insist(&stop, || async { Err::<(), _>(LedgerError::Full) }).await, Err(LedgerError::Full)));
+        assert!(matches!(
+            retry_until_stored(&stop, || async { Err::<(), _>(LedgerError::Full) }).await,
+            Err(LedgerError::Full)
+        ));
     }
 }

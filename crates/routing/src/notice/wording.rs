@@ -5,9 +5,9 @@ use satchel_domain::{
     part::{FailureReason, FileItem},
     size,
 };
-use satchel_ports::LINK_LIFE;
+use satchel_ports::LINK_TTL;
 
-use super::{Failure, Links};
+use super::{FailedPart, MakeLink};
 
 /// The longest notice in bytes: it fits into one message everywhere, and what it leaves out is counted.
 const LONGEST: usize = 1_500;
@@ -27,12 +27,12 @@ pub(super) enum Audience {
 }
 
 /// The failures as lines, those with one reason on one line. Links stand only where they leave the lines within bounds.
-pub(super) fn lines(failures: &[Failure<'_>], audience: Audience, links: Links<'_>) -> Vec<String> {
-    let mut groups: Vec<(Kind, &FailureReason, Vec<&FileItem>)> = Vec::new();
+pub(super) fn lines(failures: &[FailedPart<'_>], audience: Audience, links: MakeLink<'_>) -> Vec<String> {
+    let mut groups: Vec<(ContentKind, &FailureReason, Vec<&FileItem>)> = Vec::new();
     for failure in failures {
         let files = failure.content.files();
         for (kind, files) in
-            kinds(failure.content).into_iter().map(|kind| (kind, if kind == Kind::Files { files } else { &[] }))
+            kinds(failure.content).into_iter().map(|kind| (kind, if kind == ContentKind::Files { files } else { &[] }))
         {
             match groups.iter_mut().find(|(known, reason, _)| *known == kind && *reason == failure.reason) {
                 Some((_, _, known)) => known.extend(files),
@@ -44,7 +44,7 @@ pub(super) fn lines(failures: &[Failure<'_>], audience: Audience, links: Links<'
     let mut length = 0;
     let mut left_out = None;
     for (index, (kind, reason, files)) in groups.iter().enumerate() {
-        let line = line(*kind, reason, files, audience);
+        let line = failure_line(*kind, reason, files, audience);
         length += line.len();
         if length > LONGEST && index > 0 {
             let files: usize = groups[index..].iter().map(|(_, _, files)| files.len()).sum();
@@ -59,8 +59,8 @@ pub(super) fn lines(failures: &[Failure<'_>], audience: Audience, links: Links<'
     // Links have the room that the words leave, so that no name is left out for one.
     let mut room = LONGEST.saturating_sub(lines.iter().map(String::len).sum());
     for (line, (kind, reason, files)) in lines.iter_mut().zip(&groups) {
-        if *kind == Kind::Files
-            && is_not_taken(reason)
+        if *kind == ContentKind::Files
+            && is_channel_limit(reason)
             && let Some(linked) = with_links(reason, files, audience, links, line.len() + room)
         {
             room -= linked.len().saturating_sub(line.len());
@@ -72,7 +72,7 @@ pub(super) fn lines(failures: &[Failure<'_>], audience: Audience, links: Links<'
 }
 
 /// Whether the place takes a file in no form, and another place may.
-fn is_not_taken(reason: &FailureReason) -> bool {
+fn is_channel_limit(reason: &FailureReason) -> bool {
     matches!(reason, FailureReason::TooLarge { .. } | FailureReason::Refused { .. } | FailureReason::Forbidden { .. })
 }
 
@@ -81,7 +81,7 @@ fn with_links(
     reason: &FailureReason,
     files: &[&FileItem],
     audience: Audience,
-    links: Links<'_>,
+    links: MakeLink<'_>,
     longest: usize,
 ) -> Option<String> {
     let what = files_line(reason, files, audience);
@@ -92,8 +92,8 @@ fn with_links(
         linked.push((file.attachment.number, url));
         let named = |number: u64| linked.iter().any(|(known, _)| *known == number);
         let others: Vec<&FileItem> = files.iter().copied().filter(|file| !named(file.attachment.number)).collect();
-        let rest = if others.is_empty() { String::new() } else { format!("; the rest is {}", kept(&others)) };
-        let line = format!("{what}; {}{rest}", kept_with_links(&linked));
+        let rest = if others.is_empty() { String::new() } else { format!("; the rest is {}", stored_as(&others)) };
+        let line = format!("{what}; {}{rest}", stored_as_with_links(&linked));
         if line.len() > longest {
             break;
         }
@@ -103,59 +103,59 @@ fn with_links(
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ContentKind {
     Text,
     Voice,
     Files,
 }
 
-fn kinds(content: &PartContent) -> Vec<Kind> {
+fn kinds(content: &PartContent) -> Vec<ContentKind> {
     match content {
-        PartContent::Text { files, .. } if files.is_empty() => vec![Kind::Text],
-        PartContent::Question { .. } => vec![Kind::Text],
-        PartContent::Text { text, .. } if text.trim().is_empty() => vec![Kind::Files],
-        PartContent::Text { .. } => vec![Kind::Text, Kind::Files],
-        PartContent::Voice { .. } => vec![Kind::Voice],
-        PartContent::File(_) | PartContent::Album { .. } => vec![Kind::Files],
+        PartContent::Text { files, .. } if files.is_empty() => vec![ContentKind::Text],
+        PartContent::Question { .. } => vec![ContentKind::Text],
+        PartContent::Text { text, .. } if text.trim().is_empty() => vec![ContentKind::Files],
+        PartContent::Text { .. } => vec![ContentKind::Text, ContentKind::Files],
+        PartContent::Voice { .. } => vec![ContentKind::Voice],
+        PartContent::File(_) | PartContent::Album { .. } => vec![ContentKind::Files],
         PartContent::Notice { .. } | PartContent::Withdraw => Vec::new(),
     }
 }
 
-fn line(kind: Kind, reason: &FailureReason, files: &[&FileItem], audience: Audience) -> String {
+fn failure_line(kind: ContentKind, reason: &FailureReason, files: &[&FileItem], audience: Audience) -> String {
     match (kind, reason) {
-        (Kind::Files, reason) => format!("{}; {}", files_line(reason, files, audience), kept(files)),
-        (Kind::Text, FailureReason::MayHaveArrived { .. }) => {
-            format!("part of the text {}", why(reason, audience))
+        (ContentKind::Files, reason) => format!("{}; {}", files_line(reason, files, audience), stored_as(files)),
+        (ContentKind::Text, FailureReason::MayHaveArrived { .. }) => {
+            format!("part of the text {}", reason_text(reason, audience))
         }
-        (Kind::Text, _) => format!("part of the text could not be sent: {}", why(reason, audience)),
-        (Kind::Voice, FailureReason::Unspeakable { .. } | FailureReason::MayHaveArrived { .. }) => {
-            format!("the voice message {}", why(reason, audience))
+        (ContentKind::Text, _) => format!("part of the text could not be sent: {}", reason_text(reason, audience)),
+        (ContentKind::Voice, FailureReason::Unspeakable { .. } | FailureReason::MayHaveArrived { .. }) => {
+            format!("the voice message {}", reason_text(reason, audience))
         }
-        (Kind::Voice, _) => format!("the voice message could not be sent: {}", why(reason, audience)),
+        (ContentKind::Voice, _) => format!("the voice message could not be sent: {}", reason_text(reason, audience)),
     }
 }
 
 fn files_line(reason: &FailureReason, files: &[&FileItem], audience: Audience) -> String {
     let limit = match reason {
-        FailureReason::TooLarge { limit } => size::human(*limit),
+        FailureReason::TooLarge { limit } => size::format_bytes(*limit),
         FailureReason::MayHaveArrived { .. } => {
-            return format!("{} {}", names(files, audience, false), why(reason, audience));
+            return format!("{} {}", file_names(files, audience, false), reason_text(reason, audience));
         }
-        _ => return format!("{}: {}", names(files, audience, false), why(reason, audience)),
+        _ => return format!("{}: {}", file_names(files, audience, false), reason_text(reason, audience)),
     };
     match files {
         [only] => {
-            let bytes = size::human(only.attachment.bytes);
-            format!("{} is {bytes}, the limit here is {limit}", name(only, audience))
+            let bytes = size::format_bytes(only.attachment.bytes);
+            format!("{} is {bytes}, the limit here is {limit}", file_name(only, audience))
         }
-        several => format!("{} are over the limit of {limit} here", names(several, audience, true)),
+        several => format!("{} are over the limit of {limit} here", file_names(several, audience, true)),
     }
 }
 
-fn names(files: &[&FileItem], audience: Audience, with_size: bool) -> String {
+fn file_names(files: &[&FileItem], audience: Audience, with_size: bool) -> String {
     let shown = |file: &&FileItem| match with_size {
-        true => format!("{} ({})", name(file, audience), size::human(file.attachment.bytes)),
-        false => name(file, audience),
+        true => format!("{} ({})", file_name(file, audience), size::format_bytes(file.attachment.bytes)),
+        false => file_name(file, audience),
     };
     let mut named: Vec<String> = files.iter().take(NAMED).map(shown).collect();
     if files.len() > NAMED {
@@ -168,12 +168,12 @@ fn names(files: &[&FileItem], audience: Audience, with_size: bool) -> String {
     }
 }
 
-fn name(file: &FileItem, audience: Audience) -> String {
-    shown(file.attachment.filename.as_str(), LONGEST_NAME, audience)
+fn file_name(file: &FileItem, audience: Audience) -> String {
+    sanitize(file.attachment.filename.as_str(), LONGEST_NAME, audience)
 }
 
 /// Where the files are kept. A plan may name files that have no number yet.
-fn kept(files: &[&FileItem]) -> String {
+fn stored_as(files: &[&FileItem]) -> String {
     let numbers: Vec<u64> = files.iter().map(|file| file.attachment.number).collect();
     match numbers.as_slice() {
         [number] if *number > 0 => format!("kept as #{number}: /resend {number}"),
@@ -187,20 +187,20 @@ fn kept(files: &[&FileItem]) -> String {
 }
 
 /// Where numbered files can be opened, and how to get a new link when these have expired.
-fn kept_with_links(linked: &[(u64, String)]) -> String {
+fn stored_as_with_links(linked: &[(u64, String)]) -> String {
     let links: Vec<String> = linked.iter().map(|(number, url)| format!("#{number}: <{url}>")).collect();
     let again: Vec<String> = linked.iter().map(|(number, _)| format!("/resend {number}")).collect();
     let new = if linked.len() == 1 { "a new one" } else { "new ones" };
-    let days = LINK_LIFE.as_secs() / (24 * 60 * 60);
+    let days = LINK_TTL.as_secs() / (24 * 60 * 60);
     format!("kept as {} (for {days} days; {new}: {})", links.join(", "), again.join(", "))
 }
 
-fn why(reason: &FailureReason, audience: Audience) -> String {
-    shown(&reason.to_string(), LONGEST_REASON, audience)
+fn reason_text(reason: &FailureReason, audience: Audience) -> String {
+    sanitize(&reason.to_string(), LONGEST_REASON, audience)
 }
 
 /// Words of others on one line, cut where they are long; for a person with every mark of Markdown made harmless.
-fn shown(words: &str, longest: usize, audience: Audience) -> String {
+fn sanitize(words: &str, longest: usize, audience: Audience) -> String {
     let one_line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut shown = String::new();
     for (index, character) in one_line.chars().filter(|c| !c.is_control()).enumerate() {
