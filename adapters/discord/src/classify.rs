@@ -86,7 +86,7 @@ fn judge_refusal(refused: &Refused, tried: Tried) -> SendError {
         (_, 50_173 | 50_013) if is_voice => Refusal::VoiceForbidden,
         // Voice messages "do not support additional content", "must have a single audio attachment", "must have
         // supporting metadata": as a file the same bytes need none of it.
-        (_, 50_159..=50_161) if is_voice => Refusal::WrongKind,
+        (_, 50_159..=50_161) if is_voice => Refusal::UnsupportedKind,
         // "Unknown Message", "Cannot edit a message authored by another user", "Cannot execute action on a system
         // message", "Voice messages cannot be edited".
         (_, 10_008 | 50_005 | 50_021 | 50_162) if is_edit || tried == Tried::Delete => Refusal::TargetGone,

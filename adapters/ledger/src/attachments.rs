@@ -47,7 +47,7 @@ pub(crate) async fn store(
         attachment.number = rows::number(number, "number of an attachment")?;
         if is_forgotten {
             // Whoever brings it has read its record before.
-            attachment.forget();
+            attachment.erase();
         }
         return Ok(());
     }

@@ -174,7 +174,7 @@ fn write_parts(
         batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);
         if planned.iter().all(|planned| planned.refused.is_some()) {
             // Nothing will be written over what was streamed, so it must go.
-            planned.insert(0, PlannedPart::of(PartContent::Withdraw));
+            planned.insert(0, PlannedPart::new(PartContent::Withdraw));
         }
     }
     let first = planned.iter().position(|planned| planned.refused.is_none());

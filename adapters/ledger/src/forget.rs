@@ -106,8 +106,8 @@ async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<St
     .fetch_optional(session.connection().await?)
     .await?;
     Ok(heard.and_then(|(heard,)| match heard.0 {
-        Transcription::Words(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
-        Transcription::Unheard(_) => None,
+        Transcription::Text(words) => Some(words.trim().to_owned()).filter(|words| !words.is_empty()),
+        Transcription::Failed(_) => None,
     }))
 }
 
@@ -213,7 +213,7 @@ async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment
     .fetch_all(session.connection().await?)
     .await?;
     let mut tombstone = file.clone();
-    tombstone.forget();
+    tombstone.erase();
     let name = tombstone.filename.as_str();
     let mut batch = Batch::default();
     for (message, position) in brought {
@@ -245,7 +245,7 @@ async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment
 
 async fn write_tombstone(session: &mut Session<'_>, file: &Attachment, now: Timestamp) -> Result<()> {
     let mut tombstone = file.clone();
-    tombstone.forget();
+    tombstone.erase();
     sqlx::query("UPDATE attachments SET record = $2, sha256 = $3, bytes = 0, forgotten_at = $4 WHERE id = $1")
         .bind(file.id.0)
         .bind(Json(&tombstone))
@@ -265,7 +265,7 @@ impl Copies<'_> {
         match document {
             Value::Object(fields) if is_copy(fields) => {
                 if let Ok(mut copy) = serde_json::from_value::<Attachment>(document.clone()) {
-                    copy.forget();
+                    copy.erase();
                     *document = serde_json::to_value(copy).expect("a record is written as JSON");
                 }
             }

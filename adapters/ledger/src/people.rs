@@ -169,7 +169,7 @@ pub(crate) async fn judge(
             Sender::new(SATCHEL, "Satchel"),
         )
     };
-    receive::receive(session, process, &welcome, ClaimMode::Leave).await?;
+    receive::receive(session, process, &welcome, ClaimMode::Never).await?;
     Ok(PairingOutcome::Approved(pairing))
 }
 

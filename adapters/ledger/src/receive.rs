@@ -41,7 +41,7 @@ pub(crate) async fn receive(
     // Before the message is stored: a crash that it did not see is not its own.
     let lease = match claim {
         ClaimMode::IfFree if free => Some(lanes::claim(&mut batch, process, &message.conversation, lane.as_ref(), now)),
-        ClaimMode::IfFree | ClaimMode::Leave => None,
+        ClaimMode::IfFree | ClaimMode::Never => None,
     };
     let place = Place { process, message, now, owned: !free };
     let (turn, message) = match place.replace(session, &mut batch).await? {

@@ -23,7 +23,7 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         turn,
         ending: Ending::Done,
         response: OutgoingResponse::from_text("reply"),
-        plan: Plan { parts: texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect() },
+        plan: Plan { parts: texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect() },
         history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
         steered: Vec::new(),
         reported_failures: Vec::new(),
@@ -60,7 +60,7 @@ impl Stage {
     }
 
     async fn queue(&self, key: &str) -> TurnId {
-        self.ledger.receive(&message("console:a", key), ClaimMode::Leave).await.unwrap().turn
+        self.ledger.receive(&message("console:a", key), ClaimMode::Never).await.unwrap().turn
     }
 
     async fn complete(&self, lease: &Lease, turn: TurnId) -> Result<Option<Part>, LedgerError> {

@@ -63,7 +63,7 @@ pub(crate) async fn account(
     let channel = conversation.channel();
     Ok(Account {
         conversation: conversation.clone(),
-        person: asker.as_ref().map(|(sender,)| PersonKey::of(channel, sender)),
+        person: asker.as_ref().map(|(sender,)| PersonKey::new(channel, sender)),
         is_owner: asker.is_some_and(|(sender,)| (rules.is_owner)(channel, &sender)),
     })
 }

@@ -50,7 +50,7 @@ async fn account(session: &mut Session<'_>, rules: &QuotaRules, conversation: &C
     Ok(Account {
         conversation: conversation.clone(),
         is_owner: person.as_ref().is_some_and(|sender| (rules.is_owner)(channel, sender)),
-        person: person.map(|sender| PersonKey::of(channel, &sender)),
+        person: person.map(|sender| PersonKey::new(channel, &sender)),
     })
 }
 

@@ -313,7 +313,7 @@ fn not_yet(wait: Duration) -> SendError {
 fn no_call(why: NoCall) -> SendError {
     let (refusal, reason) = match why {
         NoCall::Nothing => (Refusal::Other, "there is nothing to send"),
-        NoCall::FilesOnText => (Refusal::WrongKind, "Telegram has no files on texts"),
+        NoCall::FilesOnText => (Refusal::UnsupportedKind, "Telegram has no files on texts"),
         NoCall::NotByEditing => (Refusal::TargetGone, "a message can't become a voice or an album"),
     };
     SendError::Refused { refusal, reason: reason.to_owned() }

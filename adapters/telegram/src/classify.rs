@@ -82,9 +82,9 @@ fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
         401 | 403 | 404 => SendError::Forbidden { reason: for_a_person(&words, &description) },
         _ if let Some(index) = item(&words) => refused(Refusal::Item { index }),
         _ if has(BAD_MARKUP) => refused(Refusal::BadMarkup),
-        _ if has(&["too big for a photo"]) => refused(Refusal::WrongKind),
+        _ if has(&["too big for a photo"]) => refused(Refusal::UnsupportedKind),
         _ if has(TOO_LARGE) => too_large(plain(&description)),
-        _ if has(WRONG_KIND) => refused(Refusal::WrongKind),
+        _ if has(WRONG_KIND) => refused(Refusal::UnsupportedKind),
         _ => refused(Refusal::Other),
     };
     Verdict::Failed(failed)

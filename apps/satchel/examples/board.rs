@@ -15,15 +15,14 @@ use futures::TryStreamExt;
 use satchel::build::{Behaviour, Ports, Satchel, build};
 use satchel_domain::{
     Attachment, ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, InboundMessage, MessageRef,
-    PartContent, Sender,
-    delivery::{Refusal, SendError},
+    PartContent, Sender, delivery::SendError,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_intake::access::{Access, ChannelAccess};
 use satchel_ledger::SqliteLedger;
 use satchel_local::{LocalBus, OfflineModel};
-use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, Ledger, SendRequest, ledger::OutboxQuery};
+use satchel_ports::{Blobs, Channel, FetchedFile, FileFetchError, Ledger, SendRequest, ledger::OutboxQuery};
 use tokio::io::AsyncWriteExt;
 use tokio_util::{io::ReaderStream, sync::CancellationToken};
 
@@ -57,21 +56,6 @@ impl Channel for Board {
         }
         Ok(vec![MessageRef(part.part.to_string())])
     }
-
-    async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let reason = "what hangs there hangs there".to_owned();
-        Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
-    }
-
-    async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
-        Ok(())
-    }
-
-    async fn probe(&self) -> Result<(), SendError> {
-        Ok(())
-    }
-
-    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         let file = tokio::fs::File::open(&reference.locator).await;

@@ -192,7 +192,7 @@ mod tests {
         let ledger = Arc::new(SqliteLedger::open(directory.path(), settings).await.unwrap());
         let conversation: ConversationId = "telegram:7".parse().unwrap();
         let message = InboundMessage::new(conversation.clone(), "1".into(), Sender::new("7", "Ada"));
-        ledger.receive(&message, ClaimMode::Leave).await.unwrap();
+        ledger.receive(&message, ClaimMode::Never).await.unwrap();
         let inner = DirectoryWorkspace::open(&directory.path().join("workspaces"), None, 1 << 30).unwrap();
         let workspace = MeteredWorkspace::new(inner.clone(), Arc::clone(&ledger) as _);
         Stage { workspace, inner, ledger, conversation, directory }

@@ -99,7 +99,7 @@ fn asking(mut plan: Plan, buttons: Vec<Button>) -> Plan {
 /// The plan whose first part can be performed on the streamed message: a text by editing it, otherwise by taking it back.
 fn taking_over(mut plan: Plan) -> Plan {
     if !matches!(plan.parts.first(), Some(PlannedPart { content: PartContent::Text { .. }, .. })) {
-        plan.parts.insert(0, PlannedPart::of(PartContent::Withdraw));
+        plan.parts.insert(0, PlannedPart::new(PartContent::Withdraw));
     }
     plan
 }
@@ -248,14 +248,14 @@ mod tests {
     #[test]
     fn buttons_stand_beneath_the_last_text() {
         let of = |texts: &[&str]| Plan {
-            parts: texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect(),
+            parts: texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect(),
         };
         let buttons = vec![Button { label: "Let in".into(), command: "/pair approve ABCD-EFGH".into() }];
         assert_eq!(asking(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
         let question = PartContent::Question { text: "b".into(), buttons: buttons.clone() };
         assert_eq!(
             asking(of(&["a", "b"]), buttons.clone()).parts,
-            [of(&["a"]).parts.remove(0), PlannedPart::of(question)]
+            [of(&["a"]).parts.remove(0), PlannedPart::new(question)]
         );
         assert_eq!(asking(Plan::default(), buttons.clone()), Plan::default());
         let mut riding = of(&["a"]);
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_streamed_message_without_a_text_is_taken_back() {
-        let text = Plan { parts: vec![PlannedPart::of(PartContent::from_text("hi"))] };
+        let text = Plan { parts: vec![PlannedPart::new(PartContent::from_text("hi"))] };
         assert_eq!(taking_over(text.clone()), text);
-        assert_eq!(taking_over(Plan::default()).parts, [PlannedPart::of(PartContent::Withdraw)]);
+        assert_eq!(taking_over(Plan::default()).parts, [PlannedPart::new(PartContent::Withdraw)]);
     }
 }

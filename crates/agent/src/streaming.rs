@@ -288,7 +288,7 @@ impl Editor {
                 SendError::Refused {
                     refusal:
                         Refusal::TooLarge { .. }
-                        | Refusal::WrongKind
+                        | Refusal::UnsupportedKind
                         | Refusal::VoiceForbidden
                         | Refusal::Item { .. }
                         | Refusal::Other,

@@ -16,8 +16,8 @@ const SHOWN: usize = 150;
 /// The words of a message's voice notes, marked as such.
 pub(crate) fn spoken(queued: &QueuedMessage) -> impl Iterator<Item = String> + '_ {
     queued.transcriptions.values().filter_map(|heard| match heard {
-        Transcription::Words(words) if !words.trim().is_empty() => Some(format!("{SPOKEN} {}", words.trim())),
-        Transcription::Words(_) | Transcription::Unheard(_) => None,
+        Transcription::Text(words) if !words.trim().is_empty() => Some(format!("{SPOKEN} {}", words.trim())),
+        Transcription::Text(_) | Transcription::Failed(_) => None,
     })
 }
 
@@ -27,13 +27,13 @@ pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
     let mut text = String::new();
     for (index, heard) in by_index(turn) {
         let _ = match heard {
-            Transcription::Unheard(reason) => {
+            Transcription::Failed(reason) => {
                 writeln!(text, "The voice message [{index}] could not be heard ({}). {afterwards}", shown(reason))
             }
-            Transcription::Words(words) if words.trim().is_empty() => {
+            Transcription::Text(words) if words.trim().is_empty() => {
                 writeln!(text, "Nothing was said in the voice message [{index}].")
             }
-            Transcription::Words(_) => Ok(()),
+            Transcription::Text(_) => Ok(()),
         };
     }
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
@@ -42,8 +42,8 @@ pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
 /// Tells the person that they were not heard, whatever the model says, if that was all they sent.
 pub(crate) fn with_unheard(response: OutgoingResponse, turn: &QueuedTurn) -> OutgoingResponse {
     let reason = by_index(turn).into_iter().find_map(|(_, heard)| match heard {
-        Transcription::Unheard(reason) => Some(shown(reason)),
-        Transcription::Words(_) => None,
+        Transcription::Failed(reason) => Some(shown(reason)),
+        Transcription::Text(_) => None,
     });
     let Some(reason) = reason.filter(|_| is_all_there_is(turn)) else { return response };
     let told = format!("I could not hear your voice message: {reason}. The recording is kept: `/files`");
@@ -53,7 +53,7 @@ pub(crate) fn with_unheard(response: OutgoingResponse, turn: &QueuedTurn) -> Out
 
 /// Whether the turn brought nothing but voice notes that nobody understood.
 fn is_all_there_is(turn: &QueuedTurn) -> bool {
-    let unheard = by_index(turn).iter().filter(|(_, heard)| matches!(heard, Transcription::Unheard(_))).count();
+    let unheard = by_index(turn).iter().filter(|(_, heard)| matches!(heard, Transcription::Failed(_))).count();
     unheard > 0 && unheard == rounds::attachments(turn).len() && rounds::words(turn).trim().is_empty()
 }
 

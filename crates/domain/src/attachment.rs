@@ -98,7 +98,7 @@ impl Attachment {
     }
 
     /// Removes the name, the address of the bytes and all that tells of them. The id and the number stay: a tombstone.
-    pub fn forget(&mut self) {
+    pub fn erase(&mut self) {
         self.filename = Filename::from_untrusted(FORGOTTEN_NAME);
         self.mime = UNKNOWN_TYPE.to_owned();
         self.bytes = 0;
@@ -183,7 +183,7 @@ mod tests {
             ..file("plan.txt")
         };
         let mut forgotten = described.clone();
-        forgotten.forget();
+        forgotten.erase();
         assert!(forgotten.is_forgotten() && !described.is_forgotten());
         assert_eq!((forgotten.id, forgotten.number), (described.id, described.number));
         let told = serde_json::to_string(&forgotten).expect("it is written");

@@ -22,8 +22,9 @@ pub enum Refusal {
         /// The limit in bytes, where the platform tells it.
         limit: Option<u64>,
     },
-    /// The file can't be sent in this form.
-    WrongKind,
+    /// The file can't be sent in this form. Stored as `wrong_kind`.
+    #[serde(rename = "wrong_kind")]
+    UnsupportedKind,
     /// The text's markup can't be read.
     BadMarkup,
     /// Voice messages are forbidden here.

@@ -31,7 +31,7 @@ pub struct DiskSpace {
 ///
 /// It doesn't know where the disk is: people and models read it, also where others read along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.words())]
+#[error("{}", self.user_text())]
 pub struct DiskFull {
     /// How many bytes may still be written, the reserve included.
     pub free: u64,
@@ -77,7 +77,7 @@ impl DiskFull {
         }
     }
 
-    fn words(self) -> String {
+    fn user_text(self) -> String {
         match self.reserved {
             0 => "no space is left on the disk".to_owned(),
             reserved => {

@@ -82,11 +82,11 @@ pub enum PartContent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<FileItem>,
     },
-    /// The spoken reply.
+    /// The reply as a voice message.
     Voice {
-        /// The words.
+        /// The text to speak.
         words: String,
-        /// Whether the words stand in the reply's text already, so that they needn't be written when they can't be spoken.
+        /// Whether the reply's text contains it already, so that it needn't be written if synthesis fails.
         in_text: bool,
         /// The bytes, once the prepare step is done.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,39 +105,39 @@ pub enum PartContent {
         /// The files, in order.
         items: Vec<FileItem>,
     },
-    /// What could not be delivered: the last part of its response.
+    /// The closing notice about what was not delivered: the last part of its response.
     Notice {
-        /// The words in Markdown.
+        /// The text in Markdown.
         text: String,
     },
-    /// A question with buttons; whoever can't press them writes what they say.
+    /// A question with buttons; a person without buttons writes its command.
     Question {
-        /// The words in Markdown; they name the commands, for channels without buttons.
+        /// The text in Markdown; it names the commands, for channels without buttons.
         text: String,
-        /// What can be pressed.
+        /// The buttons.
         buttons: Vec<Button>,
     },
-    /// Takes back a streamed message for which no text remained.
+    /// Deletes a streamed message for which no text remained.
     Withdraw,
 }
 
-/// What a person can press instead of writing it.
+/// A button that a person can press instead of writing a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// The words on it.
+    /// The text on it.
     pub label: String,
-    /// The command that pressing it says for the person: at most 64 bytes, the least that a platform carries.
+    /// The command that pressing it sends for the person, at most 64 bytes: the smallest limit of a platform.
     pub command: String,
 }
 
 impl PartContent {
-    /// A rich text without files.
+    /// Makes a rich text without files.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), markup: Markup::Rich, files: Vec::new() }
     }
 
-    /// The word for its kind in `--json`, logs and metrics.
+    /// Returns the name of its kind in `--json`, logs and metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -151,7 +151,7 @@ impl PartContent {
         }
     }
 
-    /// The files that it carries, in order.
+    /// Returns its files, in order.
     #[must_use]
     pub fn files(&self) -> &[FileItem] {
         match self {
@@ -162,14 +162,14 @@ impl PartContent {
         }
     }
 
-    /// Whether something must be made before it can be sent.
+    /// Returns whether it must be prepared before it can be sent: a voice without its recording.
     #[must_use]
     pub fn needs_preparation(&self) -> bool {
         matches!(self, Self::Voice { prepared: None, .. })
     }
 }
 
-/// Why a part was given up.
+/// Why a part failed for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum FailureReason {
@@ -182,45 +182,46 @@ pub enum FailureReason {
     /// The platform refused it and there is no other form to send it in.
     #[error("refused: {reason}")]
     Refused {
-        /// The platform's words.
+        /// The platform's reason.
         reason: String,
     },
     /// The platform will never take it: no permission, the chat is gone, the bot is blocked.
     #[error("not allowed: {reason}")]
     Forbidden {
-        /// The platform's words.
+        /// The platform's reason.
         reason: String,
     },
-    /// It was tried until it was too old.
+    /// Its deadline passed while it was being retried.
     #[error("not delivered in time: {reason}")]
     Expired {
-        /// The last thing that went wrong.
+        /// The last error.
         reason: String,
     },
-    /// Nobody knows whether it arrived, and it may not be sent again.
+    /// It may have arrived, so that it must not be sent again.
     #[error("may have arrived: {reason}")]
     MayHaveArrived {
-        /// What left it in doubt.
+        /// The error that left it in doubt.
         reason: String,
     },
-    /// The words could not be spoken.
+    /// The text could not be turned into speech. Stored as `unspeakable`.
     #[error("could not be spoken: {reason}")]
-    Unspeakable {
-        /// Why.
+    #[serde(rename = "unspeakable")]
+    SynthesisFailed {
+        /// The engine's reason.
         reason: String,
     },
-    /// Its bytes are gone or damaged.
+    /// The file's bytes are missing or damaged.
     #[error("its bytes can't be read: {reason}")]
     Unreadable {
-        /// Why.
+        /// The store's reason.
         reason: String,
     },
-    /// An operator took it out of the outbox.
+    /// An operator discarded it.
     #[error("discarded by the operator")]
     Discarded,
 }
 
-/// Where a part stands. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`.
+/// The state of a part. Per conversation one part at a time is `Sending`, `Waiting` or `InDoubt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum PartState {
@@ -327,9 +328,9 @@ pub struct PlannedPart {
 }
 
 impl PlannedPart {
-    /// A part that is to be sent.
+    /// Makes a part that is to be sent.
     #[must_use]
-    pub fn of(content: PartContent) -> Self {
+    pub fn new(content: PartContent) -> Self {
         Self { content, refused: None }
     }
 }

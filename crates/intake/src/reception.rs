@@ -185,7 +185,7 @@ impl Desk {
         let message = with_references(without_markers(message));
         // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
         let place = self.lanes.try_reserve().ok();
-        let claim = if place.is_some() { ClaimMode::IfFree } else { ClaimMode::Leave };
+        let claim = if place.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
         let received = self.ledger.receive(&message, claim).await?;
         if let (Some(place), Some(lease)) = (place, received.lease) {
             place.send(Claimed { lease, turn: received.turn, unsettled: received.unsettled });
@@ -308,7 +308,7 @@ mod tests {
         let mut ledger = MockLedger::new();
         ledger
             .expect_receive()
-            .withf(|_, claim| *claim == ClaimMode::Leave)
+            .withf(|_, claim| *claim == ClaimMode::Never)
             .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: None, unsettled: false }));
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));

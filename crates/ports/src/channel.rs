@@ -1,93 +1,93 @@
-//! Where people are: one adapter a platform.
+//! The port of a channel, where people write: one adapter a platform.
 
 use std::fmt;
 
 use async_trait::async_trait;
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, TurnId,
-    delivery::SendError,
+    delivery::{Refusal, SendError},
 };
 
 use crate::{ByteStream, StoredBlob, ledger::RecordedMessages};
 
-/// One part on its way to a channel.
+/// A request to send one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendRequest {
     /// The part's id: the idempotency key, where the channel has one.
     pub part: PartId,
-    /// The turn that it answers.
+    /// The part's turn.
     pub turn: TurnId,
-    /// Where it goes.
+    /// The conversation to send it to.
     pub conversation: ConversationId,
-    /// What is sent; a label for possible duplicates stands in its text already.
+    /// The content; its text includes the label for possible duplicates, if it needs one.
     pub content: PartContent,
-    /// The person's message that it answers.
+    /// The person's message to which it replies.
     pub reply_to: Option<MessageRef>,
 }
 
-/// A search for a part whose send was left in doubt.
+/// A look-up of a part in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
     /// The part as it was sent.
     pub part: SendRequest,
-    /// Which messages may be it.
+    /// The messages to look at.
     pub range: LookupRange,
-    /// How many attempts may have arrived there; more messages than theirs are not all the part's.
+    /// The number of attempts that may have arrived; more matching messages than that are not all the part's.
     pub attempts: u32,
-    /// What the ledger knows of messages; empty where [`ChannelCapabilities::look_up`] is not
+    /// The ledger's recorded messages; empty where [`ChannelCapabilities::look_up`] is not
     /// [`satchel_domain::capabilities::LookupRule::MessageIds`].
     pub recorded: RecordedMessages,
 }
 
-/// Which messages a look-up goes through.
+/// The messages that a look-up covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupRange {
     /// All that may have been sent after this message, or after the part was made where there is none. The request may
     /// still be on its way, so the channel waits until it can have arrived.
     After(Option<MessageRef>),
-    /// A repeat has arrived as these messages: those before them, at once. What is found is a duplicate.
+    /// Those before these messages, as which a retry has arrived, without waiting. A match is a duplicate.
     Before(Vec<MessageRef>),
-    /// A repeat has arrived as these messages: those behind them, at once. What is found is a duplicate.
+    /// Those after these messages, as which a retry has arrived, without waiting. A match is a duplicate.
     Late(Vec<MessageRef>),
 }
 
-/// What a look-up has found.
+/// The result of a look-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupOutcome {
     /// The part arrived as `messages`.
     Found {
         /// The messages, all of one attempt; the newest where several attempts arrived.
         messages: Vec<MessageRef>,
-        /// The messages of other attempts, which a person sees too.
+        /// The messages of other attempts, which the person sees, too.
         duplicates: Vec<MessageRef>,
     },
-    /// It did not arrive: this is certain.
+    /// It certainly did not arrive.
     Absent,
-    /// Neither is certain.
+    /// Whether it arrived is unknown.
     Uncertain {
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
 }
 
 impl LookupOutcome {
-    /// Neither is certain, for this reason.
+    /// Makes an uncertain outcome with this reason.
     #[must_use]
     pub fn uncertain(reason: impl Into<String>) -> Self {
         Self::Uncertain { reason: reason.into() }
     }
 }
 
-/// A file on its way in.
+/// A file that a channel has opened for its person.
 pub enum FetchedFile {
     /// Bytes that are still to be stored.
     Bytes {
-        /// Their number, where the platform tells it before they come.
+        /// Their number, if the platform reports it up front.
         bytes: Option<u64>,
         /// The bytes.
         content: ByteStream,
     },
-    /// The channel has put them into the blob store already, as [`FileReference::stored`] says.
+    /// Bytes that the channel has already put into the blob store, as [`FileReference::stored`] says.
     Stored(StoredBlob),
 }
 
@@ -100,12 +100,12 @@ impl fmt::Debug for FetchedFile {
     }
 }
 
-/// What is being done for a conversation, as platforms show it beside the chat's name.
+/// The activity that platforms show beside a chat's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// A reply is being written.
     Writing,
-    /// A voice is being made.
+    /// A voice message is being prepared.
     Speaking,
     /// A file is being sent.
     Uploading,
@@ -117,76 +117,96 @@ pub enum FileFetchError {
     /// A later attempt may succeed.
     #[error("not fetched: {reason}")]
     Retryable {
-        /// What went wrong, in words for the person.
+        /// The reason, written for the person.
         reason: String,
     },
     /// No attempt will succeed: too large for the platform, expired, gone, forbidden.
     #[error("refused: {reason}")]
     Permanent {
-        /// Why, in words for the person.
+        /// The reason, written for the person.
         reason: String,
     },
-    /// It never will as Satchel is set up, and the owner can change that.
+    /// No attempt will succeed with the current configuration, which the owner can change.
     #[error("refused: {reason}: {remedy}")]
     NotSetUp {
-        /// Why, in words for the person.
+        /// The reason, written for the person.
         reason: String,
         /// What the owner can do about it.
         remedy: String,
     },
 }
 
-/// Sends to one platform and fetches from it. What comes in, the adapter hands to [`crate::Inbound`].
+/// Sends to one platform and fetches from it. The adapter passes input to [`crate::Inbound`].
+///
+/// `name`, `capabilities`, `send` and `fetch` are enough for a channel; the defaults of the others say that it can't do
+/// what its capabilities don't promise.
 ///
 /// # Contract
-/// - `send` answers with the ids of all messages that it made, or an error that tells what is certain: only an error
-///   other than [`SendError::InDoubt`] means that nothing arrived.
+/// - `send` returns the ids of all messages that it made, or an error; an error other than [`SendError::InDoubt`] means
+///   that nothing arrived.
 /// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`.
-/// - A rate limit is `NotSent` with the platform's own wait. A decoded server error is `NotSent` only where the platform
-///   says it of nothing that it performs, else `InDoubt`.
+/// - A rate limit is `NotSent` with the platform's retry-after. A decoded server error is `NotSent` only if the platform
+///   never reports it for a request that it has performed, else `InDoubt`.
 /// - Where [`ChannelCapabilities::idempotency`] is a key, a second `send` of one part within the window makes no second message.
 /// - Where [`ChannelCapabilities::can_edit`] is false, `edit` is `Refused` and changes nothing.
 /// - `edit` is idempotent: the message ends with the new content however often it is called; "not modified" is success,
 ///   a message that is gone is `Refused` with [`satchel_domain::delivery::Refusal::TargetGone`].
 /// - `delete` of a message that is gone is success.
-/// - `find_sent` is certain or says that it isn't: `Found` names messages of this part alone, `Absent` is no message that
-///   can't be seen. While it looks, the channel sends nothing else there. Where it can't reach the platform it fails with
-///   `NotSent` or `InDoubt`, and may be asked again.
+/// - `find_sent` never guesses: `Found` returns messages of this part alone, and `Absent` needs the whole range to be
+///   readable. Meanwhile, the channel sends nothing else there. If the platform can't be reached, it fails with `NotSent`
+///   or `InDoubt` and may be retried.
 /// - `probe` changes nothing that a person can see.
 /// - Files are streamed from the blob store: memory does not grow with their size.
-/// - A call that is dropped stops its request.
-/// - Every call ends: one that makes no progress for the adapter's time limit is an error.
+/// - Dropping a call cancels its request.
+/// - Every call ends: one that makes no progress for the adapter's timeout is an error.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Channel: Send + Sync {
-    /// The channel's name; all its conversations begin with it.
+    /// Returns the channel's name, with which all its conversation ids start.
     fn name(&self) -> ChannelName;
 
-    /// What the channel can do in a conversation; known limits of that place are lowered already.
+    /// Returns what the channel can do in a conversation, with the limits known for that chat.
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities;
 
     /// Sends a part as a new message.
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
 
-    /// Makes an existing message show a part.
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
+    /// Replaces the content of one of the bot's messages. The default refuses, as [`ChannelCapabilities::can_edit`] says.
+    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let _ = (message, part);
+        Err(not_supported("the channel can't edit messages"))
+    }
 
-    /// Deletes a message of ours.
-    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError>;
+    /// Deletes one of the bot's messages. The default refuses; only streamed replies are deleted.
+    async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
+        let _ = (conversation, message);
+        Err(not_supported("the channel can't delete messages"))
+    }
 
-    /// Looks for a part whose send was left in doubt; it may take a minute. Only a channel whose
-    /// [`ChannelCapabilities::look_up`] is [`satchel_domain::capabilities::LookupRule::None`] needs none of its own.
+    /// Looks up a part in doubt, which may take a minute. The default is for channels whose
+    /// [`ChannelCapabilities::look_up`] is [`satchel_domain::capabilities::LookupRule::None`].
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
         let _ = request;
         Ok(LookupOutcome::uncertain("the channel can't look anything up"))
     }
 
-    /// Makes a harmless call that tells whether the platform answers.
-    async fn probe(&self) -> Result<(), SendError>;
+    /// Checks that the platform responds, by a call without effects. The default is for a channel without a platform
+    /// that could be away.
+    async fn probe(&self) -> Result<(), SendError> {
+        Ok(())
+    }
 
-    /// Shows for a few seconds that something is being done. Lossy: a platform that can't, or is slow, is left alone.
-    async fn show_activity(&self, conversation: &ConversationId, activity: Activity);
+    /// Shows an activity for a few seconds, as far as the platform can and is quick. The default shows none.
+    async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
+        let _ = (conversation, activity);
+    }
 
     /// Opens a file that a person sent.
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError>;
+}
+
+/// The refusal of an operation that a channel doesn't have: there is no message to perform it on, so that the content is
+/// sent as a new one.
+fn not_supported(reason: &str) -> SendError {
+    SendError::Refused { refusal: Refusal::TargetGone, reason: reason.to_owned() }
 }

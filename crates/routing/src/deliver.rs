@@ -183,7 +183,7 @@ async fn deliver_part(
                         }
                         // As a part of its own: under the old key the platform would answer with the message that is gone.
                         ReplanOutcome::SendNew if part.target.is_some() => {
-                            let anew = vec![PlannedPart::of(part.content.clone())];
+                            let anew = vec![PlannedPart::new(part.content.clone())];
                             let gone = Part { target: None, ..part };
                             return replace(delivery, lease, gone, anew, FailureReason::Refused { reason }).await;
                         }
@@ -341,13 +341,13 @@ async fn fall_back_to_text(
     reason: String,
     capabilities: &ChannelCapabilities,
 ) -> Result<PartResult, LedgerError> {
-    let failed = FailureReason::Unspeakable { reason };
+    let failed = FailureReason::SynthesisFailed { reason };
     match &part.content {
         PartContent::Voice { words, in_text: false, .. } => {
             // It may have been sent before, so that the words get a label.
             let limit = reserve_label(&capabilities.text);
             let written = crate::split::split(words, &limit).into_iter().map(PartContent::from_text);
-            replace(delivery, lease, part, written.map(PlannedPart::of).collect(), failed).await
+            replace(delivery, lease, part, written.map(PlannedPart::new).collect(), failed).await
         }
         _ => give_up(delivery, lease, &part, failed).await,
     }

@@ -33,7 +33,7 @@ pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabi
     let text = response.text.as_deref().filter(|text| !text.trim().is_empty());
     let chunks = text.map(|text| split(text, &reserve_label(&capabilities.text))).unwrap_or_default();
     let mut parts: Vec<PlannedPart> =
-        chunks.into_iter().map(|chunk| PlannedPart::of(PartContent::from_text(chunk))).collect();
+        chunks.into_iter().map(|chunk| PlannedPart::new(PartContent::from_text(chunk))).collect();
     let voice = voice(response, text, capabilities);
 
     if voice.is_none()
@@ -43,10 +43,10 @@ pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabi
         *files = riding;
         return Plan { parts };
     }
-    parts.extend(voice.map(PlannedPart::of));
+    parts.extend(voice.map(PlannedPart::new));
     parts.extend(files(response, capabilities));
     if let Some(text) = closing_notice(&parts, capabilities, links) {
-        parts.push(PlannedPart::of(PartContent::Notice { text }));
+        parts.push(PlannedPart::new(PartContent::Notice { text }));
     }
     Plan { parts }
 }
@@ -114,7 +114,7 @@ fn files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec
     for attachment in &response.attachments {
         let (before, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
         if attachment.bytes > capabilities.file_bytes {
-            parts.extend(group.take_part().map(PlannedPart::of));
+            parts.extend(group.take_part().map(PlannedPart::new));
             let refused = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
             // What the file shows is not told without the file; the notice names it.
             let item = forms::file_item(attachment, capabilities);
@@ -122,12 +122,12 @@ fn files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec
             continue;
         }
         if !before.is_empty() || !can_share_message(group.items(), &item, capabilities) {
-            parts.extend(group.take_part().map(PlannedPart::of));
+            parts.extend(group.take_part().map(PlannedPart::new));
         }
-        parts.extend(before.into_iter().map(PlannedPart::of));
+        parts.extend(before.into_iter().map(PlannedPart::new));
         group.push(item);
     }
-    parts.extend(group.take_part().map(PlannedPart::of));
+    parts.extend(group.take_part().map(PlannedPart::new));
     parts
 }
 

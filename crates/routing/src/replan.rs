@@ -88,7 +88,7 @@ fn failure(
 
 fn replan_text(text: &str, markup: Markup, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     match (markup, refusal) {
-        (Markup::Rich, Refusal::BadMarkup | Refusal::WrongKind | Refusal::TooLarge { .. }) => {
+        (Markup::Rich, Refusal::BadMarkup | Refusal::UnsupportedKind | Refusal::TooLarge { .. }) => {
             plain_chunks(text, capabilities)
         }
         _ => Vec::new(),
@@ -134,7 +134,7 @@ fn replan_voice(
     refusal: &Refusal,
     capabilities: &ChannelCapabilities,
 ) -> Vec<PartContent> {
-    let may_be_a_file = matches!(refusal, Refusal::VoiceForbidden | Refusal::WrongKind | Refusal::Other);
+    let may_be_a_file = matches!(refusal, Refusal::VoiceForbidden | Refusal::UnsupportedKind | Refusal::Other);
     if !as_file && may_be_a_file {
         let mut file = content.clone();
         if let PartContent::Voice { as_file, .. } = &mut file {

@@ -193,11 +193,11 @@ pub(crate) fn attachment(ledger: &Arc<dyn Ledger>, conversation: &ConversationId
 
 pub(crate) fn file_part(attachment: &Attachment) -> PlannedPart {
     let item = FileItem { attachment: attachment.clone(), form: FileForm::Document, caption: String::new() };
-    PlannedPart::of(PartContent::File(item))
+    PlannedPart::new(PartContent::File(item))
 }
 
 pub(crate) fn texts(texts: &[&str]) -> Vec<PlannedPart> {
-    texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect()
+    texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect()
 }
 
 pub(crate) fn completed(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn {

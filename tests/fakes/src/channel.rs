@@ -297,7 +297,7 @@ fn undecodable(error: serde_json::Error) -> SendError {
 fn refusal(why: &Why) -> Refusal {
     match why {
         Why::TooLarge { limit } => Refusal::TooLarge { limit: *limit },
-        Why::WrongKind => Refusal::WrongKind,
+        Why::WrongKind => Refusal::UnsupportedKind,
         Why::BadMarkup => Refusal::BadMarkup,
         Why::VoiceForbidden => Refusal::VoiceForbidden,
         Why::TargetGone => Refusal::TargetGone,

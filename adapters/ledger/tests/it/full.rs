@@ -10,18 +10,18 @@ async fn a_full_database_is_told_and_the_writer_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
     let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();
-    let small = ledger.receive(&message("console:a", "small"), ClaimMode::Leave).await.unwrap();
+    let small = ledger.receive(&message("console:a", "small"), ClaimMode::Never).await.unwrap();
     let mut large = message("console:a", "large");
     large.text = "x".repeat(600 * 1024);
     for _ in 0..2 {
-        let answers = futures::future::join_all((0..8).map(|_| ledger.receive(&large, ClaimMode::Leave))).await;
+        let answers = futures::future::join_all((0..8).map(|_| ledger.receive(&large, ClaimMode::Never))).await;
         for answer in answers {
             assert!(matches!(answer, Err(LedgerError::Full)), "{answer:?}");
         }
     }
     assert!(ledger.turn(small.turn).await.unwrap().is_some());
-    let after = ledger.receive(&message("console:a", "after"), ClaimMode::Leave).await.unwrap();
+    let after = ledger.receive(&message("console:a", "after"), ClaimMode::Never).await.unwrap();
     assert!(!after.duplicate, "what fits is stored");
     large.text.clear();
-    assert!(!ledger.receive(&large, ClaimMode::Leave).await.unwrap().duplicate, "nothing of the failed ones was kept");
+    assert!(!ledger.receive(&large, ClaimMode::Never).await.unwrap().duplicate, "nothing of the failed ones was kept");
 }

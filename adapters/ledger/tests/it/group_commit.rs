@@ -27,7 +27,7 @@ async fn a_job_that_fails_is_undone_alone() {
     let done = completed(good.turn, &["reply"]);
     let (failed, stored, stale, good) = tokio::join!(
         ledger.release(&lost, ReleaseMode::Always),
-        join_all(others.iter().map(|message| ledger.receive(message, ClaimMode::Leave))),
+        join_all(others.iter().map(|message| ledger.receive(message, ClaimMode::Never))),
         ledger.complete_turn(&lost, &done),
         ledger.complete_turn(&lease, &done),
     );

@@ -67,7 +67,7 @@ fn message(conversation: &str, key: &str) -> InboundMessage {
 }
 
 fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
-    let parts = texts.iter().map(|text| PlannedPart::of(PartContent::from_text(*text))).collect();
+    let parts = texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect();
     CompletedTurn {
         turn,
         ending: Ending::Done,

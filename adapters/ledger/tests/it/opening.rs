@@ -22,7 +22,7 @@ async fn a_missing_directory_is_created_and_a_second_start_finds_everything() {
     let directory = tempfile::tempdir().unwrap();
     let data_dir = directory.path().join("a/b");
     let ledger = open(&data_dir).await;
-    let turn = ledger.receive(&message("console:a", "1"), ClaimMode::Leave).await.unwrap().turn;
+    let turn = ledger.receive(&message("console:a", "1"), ClaimMode::Never).await.unwrap().turn;
     drop(ledger);
     let again = open(&data_dir).await;
     assert!(again.turn(turn).await.unwrap().is_some());
@@ -36,7 +36,7 @@ async fn many_processes_may_open_a_new_directory_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let opened = futures::future::join_all((0..6).map(|_| open(directory.path()))).await;
     for (number, ledger) in opened.iter().enumerate() {
-        ledger.receive(&message("console:a", &number.to_string()), ClaimMode::Leave).await.unwrap();
+        ledger.receive(&message("console:a", &number.to_string()), ClaimMode::Never).await.unwrap();
     }
 }
 
@@ -49,7 +49,7 @@ async fn a_file_that_is_no_database_or_is_damaged_is_named() {
             fs::write(&path, "Dear diary, ".repeat(1000)).unwrap();
         } else {
             let ledger = open(directory.path()).await;
-            ledger.receive(&message("console:a", "1"), ClaimMode::Leave).await.unwrap();
+            ledger.receive(&message("console:a", "1"), ClaimMode::Never).await.unwrap();
             drop(ledger);
             sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut raw(directory.path()).await).await.unwrap();
             let bytes = fs::read(&path).unwrap();

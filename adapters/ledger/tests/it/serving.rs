@@ -10,7 +10,7 @@ async fn only_the_conversation_that_is_served_is_taken() {
     let directory = tempfile::tempdir().unwrap();
     let other = open(directory.path()).await;
     for conversation in ["console:main", "console:holiday"] {
-        other.receive(&message(conversation, "1"), ClaimMode::Leave).await.unwrap();
+        other.receive(&message(conversation, "1"), ClaimMode::Never).await.unwrap();
     }
     let settings = Settings { only: Some("console:holiday".parse().unwrap()), ..Settings::default() };
     let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();

@@ -63,19 +63,19 @@ fn answers_to_a_text(#[case] code: u16, #[case] description: &str, #[case] expec
 #[case(
     400,
     "Bad Request: file of size 12000000 bytes is too big for a photo; the maximum size is 10485760 bytes",
-    "WrongKind"
+    "UnsupportedKind"
 )]
-#[case(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", "WrongKind")]
-#[case(400, "Bad Request: PHOTO_EXT_INVALID", "WrongKind")]
-#[case(400, "Bad Request: PHOTO_SAVE_FILE_INVALID", "WrongKind")]
-#[case(400, "Bad Request: IMAGE_PROCESS_FAILED", "WrongKind")]
-#[case(400, "Bad Request: can't use file of type Document as Photo", "WrongKind")]
-#[case(400, "Bad Request: not enough rights to send photos to the chat", "WrongKind")]
+#[case(400, "Bad Request: PHOTO_INVALID_DIMENSIONS", "UnsupportedKind")]
+#[case(400, "Bad Request: PHOTO_EXT_INVALID", "UnsupportedKind")]
+#[case(400, "Bad Request: PHOTO_SAVE_FILE_INVALID", "UnsupportedKind")]
+#[case(400, "Bad Request: IMAGE_PROCESS_FAILED", "UnsupportedKind")]
+#[case(400, "Bad Request: can't use file of type Document as Photo", "UnsupportedKind")]
+#[case(400, "Bad Request: not enough rights to send photos to the chat", "UnsupportedKind")]
 #[case(400, "Bad Request: message caption is too long", "BadMarkup")]
 #[case(400, "Bad Request: failed to send message #2 with the error message \"PHOTO_INVALID_DIMENSIONS\"", "item 1")]
 #[case(400, "Bad Request: Failed to send message #10 with the error message \"WEBPAGE_MEDIA_EMPTY\"", "item 9")]
-#[case(400, "Bad Request: failed to send message #0 with the error message \"MEDIA_EMPTY\"", "WrongKind")]
-#[case(400, "Bad Request: document can't be mixed with other media types", "WrongKind")]
+#[case(400, "Bad Request: failed to send message #0 with the error message \"MEDIA_EMPTY\"", "UnsupportedKind")]
+#[case(400, "Bad Request: document can't be mixed with other media types", "UnsupportedKind")]
 #[case(400, "Bad Request: file must be non-empty", "Other")]
 #[case(400, "Bad Request: not enough rights to send documents to the chat", "Other")]
 #[case(400, "Bad Request: CHAT_WRITE_FORBIDDEN", "forbidden")]

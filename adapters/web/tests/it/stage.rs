@@ -66,7 +66,7 @@ struct Door {
 #[async_trait]
 impl Inbound for Door {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
-        let received = self.ledger.receive(&message, ClaimMode::Leave).await;
+        let received = self.ledger.receive(&message, ClaimMode::Never).await;
         let received = received.map_err(|error| InboundError(Box::new(error)))?;
         let event = BusEvent::MessageReceived { conversation: message.conversation.clone(), turn: received.turn };
         self.taken.lock().unwrap().push(message);
@@ -283,7 +283,7 @@ impl Stage {
             turn,
             ending: Ending::Done,
             response: response.clone(),
-            plan: Plan { parts: contents.into_iter().map(PlannedPart::of).collect() },
+            plan: Plan { parts: contents.into_iter().map(PlannedPart::new).collect() },
             history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
             steered: Vec::new(),
             reported_failures: Vec::new(),

@@ -98,7 +98,7 @@ pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> a
                 Sender::new(OPERATOR, OPERATOR),
             )
         };
-        ledger.receive(&message, ClaimMode::Leave).await?;
+        ledger.receive(&message, ClaimMode::Never).await?;
         writeln!(out, "queued: {} in {}", message.text, message.conversation)?;
     }
     Ok(())

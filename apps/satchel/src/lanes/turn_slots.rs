@@ -41,7 +41,7 @@ impl TurnSlots {
         if message.system_task.is_some() {
             return None;
         }
-        let person = PersonKey::of(message.conversation.channel(), &message.sender);
+        let person = PersonKey::new(message.conversation.channel(), &message.sender);
         let semaphore = {
             let mut people = self.people();
             let slots = people.entry(person.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.per_person)));

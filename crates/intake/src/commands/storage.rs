@@ -41,7 +41,7 @@ pub(super) async fn usage(
     storage: &Storage<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     let conversation = UsageScope::Conversation(asked.conversation.clone());
-    let person = UsageScope::Person(PersonKey::of(asked.conversation.channel(), asked.sender));
+    let person = UsageScope::Person(PersonKey::new(asked.conversation.channel(), asked.sender));
     let usages = ledger.usages(&UsageQuery::Of(vec![conversation.clone(), person.clone()])).await?;
     let of = |scope: &UsageScope| {
         let nothing = || Usage { scope: scope.clone(), files: 0, bytes: 0, workspace_bytes: 0 };
@@ -163,7 +163,8 @@ async fn forget_number(
     number: u64,
     in_range: bool,
 ) -> Result<Option<String>, LedgerError> {
-    let only_of = (asked.group && !asked.by_owner()).then(|| PersonKey::of(asked.conversation.channel(), asked.sender));
+    let only_of =
+        (asked.group && !asked.by_owner()).then(|| PersonKey::new(asked.conversation.channel(), asked.sender));
     let forget = ForgetFile { conversation: asked.conversation.clone(), number, only_of };
     let line = match forget_file(ledger, storage.blobs, &forget).await? {
         // Without its name: this answer is kept.

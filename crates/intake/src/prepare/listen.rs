@@ -55,7 +55,7 @@ pub(super) async fn listen(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Resu
                 },
                 None => {
                     let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
-                    Transcription::Unheard(fetching.access.reason_for(channel, sender, NOT_SET_UP, Some(REMEDY)))
+                    Transcription::Failed(fetching.access.reason_for(channel, sender, NOT_SET_UP, Some(REMEDY)))
                 }
             };
             queued.transcriptions.insert(index, heard);
@@ -88,7 +88,7 @@ async fn hear(
         tried += 1;
         let attempt = tokio::time::timeout(TIME, hear_once(fetching, speech, recording)).await;
         let error = match attempt {
-            Ok(Ok(words)) => break Transcription::Words(words),
+            Ok(Ok(words)) => break Transcription::Text(words),
             Ok(Err(error)) => error,
             Err(_) => failed(format!("it took longer than {} minutes", TIME.as_secs() / 60), true),
         };
@@ -99,7 +99,7 @@ async fn hear(
             );
             let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
             let reason = fetching.access.reason_for(channel, sender, &error.reason, error.remedy.as_deref());
-            break Transcription::Unheard(reason);
+            break Transcription::Failed(reason);
         }
         tracing::info!(
             chat.id = %fetching.lease.conversation, tried, error = %error, "a voice note will be listened to again"

@@ -1,4 +1,4 @@
-//! What the ledger takes and returns: lanes, messages, turns, settlements, and how they are asked for.
+//! The records that the ledger takes and returns: leases, messages, turns, settlements and queries.
 
 use std::collections::BTreeMap;
 
@@ -12,45 +12,45 @@ use satchel_domain::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// One running process, as leases name it. A process that starts again is another owner.
+/// The process that holds a lease. A restarted process is another holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HolderId(pub Uuid);
 
-/// The right to work on one conversation. Every write shows it; a newer one for the same lane makes it worthless.
+/// The right to work a lane. Every write presents it; a newer lease of the lane revokes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The lane.
     pub conversation: ConversationId,
-    /// Who holds it.
+    /// The process that holds it.
     pub holder: HolderId,
-    /// The fencing token: it grows with every claim of the lane.
+    /// The fencing token, which grows with every claim of the lane.
     pub token: u64,
 }
 
 /// Whether `receive` may claim the lane for the caller's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimMode {
-    /// If nobody holds it.
+    /// Claims the lane if it has no holder.
     IfFree,
-    /// No: another process hosts the channel, or this one has enough to do.
-    Leave,
+    /// Leaves the lane to others: another process hosts the channel, or this one is at its limit.
+    Never,
 }
 
-/// What became of a received message.
+/// The result of receiving a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveOutcome {
-    /// The turn that it is part of.
+    /// The message's turn.
     pub turn: TurnId,
-    /// Whether its key was known already, so that nothing was stored.
+    /// Whether the key was stored already, so that nothing changed.
     pub duplicate: bool,
-    /// The lane, if it was free and asked for.
+    /// The lease, if one was requested and the lane was free.
     pub lease: Option<Lease>,
-    /// Whether parts of the conversation are unsettled, so that whoever has the lane must look for them.
+    /// Whether parts of the conversation are unsettled, so that the lane's holder has deliveries to resume.
     pub unsettled: bool,
 }
 
-/// Where a file of a queued message stands.
+/// The state of a file of a queued message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InboundFileState {
@@ -58,45 +58,47 @@ pub enum InboundFileState {
     Waiting(FileReference),
     /// Stored.
     Stored(Attachment),
-    /// Not taken.
+    /// Refused for good.
     Refused(RefusedFile),
 }
 
-/// What became of the words of a voice note.
+/// The result of transcribing a voice note. Stored as `words` and `unheard`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transcription {
-    /// They were written down; empty when nothing was said.
-    Words(String),
-    /// They could not be written down, for this reason. The recording is kept.
-    Unheard(String),
+    /// The text; empty if the recording has no speech.
+    #[serde(rename = "words")]
+    Text(String),
+    /// The reason why there is no text. The recording is kept.
+    #[serde(rename = "unheard")]
+    Failed(String),
 }
 
-/// A message as the inbox has it.
+/// A message in the inbox.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedMessage {
     /// Its id in the inbox.
     pub id: InboxId,
-    /// The turn that it began or belongs to.
+    /// Its turn.
     pub turn: TurnId,
-    /// The message as it came.
+    /// The message as it was received.
     pub message: InboundMessage,
     /// Its files, in the sender's order.
     pub files: Vec<InboundFileState>,
-    /// The words of those that are voice notes, by their place among the files, as far as they were listened to.
+    /// The transcriptions of its voice notes made so far, by the index of the file.
     pub transcriptions: BTreeMap<u32, Transcription>,
     /// When it was stored.
     pub received_at: Timestamp,
 }
 
 impl QueuedMessage {
-    /// When the message was sent and, where others can write too, by whom. Nobody has sent what Satchel itself does.
+    /// Returns when the message was sent and, in a group, by whom; a system task has no sender.
     #[must_use]
     pub fn origin(&self) -> MessageOrigin {
-        let InboundMessage { group, system_task: errand, sender, sent_at, .. } = &self.message;
+        let InboundMessage { group, system_task, sender, sent_at, .. } = &self.message;
         MessageOrigin {
             sent_at: sent_at.unwrap_or(self.received_at),
-            sender: (*group && errand.is_none()).then(|| sender.clone()),
+            sender: (*group && system_task.is_none()).then(|| sender.clone()),
         }
     }
 }
@@ -106,107 +108,107 @@ impl QueuedMessage {
 pub struct SteeringMessage {
     /// Its id in the inbox; consumed with the turn that it was injected into.
     pub id: InboxId,
-    /// Who wrote it.
+    /// The person who wrote it.
     pub sender: Sender,
-    /// The words.
+    /// Its text.
     pub text: String,
-    /// When it was sent and, where others can write too, by whom; `None` in what earlier versions recorded.
+    /// When it was sent and, in a group, by whom; `None` in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<MessageOrigin>,
 }
 
-/// A person's word about a tool call that waits for it.
+/// A person's decision about a tool call that waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolDecision {
-    /// The message that said it.
+    /// The message with the decision.
     pub id: InboxId,
-    /// Who said it; not everybody's word counts.
+    /// The person who decided; only the requester and owners may.
     pub sender: Sender,
-    /// The code of the call that is meant.
+    /// The confirmation code of the call.
     pub code: String,
     /// Whether the call may run.
     pub allow: bool,
 }
 
-/// The answer to a message behind a running turn that Satchel gives itself, without waiting for the turn.
+/// A reply of Satchel itself to a message queued behind a running turn, sent without waiting for that turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// The message's own turn, which the answer completes.
+    /// The message's own turn, which the reply completes.
     pub turn: TurnId,
     /// The message on its platform.
     pub reply_to: Option<MessageRef>,
-    /// The words.
+    /// The reply.
     pub text: String,
 }
 
-/// What the messages behind a running turn ask of it.
+/// What the messages queued behind a running turn request of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SteeringRequests {
     /// The message that stops the turn.
     pub stop: Option<InboxId>,
-    /// The messages that can be put before the model in the middle of the turn, oldest first.
+    /// The messages to give to the model before its next call, oldest first.
     pub inject: Vec<SteeringMessage>,
-    /// What people said about calls that wait for their word, oldest first.
+    /// People's decisions about calls that wait for one, oldest first.
     pub decisions: Vec<ToolDecision>,
-    /// What is explained at once, oldest first.
+    /// The replies to send at once, oldest first.
     pub explained: Vec<Explained>,
 }
 
-/// What a turn has recorded, in order.
+/// A durable step of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum JournalEntry {
-    /// A model message that asked for tools, and what was injected before it.
+    /// A model message with tool calls, and the messages that were injected before it.
     Model {
-        /// The messages that were injected before the model was asked.
+        /// The messages that were injected before the model call.
         #[serde(default)]
         steered: Vec<SteeringMessage>,
-        /// What the model wrote.
+        /// The model's text.
         text: String,
-        /// What it asked for; ordinals count over the whole turn.
+        /// Its calls; ordinals count over the whole turn.
         calls: Vec<ToolCall>,
-        /// The ordinals of those that wait for a person's word before they begin.
+        /// The ordinals of the calls that need a decision before they start.
         #[serde(default)]
         asks: Vec<u32>,
     },
-    /// A person's word about one of the calls.
+    /// A person's decision about a call.
     Decided {
         /// The call's ordinal.
         ordinal: u32,
-        /// Whether it may run.
+        /// Whether the call may run.
         allowed: bool,
-        /// The message that said so; consumed with the turn.
+        /// The message with the decision; consumed with the turn.
         message: InboxId,
     },
-    /// What one of the calls yielded.
+    /// The outcome of a call.
     Outcome {
         /// The call's ordinal.
         ordinal: u32,
-        /// What it yielded.
+        /// The outcome, with its files' numbers.
         outcome: ToolOutcome,
     },
 }
 
-/// The turn to work on: the oldest of its lane that isn't complete.
+/// The turn to work on: the oldest incomplete one of its lane.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedTurn {
     /// Its id.
     pub id: TurnId,
     /// Its messages: one, or those of an album.
     pub messages: Vec<QueuedMessage>,
-    /// When it may begin: an album waits for half a second of quiet.
+    /// When it may start: an album waits for half a second without another item.
     pub ready_at: Timestamp,
-    /// Whether more messages of the conversation wait behind it.
+    /// Whether more messages of the conversation are queued behind it.
     pub has_followers: bool,
-    /// What an earlier run of it has recorded, in order.
+    /// The steps that an earlier run recorded, in order.
     pub journal: Vec<JournalEntry>,
-    /// The message in which an earlier run of it streamed.
+    /// The message in which an earlier run streamed.
     pub stream: Option<Part>,
-    /// How many processes died while it was the lane's oldest turn.
+    /// How many processes crashed while it was the lane's oldest turn.
     pub crashes: u32,
-    /// What was not delivered and the model hasn't been told of.
+    /// Failed deliveries that haven't been reported to the model.
     pub unreported_failures: Vec<RoutingError>,
-    /// Whether the person wants every reply of the conversation spoken too.
+    /// Whether the conversation's replies are sent as voice messages, too.
     pub voice: bool,
 }
 
@@ -215,81 +217,81 @@ pub struct QueuedTurn {
 pub enum HistoryChange {
     /// Adds messages.
     Append(Vec<HistoryMessage>),
-    /// Begins anew: what stood before is no longer shown to the model.
+    /// Hides all earlier messages from the model.
     Reset,
 }
 
-/// A turn's end, committed as one.
+/// The end of a turn, committed at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletedTurn {
     /// The turn.
     pub turn: TurnId,
     /// How it ended.
     pub ending: Ending,
-    /// What the person gets.
+    /// The response.
     pub response: OutgoingResponse,
-    /// How they get it on their channel.
+    /// The response's plan for its channel.
     pub plan: Plan,
-    /// What it adds to the history.
+    /// The change to the history.
     pub history: HistoryChange,
-    /// The injected messages that it consumed besides its own.
+    /// The injected messages that the turn consumed besides its own.
     pub steered: Vec<InboxId>,
-    /// The failed parts that the model was told of in this turn.
+    /// The failed parts that were reported to the model in this turn.
     pub reported_failures: Vec<PartId>,
-    /// The person's message that the parts answer.
+    /// The person's message to which the parts reply.
     pub reply_to: Option<MessageRef>,
 }
 
-/// A part's end, and what it brings about.
+/// The result of a part, with what follows from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
-    /// The part in its settled state; with children the ledger makes it `Replaced` by them.
+    /// The part in its settled state; with children, the ledger sets it to `Replaced`.
     pub part: Part,
-    /// What takes its place. They inherit its label, the first also its target.
+    /// The parts that replace it. They inherit its label, the first also its target.
     pub children: Vec<PlannedPart>,
     /// The text of the response's closing notice, when the part failed and is no notice itself.
     pub notice: Option<String>,
-    /// The rules by which the next part may be begun.
+    /// The rules by which the next part may start.
     pub rules: DeliveryRules,
 }
 
-/// What follows a settled part.
+/// The state of the lane after a part was settled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SettleOutcome {
-    /// The lane's next unsettled part; `Sending` when it could be begun in the same commit.
+    /// The lane's next unsettled part; `Sending` if it was started in the same commit.
     pub next: Option<Part>,
-    /// Whether the lane had nothing left to do and was released.
+    /// Whether the lane was idle and has been released.
     pub released: bool,
 }
 
-/// Whether a lane is given back with work in it.
+/// Whether a lane with work is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseMode {
     /// Only if no turn is queued and no part is unsettled.
     IfIdle,
-    /// In any case: the process stops, in good order, and another goes on.
+    /// In any case: the process stops and another one continues.
     Always,
 }
 
-/// A turn as it is remembered.
+/// A stored turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnRecord {
     /// Its id.
     pub id: TurnId,
-    /// Where it took place.
+    /// Its conversation.
     pub conversation: ConversationId,
-    /// How it ended; `None` while it runs or waits.
+    /// How it ended; `None` while it is queued or running.
     pub ending: Option<Ending>,
-    /// What the person gets, with the files' numbers.
+    /// The response, with the files' numbers.
     pub response: Option<OutgoingResponse>,
-    /// What was said in it, in the order of arrival: its own messages and those that were injected into it.
+    /// Its own messages and those that were injected into it, in the order of arrival.
     pub messages: Vec<QueuedMessage>,
     /// The parts, in order, replaced ones included.
     pub parts: Vec<Part>,
 }
 
 impl TurnRecord {
-    /// The inbound files that were not taken.
+    /// Returns the refused inbound files.
     pub fn refused(&self) -> impl Iterator<Item = &RefusedFile> {
         self.messages.iter().flat_map(|message| &message.files).filter_map(|file| match file {
             InboundFileState::Refused(refused) => Some(refused),
@@ -297,7 +299,7 @@ impl TurnRecord {
         })
     }
 
-    /// What of the response was not delivered.
+    /// Returns the failed parts of the response.
     #[must_use]
     pub fn routing_errors(&self) -> Vec<RoutingError> {
         let failed = |part: &Part| match &part.state {
@@ -313,38 +315,38 @@ impl TurnRecord {
     }
 }
 
-/// A conversation as a list of them shows it.
+/// An entry of a list of conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationSummary {
-    /// Which.
+    /// The conversation.
     pub conversation: ConversationId,
-    /// The first words that were said in it, as they came; empty when only files were sent.
+    /// The beginning of its first text, as it was sent; empty if it has only files.
     pub title: String,
-    /// When something was last said in it.
+    /// When its latest message was stored.
     pub last_at: Timestamp,
 }
 
-/// Which turns of a conversation are asked for.
+/// A query for turns of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnQuery {
-    /// Whose.
+    /// The conversation.
     pub conversation: ConversationId,
-    /// Only those that began before this one.
+    /// Only turns older than this one.
     pub before: Option<TurnId>,
     /// At most this many, the newest.
     pub limit: u32,
 }
 
-/// How a file is named.
+/// The key of a file in its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachmentKey {
-    /// By its id.
+    /// Its id.
     Id(AttachmentId),
-    /// By its number in its conversation.
+    /// Its number.
     Number(u64),
 }
 
-/// Which files are asked for.
+/// A query for files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttachmentQuery {
     /// Only those of this conversation.
@@ -357,11 +359,11 @@ pub struct AttachmentQuery {
     pub before: Option<u64>,
     /// At most this many, the first of the order.
     pub limit: Option<u32>,
-    /// Which come first.
+    /// The order.
     pub order: AttachmentOrder,
 }
 
-/// In which order files are read.
+/// The order of a list of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AttachmentOrder {
     /// The newest first.
@@ -373,14 +375,14 @@ pub enum AttachmentOrder {
     Largest,
 }
 
-/// Which parts are asked for.
+/// A query for parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutboxQuery {
     /// Only those of this conversation.
     pub conversation: Option<ConversationId>,
     /// Only this one.
     pub part: Option<PartId>,
-    /// Sent and replaced ones too, not only unsettled and failed ones.
+    /// Includes sent and replaced parts.
     pub include_delivered: bool,
     /// Only unsettled ones, the oldest first.
     pub unsettled_only: bool,
@@ -388,36 +390,36 @@ pub struct OutboxQuery {
     pub limit: Option<u32>,
 }
 
-/// A message that is known to stand in a conversation.
+/// A stored platform message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedMessage {
-    /// Where it stands.
+    /// Its conversation.
     pub conversation: ConversationId,
-    /// The platform's id of it.
+    /// The platform's id.
     pub message: MessageRef,
 }
 
-/// What the ledger knows of a channel's messages, where one of ours is looked for by ids.
+/// The recorded messages of a channel, for looking up a sent part by message ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordedMessages {
-    /// Messages of people that were stored before the part was first begun, of all conversations of its channel.
+    /// People's messages that were stored before the part was first started, in all conversations of the channel.
     pub before: Vec<RecordedMessage>,
-    /// All others: those of people that were stored later, and all of ours whose ids are known.
+    /// All others: people's later messages, and the bot's with a known id.
     pub other: Vec<RecordedMessage>,
-    /// Whether another send to the same chat may have arrived as a message of which nobody knows the id.
+    /// Whether another send to the same chat may have arrived as a message with an unknown id.
     pub other_doubt: bool,
 }
 
-/// How many updates of a channel could not be read and are kept.
+/// The number of a channel's stored undecodable updates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndecodableCount {
     /// The channel.
     pub channel: ChannelName,
-    /// How many.
+    /// Their number.
     pub updates: u64,
 }
 
-/// What came of giving a conversation another name.
+/// The result of renaming a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameOutcome {
     /// Everything of the conversation now has the new name.

@@ -15,9 +15,9 @@ pub struct PersonKey {
 }
 
 impl PersonKey {
-    /// The sender of a message on a channel.
+    /// Makes the key of a sender on a channel.
     #[must_use]
-    pub fn of(channel: &ChannelName, sender: &Sender) -> Self {
+    pub fn new(channel: &ChannelName, sender: &Sender) -> Self {
         Self { channel: channel.clone(), id: sender.id.clone() }
     }
 }

@@ -119,7 +119,7 @@ fn the_notice_says_what_why_and_how_to_get_it() {
         ),
         (
             "voice",
-            vec![(voice, failed(FailureReason::Unspeakable { reason: "no speech service".to_owned() }))],
+            vec![(voice, failed(FailureReason::SynthesisFailed { reason: "no speech service".to_owned() }))],
             Some("The voice message could not be spoken: no speech service."),
         ),
         ("a failed notice", vec![(PartContent::Notice { text: "x".to_owned() }, failed(refused("x")))], None),
@@ -225,7 +225,7 @@ fn a_voice_that_was_given_up_is_announced_though_its_words_are_written() {
         caption: String::new(),
     };
     let replaced = PartState::Replaced { by: vec![PartId(Uuid::from_u128(11)), PartId(Uuid::from_u128(12))] };
-    let given_up = failed(FailureReason::Unspeakable { reason: "no voice is configured".into() });
+    let given_up = failed(FailureReason::SynthesisFailed { reason: "no voice is configured".into() });
     let told =
         notice(&[(voice.clone(), replaced), (PartContent::from_text("x"), PartState::Pending), (voice, given_up)]);
     assert_eq!(told.as_deref(), Some("The voice message could not be spoken: no voice is configured."));

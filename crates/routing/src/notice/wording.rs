@@ -128,7 +128,7 @@ fn failure_line(kind: ContentKind, reason: &FailureReason, files: &[&FileItem], 
             format!("part of the text {}", reason_text(reason, audience))
         }
         (ContentKind::Text, _) => format!("part of the text could not be sent: {}", reason_text(reason, audience)),
-        (ContentKind::Voice, FailureReason::Unspeakable { .. } | FailureReason::MayHaveArrived { .. }) => {
+        (ContentKind::Voice, FailureReason::SynthesisFailed { .. } | FailureReason::MayHaveArrived { .. }) => {
             format!("the voice message {}", reason_text(reason, audience))
         }
         (ContentKind::Voice, _) => format!("the voice message could not be sent: {}", reason_text(reason, audience)),

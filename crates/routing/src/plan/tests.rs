@@ -172,7 +172,7 @@ fn a_side_channel_of_pending_attachments_is_ignored() {
     };
     for table in [tables::telegram(), tables::discord(), tables::web(), tables::console()] {
         let plan = only_door(&turn.response, &table);
-        assert_eq!(plan.parts, [PlannedPart::of(PartContent::from_text("Done."))]);
+        assert_eq!(plan.parts, [PlannedPart::new(PartContent::from_text("Done."))]);
         let told = serde_json::to_string(&plan).expect("a plan is data");
         assert!(turn.pending_attachments.iter().all(|planted| !told.contains(planted.filename.as_str())));
     }

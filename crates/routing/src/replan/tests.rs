@@ -27,7 +27,9 @@ fn photos(count: u64) -> Vec<FileItem> {
 fn a_photo_becomes_a_document_and_a_document_is_given_up() {
     let photo = photos(1).remove(0);
     let document = FileItem { form: FileForm::Document, ..photo.clone() };
-    for refusal in [Refusal::WrongKind, Refusal::TooLarge { limit: None }, Refusal::Other, Refusal::Item { index: 0 }] {
+    for refusal in
+        [Refusal::UnsupportedKind, Refusal::TooLarge { limit: None }, Refusal::Other, Refusal::Item { index: 0 }]
+    {
         let again = children(&PartContent::File(photo.clone()), refusal);
         assert_eq!(again, [PartContent::File(document.clone())]);
     }
@@ -102,9 +104,9 @@ fn a_forbidden_voice_becomes_a_file_and_then_its_own_words() {
         caption: String::new(),
     };
     assert_eq!(children(&voice(true, false), Refusal::VoiceForbidden), [voice(true, true)]);
-    assert!(children(&voice(true, true), Refusal::WrongKind).is_empty());
+    assert!(children(&voice(true, true), Refusal::UnsupportedKind).is_empty());
     let words = PartContent::Text { text: "hi".to_owned(), markup: Markup::Plain, files: Vec::new() };
-    assert_eq!(children(&voice(false, true), Refusal::WrongKind), [words]);
+    assert_eq!(children(&voice(false, true), Refusal::UnsupportedKind), [words]);
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn a_question_whose_buttons_are_refused_goes_as_its_words() {
     let question = PartContent::Question { text: "Delete it? /yes 7 or /no 7".to_owned(), buttons };
     let text = "Delete it? /yes 7 or /no 7".to_owned();
     let plain = PartContent::Text { text, markup: Markup::Plain, files: Vec::new() };
-    for refusal in [Refusal::Other, Refusal::BadMarkup, Refusal::WrongKind, Refusal::TooLarge { limit: None }] {
+    for refusal in [Refusal::Other, Refusal::BadMarkup, Refusal::UnsupportedKind, Refusal::TooLarge { limit: None }] {
         assert_eq!(children(&question, refusal), std::slice::from_ref(&plain));
     }
 }
@@ -135,7 +137,7 @@ fn what_was_to_be_edited_and_is_gone_is_sent_anew() {
 fn refusal() -> impl Strategy<Value = Refusal> {
     prop_oneof![
         proptest::option::of(any::<u64>()).prop_map(|limit| Refusal::TooLarge { limit }),
-        Just(Refusal::WrongKind),
+        Just(Refusal::UnsupportedKind),
         Just(Refusal::BadMarkup),
         Just(Refusal::VoiceForbidden),
         (0usize..12).prop_map(|index| Refusal::Item { index }),

@@ -151,7 +151,7 @@ pub async fn only_what_no_row_names_is_unreferenced(fixture: &impl LedgerFixture
         as_file: false,
         caption: String::new(),
     };
-    ledger.complete_turn(&lease, &completed(turn, vec![PlannedPart::of(spoken(None))])).await.unwrap();
+    ledger.complete_turn(&lease, &completed(turn, vec![PlannedPart::new(spoken(None))])).await.unwrap();
     let mut part = ledger.next_part(&lease).await.unwrap().unwrap();
     let asked = [file.sha256, loose.sha256, voice.sha256];
     assert_eq!(ledger.find_unreferenced(&asked).await.unwrap(), [loose.sha256, voice.sha256]);
@@ -188,7 +188,7 @@ pub async fn what_a_waiting_message_brings_is_kept(fixture: &impl LedgerFixture)
     let again = attachment(&ledger, &lease.conversation, "b.txt");
     let mut uploaded = with_files(message("2", "/stop"), &["b.txt"]);
     uploaded.files[0].stored = Some(again.sha256);
-    ledger.receive(&uploaded, ClaimMode::Leave).await.unwrap();
+    ledger.receive(&uploaded, ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.find_unreferenced(&[again.sha256]).await.unwrap(), []);
     let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
     let stop = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;

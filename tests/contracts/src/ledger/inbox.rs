@@ -12,20 +12,20 @@ pub async fn a_key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
     let again = fixture.open().await.receive(&message("1", "hello"), ClaimMode::IfFree).await.unwrap();
     assert!(again.duplicate && again.turn == turn && again.lease.is_none());
     let elsewhere = InboundMessage { conversation: conversation("web:1"), ..message("1", "hello") };
-    let other = ledger.receive(&elsewhere, ClaimMode::Leave).await.unwrap();
+    let other = ledger.receive(&elsewhere, ClaimMode::Never).await.unwrap();
     assert!(!other.duplicate && other.turn != turn);
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
     ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap();
-    assert!(ledger.receive(&message("1", "hello"), ClaimMode::Leave).await.unwrap().duplicate, "also once consumed");
+    assert!(ledger.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().duplicate, "also once consumed");
 }
 
 /// Catches: an edit that is queued behind its original, or that keeps the original's files.
 pub async fn an_edit_replaces_a_message_that_nobody_has_taken_up(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, first) = receive(&ledger, &message("1", "first")).await;
-    let second = ledger.receive(&with_files(message("2", "second"), &["a.txt"]), ClaimMode::Leave).await.unwrap();
+    let second = ledger.receive(&with_files(message("2", "second"), &["a.txt"]), ClaimMode::Never).await.unwrap();
     let edit = InboundMessage { edit_of: Some("2".into()), ..with_files(message("2e", "better"), &["b.txt", "c.txt"]) };
-    let replaced = ledger.receive(&edit, ClaimMode::Leave).await.unwrap();
+    let replaced = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_eq!((replaced.turn, replaced.duplicate), (second.turn, false));
     let waiting = ledger.list_queued_behind(&lease, first).await.unwrap();
     assert_eq!(waiting.len(), 1);
@@ -34,7 +34,7 @@ pub async fn an_edit_replaces_a_message_that_nobody_has_taken_up(fixture: &impl 
     // Also the lane's oldest, while nobody works on the lane.
     assert!(ledger.release(&lease, ReleaseMode::Always).await.unwrap());
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
-    assert_eq!(ledger.receive(&edit, ClaimMode::Leave).await.unwrap().turn, first);
+    assert_eq!(ledger.receive(&edit, ClaimMode::Never).await.unwrap().turn, first);
 }
 
 /// Catches: an edit that changes words which the model has read already, and so is lost.
@@ -42,12 +42,12 @@ pub async fn an_edit_of_a_message_in_work_is_a_message_of_its_own(fixture: &impl
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
-    let stored = ledger.receive(&edit, ClaimMode::Leave).await.unwrap();
+    let stored = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, turn);
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
     ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1f", "too late") };
-    assert_ne!(ledger.receive(&edit, ClaimMode::Leave).await.unwrap().turn, turn, "its original is consumed");
+    assert_ne!(ledger.receive(&edit, ClaimMode::Never).await.unwrap().turn, turn, "its original is consumed");
 }
 
 /// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.
@@ -69,8 +69,8 @@ pub async fn an_edit_after_journalling_is_its_own_turn(fixture: &impl LedgerFixt
 pub async fn an_edit_stands_for_a_message_that_was_never_heard_of(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
-    let first = ledger.receive(&edit("1e", "better"), ClaimMode::Leave).await.unwrap();
-    let original = ledger.receive(&message("1", "good"), ClaimMode::Leave).await.unwrap();
+    let first = ledger.receive(&edit("1e", "better"), ClaimMode::Never).await.unwrap();
+    let original = ledger.receive(&message("1", "good"), ClaimMode::Never).await.unwrap();
     assert!(original.duplicate && original.turn == first.turn, "it comes late");
     let next = ledger.receive(&edit("1f", "best"), ClaimMode::IfFree).await.unwrap();
     assert_eq!((next.turn, next.duplicate), (first.turn, false), "it replaces the first");
@@ -84,11 +84,11 @@ pub async fn an_edit_stands_for_a_message_that_was_never_heard_of(fixture: &impl
 pub async fn an_edit_and_its_repeat_are_one(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, first) = receive(&ledger, &message("1", "first")).await;
-    ledger.receive(&message("2", "second"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
     let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("2".into()), ..message(key, text) };
-    ledger.receive(&edit("2e", "better"), ClaimMode::Leave).await.unwrap();
-    ledger.receive(&edit("2f", "best"), ClaimMode::Leave).await.unwrap();
-    assert!(ledger.receive(&edit("2e", "better"), ClaimMode::Leave).await.unwrap().duplicate);
+    ledger.receive(&edit("2e", "better"), ClaimMode::Never).await.unwrap();
+    ledger.receive(&edit("2f", "best"), ClaimMode::Never).await.unwrap();
+    assert!(ledger.receive(&edit("2e", "better"), ClaimMode::Never).await.unwrap().duplicate);
     let waiting = ledger.list_queued_behind(&lease, first).await.unwrap();
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["best"]);
 }
@@ -104,14 +104,14 @@ pub async fn an_album_is_one_turn_and_waits_for_quiet(fixture: &impl LedgerFixtu
     while ledger.now() == received {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    assert_eq!(ledger.receive(&album("2"), ClaimMode::Leave).await.unwrap().turn, turn);
+    assert_eq!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
     let read = ledger.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(read.messages.len(), 2);
     assert!(read.ready_at > ready_at, "the second message pushes it out");
-    let alone = ledger.receive(&message("3", "hello"), ClaimMode::Leave).await.unwrap();
+    let alone = ledger.receive(&message("3", "hello"), ClaimMode::Never).await.unwrap();
     assert_ne!(alone.turn, turn);
     let other = InboundMessage { album: Some("b".into()), ..message("4", "") };
-    assert_ne!(ledger.receive(&other, ClaimMode::Leave).await.unwrap().turn, turn);
+    assert_ne!(ledger.receive(&other, ClaimMode::Never).await.unwrap().turn, turn);
 }
 
 /// Catches: a late photo that joins a turn which runs without it, and is consumed unseen.
@@ -122,14 +122,14 @@ pub async fn an_album_that_has_begun_takes_no_more(fixture: &impl LedgerFixture)
     let entry =
         JournalEntry::Model { steered: Vec::new(), text: "looking".into(), calls: Vec::new(), asks: Vec::new() };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
-    assert_ne!(ledger.receive(&album("2"), ClaimMode::Leave).await.unwrap().turn, turn, "journalled");
+    assert_ne!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
 
     let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..album(key) };
     let (lease, turn) = receive(&ledger, &elsewhere("3")).await;
     let ready_at = ledger.next_turn(&lease).await.unwrap().unwrap().ready_at;
     tokio::time::sleep(ready_at.saturating_duration_since(ledger.now()) + std::time::Duration::from_millis(5)).await;
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
-    assert_ne!(ledger.receive(&elsewhere("4"), ClaimMode::Leave).await.unwrap().turn, turn, "ready and owned");
+    assert_ne!(ledger.receive(&elsewhere("4"), ClaimMode::Never).await.unwrap().turn, turn, "ready and owned");
 }
 
 /// Catches: messages in the order of their ids or turns mixed up, and one that is injected twice.
@@ -155,7 +155,7 @@ pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &imp
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.list_queued_behind(&lease, turn).await.unwrap().len(), 2);
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
-    let stored = ledger.receive(&edit, ClaimMode::Leave).await.unwrap();
+    let stored = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, taken.turn, "the model has read the old words");
 }
 
@@ -163,10 +163,10 @@ pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &imp
 pub async fn an_edit_is_not_consumed_with_the_words_that_it_replaced(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    ledger.receive(&message("2", "second"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
     let read = ledger.list_queued_behind(&lease, turn).await.unwrap();
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
-    ledger.receive(&edit, ClaimMode::Leave).await.unwrap();
+    ledger.receive(&edit, ClaimMode::Never).await.unwrap();
     let mut done = completed(turn, Vec::new());
     done.steered = vec![read[0].id];
     ledger.complete_turn(&lease, &done).await.unwrap();

@@ -38,7 +38,7 @@ pub async fn a_turn_that_is_remembered_is_the_one_that_is_stored(fixture: &impl 
 /// Catches: a turn that is handed over although an older one stands before it, or that was changed since.
 pub async fn a_remembered_turn_takes_no_other_ones_place(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let waiting = ledger.receive(&message("1", "first"), ClaimMode::Leave).await.unwrap().turn;
+    let waiting = ledger.receive(&message("1", "first"), ClaimMode::Never).await.unwrap().turn;
     let (lease, second) = receive(&ledger, &message("2", "second")).await;
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, waiting);
     for turn in [waiting, second] {
@@ -95,7 +95,7 @@ pub async fn what_others_have_done_counts_for_every_write(fixture: &impl LedgerF
     let part = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap().expect("nothing is under way");
     let again = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
-    two.receive(&message("2", ""), ClaimMode::Leave).await.unwrap();
+    two.receive(&message("2", ""), ClaimMode::Never).await.unwrap();
     let settled = settle(&one, &lease, &sent(&part, "1")).await;
     assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
     let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;

@@ -99,7 +99,7 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
 pub async fn a_lane_taken_unreleased_costs_a_crash(fixture: &impl LedgerFixture) {
     let mut process = fixture.open().await;
     let (mut lease, _) = receive(&process, &message("1", "hello")).await;
-    process.receive(&message("2", "later"), ClaimMode::Leave).await.unwrap();
+    process.receive(&message("2", "later"), ClaimMode::Never).await.unwrap();
     for crashes in 1..=3 {
         drop(process);
         process = fixture.open().await;
@@ -153,19 +153,19 @@ pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl Led
     let ledger = fixture.open().await;
     let to = |name: &str, key: &str| InboundMessage { conversation: conversation(name), ..message(key, "hello") };
     assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
-    ledger.receive(&to("telegram:1", "1"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&to("telegram:1", "1"), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
     assert_eq!(ledger.claim_lane(&[]).await.unwrap(), None, "no channel");
     let album = InboundMessage { album: Some("a".into()), ..to("web:1", "2") };
-    ledger.receive(&album, ClaimMode::Leave).await.unwrap();
+    ledger.receive(&album, ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.claim_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
 
-    ledger.receive(&to("console:old", "3"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&to("console:old", "3"), ClaimMode::Never).await.unwrap();
     let moment: Timestamp = ledger.now();
     while ledger.now() == moment {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    ledger.receive(&to("console:new", "4"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&to("console:new", "4"), ClaimMode::Never).await.unwrap();
     let first = ledger.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
     assert_eq!(first.conversation, conversation("console:old"), "it has waited longest");
     let second = ledger.claim_lane(&channels(&["console"])).await.unwrap().unwrap();

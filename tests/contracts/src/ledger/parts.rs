@@ -19,7 +19,7 @@ fn failed(part: &Part) -> Settlement {
 pub async fn the_first_part_is_begun_with_the_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
     let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["one"]))).await.unwrap().unwrap();
     assert_eq!((begun.state.clone(), begun.attempts, text_of(&begun)), (PartState::Sending, 1, "one"));
     assert!(begun.first_attempt_at.is_some() && begun.target.is_none() && !begun.labelled);
@@ -42,7 +42,7 @@ pub async fn a_part_that_must_be_prepared_or_wait_is_not_begun(fixture: &impl Le
         as_file: false,
         caption: String::new(),
     };
-    let plan = vec![PlannedPart::of(voice.clone()), PlannedPart::of(voice)];
+    let plan = vec![PlannedPart::new(voice.clone()), PlannedPart::new(voice)];
     assert_eq!(ledger.complete_turn(&lease, &completed(turn, plan)).await.unwrap(), None);
     let part = ledger.next_part(&lease).await.unwrap().unwrap();
     assert_eq!((part.state.clone(), part.attempts), (PartState::Pending, 0));
@@ -67,7 +67,7 @@ pub async fn a_refused_part_is_stored_as_failed(fixture: &impl LedgerFixture) {
 pub async fn settling_begins_the_next_in_lane_order_and_releases_at_the_end(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
     let mut part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
     let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;
     ledger.complete_turn(&lease, &completed(second, texts(&["c"]))).await.unwrap();
@@ -122,7 +122,7 @@ pub async fn children_take_their_parents_place(fixture: &impl LedgerFixture) {
     assert_eq!(record.parts[0].state, PartState::Replaced { by });
     assert_eq!((record.parts[2].target.clone(), record.parts[2].labelled), (None, true));
 
-    let notice = PlannedPart::of(PartContent::Notice { text: "no".into() });
+    let notice = PlannedPart::new(PartContent::Notice { text: "no".into() });
     let replaced = Settlement { children: vec![notice], ..settlement(first) };
     let child = settle(&ledger, &lease, &replaced).await.next.unwrap();
     assert_eq!((text_of(&child), child.target.clone()), ("no", None), "only a text takes the message over");
@@ -149,7 +149,7 @@ pub async fn a_response_has_one_closing_notice_at_its_end(fixture: &impl LedgerF
 pub async fn a_planned_notice_that_has_more_to_tell_may_wait_anew(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let planned = PlannedPart::of(PartContent::Notice { text: "1 of 2 sent".into() });
+    let planned = PlannedPart::new(PartContent::Notice { text: "1 of 2 sent".into() });
     let plan = [texts(&["a"]), vec![planned]].concat();
     let part = ledger.complete_turn(&lease, &completed(turn, plan)).await.unwrap().unwrap();
     while ledger.now() == part.created_at {
@@ -166,7 +166,7 @@ pub async fn a_planned_notice_that_has_more_to_tell_may_wait_anew(fixture: &impl
 pub async fn a_waiting_part_is_not_begun_before_its_time(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
     let first = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
     let second = ledger.turn(turn).await.unwrap().unwrap().parts.remove(1);
     let until = ledger.now().saturating_add(Duration::from_secs(60));

@@ -279,7 +279,7 @@ pub async fn an_album_holds_one_persons_messages(fixture: &impl LedgerFixture) {
         sender: Sender::new(id, "Ada"),
         ..message(key, "")
     };
-    let turn = async |key: &str, id: &str| ledger.receive(&of(key, id), ClaimMode::Leave).await.unwrap().turn;
+    let turn = async |key: &str, id: &str| ledger.receive(&of(key, id), ClaimMode::Never).await.unwrap().turn;
     let (ada, eve) = (turn("1", "7").await, turn("2", "8").await);
     assert_ne!(ada, eve);
     assert_eq!((turn("3", "7").await, turn("4", "8").await), (ada, eve), "each goes on in their own");

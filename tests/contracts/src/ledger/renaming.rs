@@ -36,7 +36,7 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     };
     done.history = HistoryChange::Append(vec![said]);
     ledger.complete_turn(&lease, &done).await.unwrap();
-    let second = ledger.receive(&at(&old, message("2", "and then")), ClaimMode::Leave).await.unwrap().turn;
+    let second = ledger.receive(&at(&old, message("2", "and then")), ClaimMode::Never).await.unwrap().turn;
     ledger.journal_message(&lease, second, &entry).await.unwrap();
     let journalled = ledger.journal_outcome(&lease, second, 0, &outcome).await.unwrap().attachments.remove(0);
 
@@ -74,7 +74,7 @@ pub async fn a_renamed_conversation_keeps_all_that_it_has(fixture: &impl LedgerF
     let mut done = completed(second, vec![file_part(&outcome.attachments[0])]);
     done.reply_to = Some(MessageRef("m-2".into()));
     ledger.complete_turn(&lease, &done).await.expect("a file of the journal can be delivered");
-    let again = ledger.receive(&at(&new, message("1", quoting)), ClaimMode::Leave).await.unwrap();
+    let again = ledger.receive(&at(&new, message("1", quoting)), ClaimMode::Never).await.unwrap();
     assert!(again.duplicate && again.turn == first, "what is known stays known");
 }
 
@@ -84,7 +84,7 @@ pub async fn a_conversation_is_not_renamed_over_another(fixture: &impl LedgerFix
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
     assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::NotFound);
     let received = ledger.receive(&at(&old, message("1", "old")), ClaimMode::IfFree).await.unwrap();
-    ledger.receive(&at(&new, message("2", "new")), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&at(&new, message("2", "new")), ClaimMode::Never).await.unwrap();
     for to in [&new, &old] {
         assert_eq!(ledger.rename_conversation(&old, to).await.unwrap(), RenameOutcome::Conflict);
     }
@@ -114,7 +114,7 @@ pub async fn what_is_under_way_forgets_the_messages_of_the_old_name(fixture: &im
     let first = ledger.complete_turn(&lease, &done).await.unwrap().unwrap();
     let second = settle(&ledger, &lease, &sent(&first, "50")).await.next.unwrap();
     ledger.save_part(&lease, &Part { target: Some(MessageRef("51".into())), ..second.clone() }).await.unwrap();
-    ledger.receive(&at(&old, message("2", "more")), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&at(&old, message("2", "more")), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let channel = old.channel().clone();
     let lease = ledger.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();

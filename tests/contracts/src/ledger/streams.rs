@@ -22,7 +22,7 @@ pub async fn a_stream_begins_only_when_nothing_is_unsettled(fixture: &impl Ledge
     assert_eq!(again.as_ref(), Some(&stream));
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().stream, Some(stream.clone()));
 
-    ledger.receive(&message("2", "more"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
     let part = ledger.complete_turn(&lease, &completed(stream.turn, texts(&["a"]))).await.unwrap();
     assert_eq!(part, None, "nobody knows whether the streamed message arrived");
     let second = ledger.next_turn(&lease).await.unwrap().unwrap().id;

@@ -100,8 +100,8 @@ pub async fn complete_turn_is_all_or_nothing_and_once(fixture: &impl LedgerFixtu
 pub async fn steered_messages_are_consumed_with_the_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Leave).await.unwrap();
-    let kept = ledger.receive(&message("3", "later"), ClaimMode::Leave).await.unwrap();
+    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
+    let kept = ledger.receive(&message("3", "later"), ClaimMode::Never).await.unwrap();
     let steered = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;
     let mut done = completed(turn, Vec::new());
     done.steered = vec![steered];
@@ -109,7 +109,7 @@ pub async fn steered_messages_are_consumed_with_the_turn(fixture: &impl LedgerFi
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, kept.turn);
     let record = ledger.turn(merged.turn).await.unwrap().unwrap();
     assert_eq!((record.id, record.ending), (turn, Some(Ending::Done)), "it is answered by the turn that took it in");
-    assert_eq!(ledger.receive(&message("2", "steer"), ClaimMode::Leave).await.unwrap().turn, merged.turn);
+    assert_eq!(ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap().turn, merged.turn);
 }
 
 /// Catches: a history that is cut at its beginning's end, in reverse, shared between conversations, or not reset.
@@ -126,7 +126,7 @@ pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
     .into_iter()
     .enumerate()
     {
-        ledger.receive(&message(&(key + 1).to_string(), ""), ClaimMode::Leave).await.unwrap();
+        ledger.receive(&message(&(key + 1).to_string(), ""), ClaimMode::Never).await.unwrap();
         let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
         let mut done = completed(turn, Vec::new());
         done.history = change;
@@ -149,7 +149,7 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
     let reason = FailureReason::TooLarge { limit: 50 };
     let refused = PlannedPart { refused: Some(reason.clone()), ..texts(&["big"]).remove(0) };
     ledger.complete_turn(&lease, &completed(turn, vec![refused])).await.unwrap();
-    ledger.receive(&message("2", "and?"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("2", "and?"), ClaimMode::Never).await.unwrap();
     let next = ledger.next_turn(&lease).await.unwrap().unwrap();
     let record = ledger.turn(turn).await.unwrap().unwrap();
     assert_eq!(next.unreported_failures, record.routing_errors());
@@ -158,7 +158,7 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
     let mut done = completed(next.id, Vec::new());
     done.reported_failures = next.unreported_failures.iter().map(|error| error.part).collect::<Vec<PartId>>();
     ledger.complete_turn(&lease, &done).await.unwrap();
-    ledger.receive(&message("3", "thanks"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("3", "thanks"), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().unreported_failures, []);
     assert_eq!(ledger.outbox(&OutboxQuery::default()).await.unwrap(), record.parts, "the operator sees it still");
 }
@@ -167,7 +167,7 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
 pub async fn a_record_shows_what_was_said_in_the_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", "first"), &["a.txt", "b.txt"])).await;
-    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Leave).await.unwrap();
+    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
     let words = |record: &TurnRecord| record.messages.iter().map(|m| m.message.text.clone()).collect::<Vec<_>>();
     assert_eq!(words(&ledger.turn(turn).await.unwrap().unwrap()), ["first"]);
     assert_eq!(words(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
@@ -195,11 +195,11 @@ pub async fn turns_are_paged_and_conversations_listed(fixture: &impl LedgerFixtu
     };
     let mut ids = Vec::new();
     for number in 0..5 {
-        let received = ledger.receive(&in_conversation("web:a", &number.to_string(), "hello"), ClaimMode::Leave).await;
+        let received = ledger.receive(&in_conversation("web:a", &number.to_string(), "hello"), ClaimMode::Never).await;
         ids.push(received.unwrap().turn);
     }
-    ledger.receive(&in_conversation("web:b", "0", "the first\nwords"), ClaimMode::Leave).await.unwrap();
-    ledger.receive(&in_conversation("console:main", "0", "elsewhere"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&in_conversation("web:b", "0", "the first\nwords"), ClaimMode::Never).await.unwrap();
+    ledger.receive(&in_conversation("console:main", "0", "elsewhere"), ClaimMode::Never).await.unwrap();
     let page = async |before: Option<TurnId>| {
         let query = TurnQuery { conversation: conversation("web:a"), before, limit: 2 };
         ledger.turns(&query).await.unwrap().iter().map(|turn| turn.id).collect::<Vec<_>>()
@@ -224,7 +224,7 @@ pub async fn a_command_is_seen_behind_a_flood(fixture: &impl LedgerFixture) {
         let texts = keys.map(|key| message(&key.to_string(), "a / b"));
         let receiving = texts.map(|message| {
             let ledger = std::sync::Arc::clone(&ledger);
-            async move { ledger.receive(&message, ClaimMode::Leave).await.unwrap() }
+            async move { ledger.receive(&message, ClaimMode::Never).await.unwrap() }
         });
         futures::future::join_all(receiving).await;
     };
@@ -234,11 +234,11 @@ pub async fn a_command_is_seen_behind_a_flood(fixture: &impl LedgerFixture) {
         let texts = waiting.into_iter().map(|queued| queued.message.text);
         texts.filter(|text| text.starts_with('/')).collect::<Vec<_>>()
     };
-    ledger.receive(&message("first", "/allow A1"), ClaimMode::Leave).await.unwrap();
+    ledger.receive(&message("first", "/allow A1"), ClaimMode::Never).await.unwrap();
     flood(1..600).await;
     assert_eq!(commands().await, ["/allow A1"]);
     for command in ["/allow B2", "/stop"] {
-        ledger.receive(&message(command, command), ClaimMode::Leave).await.unwrap();
+        ledger.receive(&message(command, command), ClaimMode::Never).await.unwrap();
     }
     flood(600..700).await;
     assert_eq!(commands().await, ["/allow A1", "/allow B2", "/stop"], "in the order in which they came");
@@ -257,6 +257,6 @@ pub async fn conversations_with_recent_turns_are_active(fixture: &impl LedgerFix
     assert_eq!(active(before).await, std::slice::from_ref(&lease.conversation), "its turn was completed since then");
     assert_eq!(active(Timestamp(ledger.now().0 + 1)).await, []);
     let idle = InboundMessage { conversation: conversation("web:a"), ..message("2", "again") };
-    ledger.receive(&idle, ClaimMode::Leave).await.unwrap();
+    ledger.receive(&idle, ClaimMode::Never).await.unwrap();
     assert_eq!(active(never).await, [conversation("web:a")], "a new message ends the idleness");
 }

@@ -142,7 +142,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let kept = ledger.store_file(&lease, queued.id, 0, &kept).await.unwrap();
     let secret = attachment(&ledger, &lease.conversation, "secret.pdf");
     let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
-    ledger.record_transcription(&lease, queued.id, 1, &Transcription::Words("bring bread".into())).await.unwrap();
+    ledger.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
     let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
     ledger.journal_outcome(&lease, turn, 0, &viewed).await.unwrap();
     let attachments = vec![kept.clone(), secret.clone()];
@@ -156,7 +156,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let part = ledger.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent(&part, "5")).await;
     let raw = serde_json::json!({ "reply_to_message": { "document": { "file_name": "secret.pdf" } } });
-    let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Leave).await.unwrap();
+    let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Never).await.unwrap();
 
     match ledger.forget_file(&forget(&secret)).await.unwrap() {
         Forgotten::Done(was) => assert_eq!(*was, secret),

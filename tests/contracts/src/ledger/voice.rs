@@ -18,7 +18,7 @@ pub async fn the_words_of_voice_notes_come_back_in_place(fixture: &impl LedgerFi
         let file = attachment(&ledger, &lease.conversation, "b.ogg");
         ledger.store_file(&lease, queued.id, index, &file).await.unwrap();
     }
-    let (words, unheard) = (Transcription::Words("Ёж, \"/stop\"".into()), Transcription::Unheard("too noisy".into()));
+    let (words, unheard) = (Transcription::Text("Ёж, \"/stop\"".into()), Transcription::Failed("too noisy".into()));
     ledger.record_transcription(&lease, queued.id, 2, &unheard).await.unwrap();
     ledger.record_transcription(&lease, queued.id, 1, &unheard).await.unwrap();
     ledger.record_transcription(&lease, queued.id, 1, &words).await.unwrap();

@@ -1,4 +1,4 @@
-//! A channel in memory that knows a repeat by its key and can't change what was sent, as somebody else's may be.
+//! A channel in memory with an idempotency key and the four methods that every channel has.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,13 +7,14 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, TurnId,
     capabilities::{Idempotency, VoiceRule},
     delivery::{Refusal, SendError},
 };
 use satchel_fakes::MemoryBlobs;
-use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
+use satchel_ports::{Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
 use satchel_routing::tables;
+use uuid::Uuid;
 
 struct KeyedChannel {
     blobs: Arc<MemoryBlobs>,
@@ -54,21 +55,6 @@ impl Channel for KeyedChannel {
         }
         Ok(vec![MessageRef(part.part.to_string())])
     }
-
-    async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let reason = "nothing can be changed here".to_owned();
-        Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
-    }
-
-    async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
-        Ok(())
-    }
-
-    async fn probe(&self) -> Result<(), SendError> {
-        Ok(())
-    }
-
-    async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
         Err(FileFetchError::Permanent { reason: "nobody sends files here".to_owned() })
@@ -120,3 +106,20 @@ fn harness() -> KeyedHarness {
 }
 
 satchel_contracts::channel_contract!(harness());
+
+#[tokio::test]
+async fn unsupported_operations_are_refused_by_default() {
+    let KeyedHarness(channel) = harness();
+    let (conversation, message) = ("keyed:a".parse().unwrap(), MessageRef("1".into()));
+    let part = SendRequest {
+        part: PartId(Uuid::nil()),
+        turn: TurnId(Uuid::nil()),
+        conversation: ConversationId::clone(&conversation),
+        content: PartContent::from_text("changed"),
+        reply_to: None,
+    };
+    let is_refusal = |error: SendError| matches!(error, SendError::Refused { refusal: Refusal::TargetGone, .. });
+    assert!(channel.edit(&message, &part).await.is_err_and(is_refusal));
+    assert!(channel.delete(&conversation, &message).await.is_err_and(is_refusal));
+    assert!(channel.sent.lock().unwrap().is_empty(), "nothing was sent instead");
+}

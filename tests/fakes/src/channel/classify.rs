@@ -78,7 +78,7 @@ mod tests {
             (no(400, Why::BadMarkup), refused(Refusal::BadMarkup)),
             (no(400, Why::Item { index: 2 }), refused(Refusal::Item { index: 2 })),
             (no(400, Why::VoiceForbidden), refused(Refusal::VoiceForbidden)),
-            (no(400, Why::WrongKind), refused(Refusal::WrongKind)),
+            (no(400, Why::WrongKind), refused(Refusal::UnsupportedKind)),
             (no(400, Why::Other), refused(Refusal::Other)),
         ] {
             assert_eq!(answer, meaning);

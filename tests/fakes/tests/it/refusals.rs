@@ -72,15 +72,15 @@ async fn telegram_refuses_files_by_size_and_photos_by_shape() {
     for (case, file, form, expected) in [
         ("a file at the limit", noise(2 * MIB), document, None),
         ("a byte more", noise(2 * MIB + 1), document, too_large()),
-        ("an empty file", noise(0), document, Some(Refusal::WrongKind)),
+        ("an empty file", noise(0), document, Some(Refusal::UnsupportedKind)),
         ("a photo at the limit", shaped(640, 480, MIB), FileForm::Photo, None),
-        ("a photo a byte larger", shaped(640, 480, MIB + 1), FileForm::Photo, Some(Refusal::WrongKind)),
+        ("a photo a byte larger", shaped(640, 480, MIB + 1), FileForm::Photo, Some(Refusal::UnsupportedKind)),
         ("the same as a document", shaped(640, 480, MIB + 1), document, None),
         ("sides of 10000", shaped(5_000, 5_000, 100), FileForm::Photo, None),
-        ("sides of 10001", shaped(5_001, 5_000, 100), FileForm::Photo, Some(Refusal::WrongKind)),
+        ("sides of 10001", shaped(5_001, 5_000, 100), FileForm::Photo, Some(Refusal::UnsupportedKind)),
         ("20 to 1", shaped(2_000, 100, 100), FileForm::Photo, None),
-        ("over 20 to 1", shaped(2_001, 100, 100), FileForm::Photo, Some(Refusal::WrongKind)),
-        ("no image", noise(1_000), FileForm::Photo, Some(Refusal::WrongKind)),
+        ("over 20 to 1", shaped(2_001, 100, 100), FileForm::Photo, Some(Refusal::UnsupportedKind)),
+        ("no image", noise(1_000), FileForm::Photo, Some(Refusal::UnsupportedKind)),
     ] {
         cases.push((case, PartContent::File(bench.item(&file, form).await), expected));
     }
@@ -90,7 +90,7 @@ async fn telegram_refuses_files_by_size_and_photos_by_shape() {
 #[tokio::test]
 async fn telegram_refuses_albums_by_number_and_kind() {
     let bench = Bench::start(FakeMode::TelegramLike).await;
-    let wrong = || Some(Refusal::WrongKind);
+    let wrong = || Some(Refusal::UnsupportedKind);
     let (document, audio) = (FileForm::Document, FileForm::Audio);
     let broken = FakeFile::of("b.png", "image/png", "no image");
     let mut cases = Vec::new();
@@ -123,9 +123,9 @@ async fn telegram_refuses_files_on_a_text_and_voices_that_are_none() {
     check(
         &bench,
         vec![
-            ("files on a text", bundle, Some(Refusal::WrongKind)),
+            ("files on a text", bundle, Some(Refusal::UnsupportedKind)),
             ("OGG", bench.voice("OggS…", 0).await, None),
-            ("MP3", bench.voice("ID3…", 0).await, Some(Refusal::WrongKind)),
+            ("MP3", bench.voice("ID3…", 0).await, Some(Refusal::UnsupportedKind)),
         ],
     )
     .await;
@@ -142,7 +142,7 @@ async fn telegram_refuses_edits_that_change_nothing_or_add_files() {
     let files = bench.items(&[(small("a"), FileForm::Document)]).await;
     let bundle = PartContent::Text { text: "b".to_owned(), markup: Markup::Plain, files };
     let answer = bench.channel.edit(&sent[0], &bench.part(1, bundle)).await;
-    assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::WrongKind, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::UnsupportedKind, .. })), "{answer:?}");
     let nothing = MessageRef("404".to_owned());
     let answer = bench.channel.edit(&nothing, &bench.part(1, plain("b"))).await;
     assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::TargetGone, .. })), "{answer:?}");
@@ -182,7 +182,7 @@ async fn discord_refuses_by_length_number_and_size() {
         ("nothing", plain(""), Some(Refusal::Other)),
         ("an alternative text of 1025", PartContent::File(described), Some(Refusal::Other)),
         ("as many files as may be", album(&[noise(1), noise(2), noise(3)]).await, None),
-        ("one more", album(&[noise(1), noise(2), noise(3), noise(4)]).await, Some(Refusal::WrongKind)),
+        ("one more", album(&[noise(1), noise(2), noise(3), noise(4)]).await, Some(Refusal::UnsupportedKind)),
         ("a file too large", album(&[noise(MIB + 1)]).await, Some(Refusal::TooLarge { limit: Some(MIB) })),
         ("the request at its limit", album(&[noise(MIB), noise(MIB)]).await, None),
         (
@@ -191,9 +191,9 @@ async fn discord_refuses_by_length_number_and_size() {
             Some(Refusal::TooLarge { limit: Some(2 * MIB) }),
         ),
         ("a waveform of 256", bench.voice("OggS…", 256).await, None),
-        ("a waveform of 257", bench.voice("OggS…", 257).await, Some(Refusal::WrongKind)),
-        ("no waveform", bench.voice("OggS…", 0).await, Some(Refusal::WrongKind)),
-        ("no OGG", bench.voice("ID3…", 5).await, Some(Refusal::WrongKind)),
+        ("a waveform of 257", bench.voice("OggS…", 257).await, Some(Refusal::UnsupportedKind)),
+        ("no waveform", bench.voice("OggS…", 0).await, Some(Refusal::UnsupportedKind)),
+        ("no OGG", bench.voice("ID3…", 5).await, Some(Refusal::UnsupportedKind)),
     ];
     check(&bench, cases).await;
 }

@@ -1,5 +1,7 @@
 //! The rules of the house that can be tested: who may depend on whom, and what a file looks like.
 
+mod names;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},

@@ -2,7 +2,7 @@
 
 use satchel_domain::{
     FileReference,
-    attributed::{self, Author},
+    attributed::{self, QuoteAuthor},
 };
 
 use super::{
@@ -15,7 +15,7 @@ use crate::inbound::wire::{Content, Message};
 
 /// The message that is answered.
 struct Answered {
-    author: Author,
+    author: QuoteAuthor,
     words: String,
     files: Vec<FileReference>,
 }
@@ -56,7 +56,7 @@ pub(super) fn compose(written: &Written<'_>, reader: &Reader) -> (String, Vec<Fi
 fn takes_along(command: Option<Command>, answered: &Answered) -> bool {
     match command {
         Some(Command::Own) => false,
-        Some(Command::Other) => answered.author != Author::Us,
+        Some(Command::Other) => answered.author != QuoteAuthor::Bot,
         None => true,
     }
 }
@@ -73,7 +73,7 @@ fn answered(written: &Written<'_>, reader: &Reader) -> Option<Answered> {
     }
     words.retain(|words| !words.is_empty());
     Some(Answered {
-        author: if by_us { Author::Us } else { Author::Other(head.author.name().to_owned()) },
+        author: if by_us { QuoteAuthor::Bot } else { QuoteAuthor::Person(head.author.name().to_owned()) },
         words: words.join("\n"),
         files,
     })

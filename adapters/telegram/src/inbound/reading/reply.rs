@@ -2,7 +2,7 @@
 
 use satchel_domain::{
     FileReference,
-    attributed::{self, Author},
+    attributed::{self, QuoteAuthor},
 };
 
 use super::Written;
@@ -18,7 +18,7 @@ use crate::{
 
 /// The message that is answered, as far as it is known.
 struct Answered {
-    author: Author,
+    author: QuoteAuthor,
     words: String,
     /// The names of its files.
     names: Vec<String>,
@@ -64,7 +64,7 @@ pub(super) fn compose(
 /// question of ours.
 fn takes_along(written: &Written<'_>, answered: &Answered, commands: &[String]) -> bool {
     match &written.said.command {
-        Some(Command::Ours(name)) => !commands.contains(name) && answered.author != Author::Us,
+        Some(Command::Ours(name)) => !commands.contains(name) && answered.author != QuoteAuthor::Bot,
         _ => true,
     }
 }
@@ -77,9 +77,9 @@ fn answered(written: &Written<'_>, us: &Us) -> Option<Answered> {
         let names = names(&files);
         let words = quoted.unwrap_or_else(|| words(answered));
         return Some(if answered.head.is_by(us) {
-            Answered { author: Author::Us, words, names, files: of_no_name(files, &answered.content) }
+            Answered { author: QuoteAuthor::Bot, words, names, files: of_no_name(files, &answered.content) }
         } else {
-            Answered { author: Author::Other(author(answered)), words, names, files }
+            Answered { author: QuoteAuthor::Person(author(answered)), words, names, files }
         });
     }
     let reply = head.external_reply.as_deref()?;
@@ -88,7 +88,7 @@ fn answered(written: &Written<'_>, us: &Us) -> Option<Answered> {
     // What we said in another chat or topic, we said in another conversation, whose files aren't this one's.
     let files = files_of_others(&reply.content, elsewhere);
     Some(Answered {
-        author: if by_us { Author::Us } else { Author::Other(reply.head.origin.name()) },
+        author: if by_us { QuoteAuthor::Bot } else { QuoteAuthor::Person(reply.head.origin.name()) },
         words: quoted.unwrap_or_else(|| without_words(&reply.content)),
         names: names(&files),
         files,

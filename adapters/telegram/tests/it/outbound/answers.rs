@@ -197,7 +197,7 @@ async fn a_photo_that_telegram_does_not_take_as_one_is_of_the_wrong_kind() {
     let stage = Stage::new().await;
     let item = stage.item(&FakeFile::photo("tall.png", 100, 9_000, 1, 5_000), FileForm::Photo).await;
     let answer = stage.send(PartContent::File(item.clone())).await;
-    assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::WrongKind, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::UnsupportedKind, .. })), "{answer:?}");
     let as_document = PartContent::File(FileItem { form: FileForm::Document, ..item });
     assert!(stage.send(as_document).await.is_ok(), "a document takes anything");
 }

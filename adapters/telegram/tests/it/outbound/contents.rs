@@ -263,7 +263,8 @@ async fn a_text_with_files_is_refused_so_that_it_is_planned_anew() {
     let stage = Stage::new().await;
     let files = vec![stage.item(&photo(1), FileForm::Photo).await];
     let answer = stage.send(PartContent::Text { text: "x".to_owned(), markup: Markup::Rich, files }).await;
-    let wrong = matches!(answer, Err(SendError::Refused { refusal: satchel_domain::delivery::Refusal::WrongKind, .. }));
+    let wrong =
+        matches!(answer, Err(SendError::Refused { refusal: satchel_domain::delivery::Refusal::UnsupportedKind, .. }));
     assert!(wrong, "{answer:?}");
     assert_eq!(stage.telegram.requests("*"), 0);
 }

@@ -82,7 +82,7 @@ async fn a_resend_is_an_order_in_the_conversation_and_leaves_the_lane_alone() {
     let stored = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&stored);
     ledger.expect_receive().returning(move |message, claim| {
-        assert_eq!(claim, ClaimMode::Leave);
+        assert_eq!(claim, ClaimMode::Never);
         seen.lock().unwrap().push((message.text.clone(), message.sender.id.clone(), message.key.clone()));
         Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
     });

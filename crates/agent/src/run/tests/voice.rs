@@ -26,11 +26,11 @@ fn turn(text: &str, heard: &[Transcription]) -> QueuedTurn {
 }
 
 fn words(words: &str) -> Transcription {
-    Transcription::Words(words.into())
+    Transcription::Text(words.into())
 }
 
 fn unheard(reason: &str) -> Transcription {
-    Transcription::Unheard(reason.into())
+    Transcription::Failed(reason.into())
 }
 
 fn told(turn: &QueuedTurn) -> Option<String> {

@@ -126,11 +126,11 @@ fn blobs() -> MockBlobs {
 }
 
 fn words(words: &str) -> Transcription {
-    Transcription::Words(words.into())
+    Transcription::Text(words.into())
 }
 
 fn unheard(reason: &str) -> Transcription {
-    Transcription::Unheard(reason.into())
+    Transcription::Failed(reason.into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,6 +211,6 @@ async fn only_owners_read_what_makes_me_listen() {
 async fn endless_words_are_cut() {
     let endless: &'static str = Box::leak("й".repeat(LONGEST + 5).into_boxed_str());
     let (heard, _) = prepare(turn([9, 9]), Some(&engine(vec![Ok(endless), Ok("")])), blobs()).await;
-    let Transcription::Words(cut) = &heard[&1] else { panic!("{heard:?}") };
+    let Transcription::Text(cut) = &heard[&1] else { panic!("{heard:?}") };
     assert_eq!(cut.chars().count(), LONGEST + 1);
 }

@@ -139,6 +139,6 @@ async fn a_voice_that_is_refused_in_every_form_is_written_and_told() {
         as_file: true,
         caption: String::new(),
     };
-    let log = Stage::of(vec![part(1, file)], vec![refused(Refusal::WrongKind)]).log().await;
+    let log = Stage::of(vec![part(1, file)], vec![refused(Refusal::UnsupportedKind)]).log().await;
     assert_eq!(log, ["save sending", "send voice", "settle replaced by text, voice! with notice"]);
 }
