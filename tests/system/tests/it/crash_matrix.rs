@@ -287,7 +287,7 @@ fn is_telling(platform: Platform, index: usize, death: &Death) -> bool {
             is_kill || is_around("channel.") || is_around("inbound.") || is_around("ledger.settle_part")
         }
         Platform::Discord | Platform::DiscordBundle => {
-            let taken_in = ["inbound.", "fetcher.", "ledger.load_checkpoint", "ledger.save_checkpoint"];
+            let taken_in = ["inbound.", "fetcher.", "ledger.bookmark", "ledger.keep_bookmark"];
             is_kill || is_around("channel.") || taken_in.into_iter().any(is_around) || is_around("ledger.settle_part")
         }
         Platform::WithKeys => is_kill || is_around("ledger.") || is_around("channel.") || index.is_multiple_of(3),

@@ -73,21 +73,21 @@ impl Inbound for WrappedInbound {
 
     async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.rename_conversation", wrapped.inner.rename_conversation(from, to))
+        between!(wrapped, "inbound.conversation_moved", wrapped.inner.rename_conversation(from, to))
     }
 
     async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.record_undecodable", wrapped.inner.record_undecodable(update))
+        between!(wrapped, "inbound.keep_unreadable", wrapped.inner.record_undecodable(update))
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.load_checkpoint", wrapped.inner.load_checkpoint(channel))
+        between!(wrapped, "inbound.bookmark", wrapped.inner.load_checkpoint(channel))
     }
 
     async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
         let wrapped = &self.0;
-        between!(wrapped, "inbound.save_checkpoint", wrapped.inner.save_checkpoint(channel, bookmark))
+        between!(wrapped, "inbound.keep_bookmark", wrapped.inner.save_checkpoint(channel, bookmark))
     }
 }

@@ -24,7 +24,7 @@ impl Blobs for Wrapped<DirectoryBlobs> {
     }
 
     async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
-        between!(self, "blobs.list_stale", self.inner.list_stale(grace))
+        between!(self, "blobs.stale", self.inner.list_stale(grace))
     }
 
     async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
@@ -66,7 +66,7 @@ impl Workspace for Wrapped<DirectoryWorkspace> {
     }
 
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
-        between!(self, "workspace.rename_conversation", self.inner.rename_conversation(from, to))
+        between!(self, "workspace.hand_over", self.inner.rename_conversation(from, to))
     }
 }
 

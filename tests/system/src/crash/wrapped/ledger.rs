@@ -39,19 +39,19 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
     }
 
     async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError> {
-        between!(self, "ledger.record_undecodable", self.inner.record_undecodable(update))
+        between!(self, "ledger.keep_unreadable", self.inner.record_undecodable(update))
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
-        between!(self, "ledger.load_checkpoint", self.inner.load_checkpoint(channel))
+        between!(self, "ledger.bookmark", self.inner.load_checkpoint(channel))
     }
 
     async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
-        between!(self, "ledger.save_checkpoint", self.inner.save_checkpoint(channel, bookmark))
+        between!(self, "ledger.keep_bookmark", self.inner.save_checkpoint(channel, bookmark))
     }
 
     async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError> {
-        between!(self, "ledger.count_undecodable", self.inner.count_undecodable())
+        between!(self, "ledger.unreadable", self.inner.count_undecodable())
     }
 
     async fn rename_conversation(
@@ -67,7 +67,7 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         stranger: &PairingRequest,
         rules: &PairingRules,
     ) -> Result<Option<Pairing>, LedgerError> {
-        between!(self, "ledger.issue_pairing_code", self.inner.issue_pairing_code(stranger, rules))
+        between!(self, "ledger.introduce", self.inner.issue_pairing_code(stranger, rules))
     }
 
     async fn decide_pairing(
@@ -75,27 +75,27 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         decision: &PairingDecision,
         rules: &PairingRules,
     ) -> Result<PairingOutcome, LedgerError> {
-        between!(self, "ledger.decide_pairing", self.inner.decide_pairing(decision, rules))
+        between!(self, "ledger.judge_pairing", self.inner.decide_pairing(decision, rules))
     }
 
     async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
-        between!(self, "ledger.list_pairings", self.inner.list_pairings())
+        between!(self, "ledger.pairings", self.inner.list_pairings())
     }
 
     async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        between!(self, "ledger.is_approved", self.inner.is_approved(channel, id))
+        between!(self, "ledger.is_let_in", self.inner.is_approved(channel, id))
     }
 
     async fn list_people(&self) -> Result<Vec<Person>, LedgerError> {
-        between!(self, "ledger.list_people", self.inner.list_people())
+        between!(self, "ledger.people", self.inner.list_people())
     }
 
     async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        between!(self, "ledger.revoke_person", self.inner.revoke_person(channel, id))
+        between!(self, "ledger.revoke", self.inner.revoke_person(channel, id))
     }
 
     async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
-        between!(self, "ledger.claim_lane", self.inner.claim_lane(channels))
+        between!(self, "ledger.take_lane", self.inner.claim_lane(channels))
     }
 
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError> {
@@ -111,7 +111,7 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
     }
 
     async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
-        between!(self, "ledger.list_queued_behind", self.inner.list_queued_behind(lease, turn))
+        between!(self, "ledger.waiting_behind", self.inner.list_queued_behind(lease, turn))
     }
 
     async fn store_file(
@@ -141,11 +141,11 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
         index: u32,
         heard: &Transcription,
     ) -> Result<(), LedgerError> {
-        between!(self, "ledger.record_transcription", self.inner.record_transcription(lease, message, index, heard))
+        between!(self, "ledger.record_heard", self.inner.record_transcription(lease, message, index, heard))
     }
 
     async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
-        between!(self, "ledger.set_voice_replies", self.inner.set_voice_replies(conversation, on))
+        between!(self, "ledger.set_voice", self.inner.set_voice_replies(conversation, on))
     }
 
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
@@ -265,10 +265,10 @@ impl Ledger for Wrapped<Arc<SqliteLedger>> {
     }
 
     async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
-        between!(self, "ledger.last_sent_before", self.inner.last_sent_before(part))
+        between!(self, "ledger.sent_before", self.inner.last_sent_before(part))
     }
 
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
-        between!(self, "ledger.find_unreferenced", self.inner.find_unreferenced(blobs))
+        between!(self, "ledger.unreferenced", self.inner.find_unreferenced(blobs))
     }
 }

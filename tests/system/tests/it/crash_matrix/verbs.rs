@@ -20,7 +20,7 @@ const EVERYWHERE: [&str; 15] = [
     "ledger.save_part",
     "ledger.settle_part",
     "ledger.store_file",
-    "ledger.claim_lane",
+    "ledger.take_lane",
 ];
 
 /// Around these besides, where a reply has everything.
@@ -30,7 +30,7 @@ const EVERYTHING: [&str; 6] = [
     "ledger.begin_stream",
     "ledger.register_files",
     "ledger.renew",
-    "ledger.list_queued_behind",
+    "ledger.waiting_behind",
 ];
 
 /// Around these where a send is looked up in the history.
@@ -40,14 +40,14 @@ const LOOKED_UP: [&str; 7] = [
     "channel.probe",
     "channel.send",
     "ledger.save_part",
-    "ledger.last_sent_before",
+    "ledger.sent_before",
     "ledger.settle_part",
 ];
 
 /// No turn makes these calls, for this reason.
 const SPARED: [(&str, &str); 24] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
-    ("blobs.list_stale", "the hourly collection makes it, not a turn"),
+    ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
     (
         "channel.delete",
@@ -57,21 +57,21 @@ const SPARED: [(&str, &str); 24] = [
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
-    ("ledger.issue_pairing_code", "only where strangers are turned away"),
-    ("ledger.is_approved", "only where strangers are turned away"),
-    ("ledger.decide_pairing", "only where strangers are turned away"),
+    ("ledger.introduce", "only where strangers are turned away"),
+    ("ledger.is_let_in", "only where strangers are turned away"),
+    ("ledger.judge_pairing", "only where strangers are turned away"),
     ("ledger.outbox", "only `/outbox`, the page and operators ask"),
-    ("ledger.list_pairings", "only owners and operators ask"),
-    ("ledger.list_people", "only owners and operators ask"),
+    ("ledger.pairings", "only owners and operators ask"),
+    ("ledger.people", "only owners and operators ask"),
     ("ledger.ping", "only the page's `/readyz` asks"),
     ("ledger.record_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
     ("ledger.reserve_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
-    ("ledger.revoke_person", "only owners and operators do it"),
+    ("ledger.revoke", "only owners and operators do it"),
     ("ledger.turn", "only `attachment.download`, the message that files reply to, and the closing notice ask"),
     ("ledger.turns", "only the page asks"),
-    ("ledger.count_undecodable", "only operators ask"),
-    ("ledger.find_unreferenced", "the hourly collection makes it, not a turn"),
+    ("ledger.unreadable", "only operators ask"),
+    ("ledger.unreferenced", "the hourly collection makes it, not a turn"),
     ("ledger.usages", "only `/usage` and operators ask"),
 ];
 
@@ -79,11 +79,11 @@ const SPARED: [(&str, &str); 24] = [
 pub(crate) fn killed_verbs(platform: Platform) -> Vec<&'static str> {
     let besides: &[&str] = match platform {
         Platform::WithoutKeys | Platform::WithKeys => &[],
-        Platform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.last_sent_before"],
+        Platform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
         // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
         Platform::WithKeysForgotten | Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
         Platform::TelegramWithoutLookUp => return vec!["channel.probe", "channel.send", "ledger.settle_part"],
-        Platform::Discord => &["ledger.load_checkpoint", "ledger.save_checkpoint"],
+        Platform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
         Platform::DiscordBundle => return EVERYWHERE.to_vec(),
     };
     [&EVERYWHERE, &EVERYTHING as &[&str], besides].concat()
@@ -96,10 +96,10 @@ pub(crate) fn verbs_of_plot(plot: Plot) -> &'static [&'static str] {
             "channel.fetch",
             "ledger.attachment",
             "ledger.attachments",
-            "ledger.record_undecodable",
-            "ledger.record_transcription",
+            "ledger.keep_unreadable",
+            "ledger.record_heard",
             "ledger.refuse_file",
-            "ledger.set_voice_replies",
+            "ledger.set_voice",
         ],
         Plot::Moved => &["ledger.rename_conversation"],
         Plot::Confirmed => &[
@@ -107,9 +107,9 @@ pub(crate) fn verbs_of_plot(plot: Plot) -> &'static [&'static str] {
             "ledger.begin_question",
             "ledger.journal_message",
             "ledger.settle_question",
-            "ledger.list_queued_behind",
+            "ledger.waiting_behind",
         ],
-        Plot::Stopped => &["ledger.register_files", "ledger.list_queued_behind", "ledger.complete_turn"],
+        Plot::Stopped => &["ledger.register_files", "ledger.waiting_behind", "ledger.complete_turn"],
     }
 }
 
