@@ -123,7 +123,7 @@ pub enum WorkspaceError {
 /// - Missing parent directories are created.
 /// - Conversations don't see each other's files, unless the operator made `/shared` one directory for all.
 /// - `list` is sorted by path.
-/// - `hand_over` moves all of a conversation's files at once, or none; nothing of another conversation's is replaced.
+/// - `rename_conversation` moves all of a conversation's files at once, or none; nothing of another conversation's is replaced.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Workspace: Send + Sync {
