@@ -11,13 +11,10 @@ use crate::Screen;
 /// The person at this terminal, and the doors that they use.
 #[derive(Clone)]
 pub struct ConsoleClient {
-    /// Takes their messages.
     pub inbound: Arc<dyn Inbound>,
     /// Tells how their turns stand.
     pub ledger: Arc<dyn Ledger>,
-    /// Wakes whoever waits.
     pub bus: Arc<dyn EventBus>,
-    /// What they see.
     pub screen: Arc<Screen>,
     /// Where they talk: `console:main`.
     pub conversation: ConversationId,
@@ -47,7 +44,6 @@ pub enum ConsoleError {
     Terminal {
         /// What was being done, and to what.
         doing: String,
-        /// What went wrong.
         #[source]
         source: io::Error,
     },

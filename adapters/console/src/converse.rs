@@ -17,9 +17,7 @@ use crate::{
 pub enum Typed {
     /// They ended a line.
     Line(String),
-    /// They pressed Ctrl-C.
     Interrupt,
-    /// They pressed Ctrl-D.
     Leave,
 }
 

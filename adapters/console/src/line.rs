@@ -19,7 +19,6 @@ pub enum Line {
     Detach,
     /// Tell what can be done.
     Help,
-    /// Leave.
     Leave,
     /// Something is wrong with the line; here is what.
     Wrong(String),

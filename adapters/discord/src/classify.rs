@@ -7,16 +7,13 @@ use serde_json::Value;
 
 use crate::rest::{CallError, Refused};
 
-/// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
-    /// A text, new.
     Text,
     /// A text with files, new.
     Bundle,
     /// So many files, new.
     Files(usize),
-    /// A voice message.
     Voice,
     /// A change of a message, which brings no files or nothing but files.
     Edit,
@@ -28,7 +25,6 @@ pub(crate) enum Tried {
     Harmless,
 }
 
-/// Judges a call.
 pub(crate) fn judge(error: CallError, tried: Tried) -> SendError {
     match error {
         CallError::NotSent { .. } => SendError::NotSent { retry_after_ms: None, reason: error.to_string() },

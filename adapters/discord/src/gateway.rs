@@ -63,7 +63,6 @@ pub(crate) struct Dispatch {
 /// What comes from the gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
-    /// Something happened.
     Dispatch(Dispatch),
     /// A frame that can't be read.
     Garbled {

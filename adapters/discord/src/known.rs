@@ -12,7 +12,6 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::snowflake;
 
-/// One mebibyte.
 const MIB: u64 = 1 << 20;
 
 /// The sizes that Discord has let pass, now or before, by who may upload what. Below a file that was refused for its
@@ -37,7 +36,6 @@ const REMEMBERED: usize = 10_000;
 /// From which boost on a guild takes larger files than others (Uploading Files).
 const BOOSTED: u64 = 2;
 
-/// What is known.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     state: Mutex<State>,

@@ -34,7 +34,6 @@ pub(crate) fn conversation(channel: u64) -> ConversationId {
     ConversationId::new(channel_name(), channel.to_string()).expect("a key of digits")
 }
 
-/// The number of a message.
 pub(crate) fn number(message: &MessageRef) -> Option<u64> {
     snowflake(&message.0)
 }

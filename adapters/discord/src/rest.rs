@@ -72,7 +72,6 @@ pub enum DiscordError {
 /// How long Discord is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For a connection.
     pub connect: Duration,
     /// For an answer once the request is written. Uploads add the time in which a slow line would carry them once more,
     /// since the server stores them before it answers.
@@ -151,7 +150,6 @@ impl RestClient {
         &self.http
     }
 
-    /// The bot's token.
     pub(crate) fn token(&self) -> &SecretString {
         &self.token
     }

@@ -31,9 +31,7 @@ pub(crate) trait Sink: Send + 'static {
 pub(crate) enum FlowError<E = Infallible> {
     /// It has more bytes than are allowed.
     TooLarge,
-    /// It broke off.
     Source(io::Error),
-    /// The sink failed.
     Sink(E),
     /// The thread was stopped or panicked.
     Stopped(JoinError),

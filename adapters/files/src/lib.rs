@@ -31,9 +31,7 @@ pub use workspace::DirectoryWorkspace;
 pub struct OpenError {
     /// What was being done.
     doing: &'static str,
-    /// To what.
     path: std::path::PathBuf,
-    /// What went wrong.
     #[source]
     source: std::io::Error,
 }

@@ -43,7 +43,6 @@ impl Audience {
         }
     }
 
-    /// Makes a directory.
     pub(crate) fn create_dir(self, root: &Dir, path: &Path) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.mode(self.directory_mode());

@@ -15,7 +15,6 @@ pub enum BodyError {
     /// It did not come in time.
     #[error("the body did not come in time")]
     TimedOut,
-    /// The connection broke.
     #[error("the request broke off")]
     Broken,
 }

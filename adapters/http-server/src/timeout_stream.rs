@@ -12,7 +12,6 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// Wraps a connection.
 #[derive(Debug)]
 pub(crate) struct WriteTimeoutStream<S> {
     inner: S,

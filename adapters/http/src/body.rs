@@ -18,9 +18,7 @@ const PIECE: usize = 64 * 1024;
 /// How the body is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packed {
-    /// As it is.
     Not,
-    /// With gzip.
     Gzip,
 }
 

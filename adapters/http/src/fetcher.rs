@@ -55,7 +55,6 @@ impl HttpFetcher {
         }
     }
 
-    /// The client for a hop.
     async fn client(&self, hop: &Hop) -> Result<&Client, FetcherError> {
         let (client, guard) = match hop.anywhere {
             true => (&self.anywhere, None),
@@ -90,7 +89,6 @@ impl HttpFetcher {
             .build()
     }
 
-    /// Asks one address.
     async fn ask(&self, hop: &Hop, deadline: Instant) -> Result<Response, FetcherError> {
         let request = self.client(hop).await?.get(hop.url.clone());
         let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));

@@ -29,7 +29,6 @@ pub(crate) struct Hop {
 }
 
 impl Guard {
-    /// The first address.
     pub(crate) fn first(&self, address: &str, hosts: &HostPolicy) -> Result<Hop, FetcherError> {
         if address.len() > LONGEST {
             return Err(refused("the address is too long"));

@@ -16,7 +16,6 @@ use crate::{
 /// Whether a file that is new must fit the quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It must.
     WithinQuotas,
     /// It counts, but is taken: what has been said must not fail to be stored.
     Always,

@@ -37,7 +37,6 @@ struct Lanes {
     /// How often something came that may stand behind a lane's turn, or change it; by the conversation's hash.
     arrivals: [u64; COUNTS],
     hasher: RandomState,
-    /// Counts uses.
     clock: u64,
     /// The room that all histories take.
     bytes: usize,
@@ -82,7 +81,6 @@ pub(crate) struct Reading {
     changes: u64,
 }
 
-/// What is known of a history.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Known {
     Messages(Vec<HistoryMessage>),

@@ -42,9 +42,7 @@ pub enum OpenError {
     /// The file is something else, or damaged.
     #[error("`{path}` is not a Satchel database, or it is damaged; put it aside or restore it from a backup")]
     Damaged {
-        /// The database.
         path: PathBuf,
-        /// What SQLite says.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -54,7 +52,6 @@ pub enum OpenError {
          please update Satchel"
     )]
     Newer {
-        /// The database.
         path: PathBuf,
         /// The version in the database.
         found: i64,
@@ -93,7 +90,6 @@ pub enum OpenError {
     Other {
         /// The directory or the database.
         path: PathBuf,
-        /// What went wrong.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -19,7 +19,6 @@ pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 /// How many bytes may be kept, and by whom more.
 #[derive(Clone)]
 pub struct QuotaRules {
-    /// The quotas.
     pub quotas: Quotas,
     /// Whom no quota binds.
     pub is_owner: IsOwner,

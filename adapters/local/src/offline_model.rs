@@ -32,7 +32,6 @@ use self::{
 /// How many pieces a text comes in at most, so that a long one doesn't take for ever.
 const PIECES: usize = 400;
 
-/// The offline model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OfflineModel {
     /// How long it waits before each piece of text, to show streaming and to try `/stop`.

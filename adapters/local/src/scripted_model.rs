@@ -49,11 +49,9 @@ pub struct Script {
     /// Which of the answers that fit a request is given.
     #[serde(default)]
     pub pick: Pick,
-    /// The answers.
     pub answers: Vec<ScriptedAnswer>,
 }
 
-/// One answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedAnswer {
@@ -72,21 +70,16 @@ pub struct ScriptedAnswer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// A little text.
     Text(String),
     /// A tool call; garbage is as welcome here as from a real model.
     Call {
-        /// The tool's name.
         name: String,
-        /// The arguments.
         #[serde(default)]
         arguments: Value,
     },
     /// Nothing for so many milliseconds.
     WaitMs(u64),
-    /// Nothing for ever.
     Hang,
-    /// What was used.
     Usage(TokenUsage),
     /// An error in the middle; nothing comes after it.
     Fail(Failure),

@@ -25,9 +25,7 @@ const USUAL_VIDEO: &[&str] = &["video/mp4", "video/webm", "video/quicktime"];
 /// What a model can be shown. Sizes are those of the files; on the wire they are a third larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Abilities {
-    /// Types of images.
     pub(crate) images: &'static [&'static str],
-    /// The largest image.
     pub(crate) image_bytes: u64,
     /// The most images in one request.
     pub(crate) most_images: usize,
@@ -35,11 +33,8 @@ pub(crate) struct Abilities {
     pub(crate) longest_side: Option<u32>,
     /// Whether a moving image is taken.
     pub(crate) moving: bool,
-    /// Types of documents.
     pub(crate) pdf: &'static [&'static str],
-    /// Types of recordings.
     pub(crate) audio: &'static [&'static str],
-    /// Types of films.
     pub(crate) video: &'static [&'static str],
     /// The largest file that is no image.
     pub(crate) document_bytes: u64,

@@ -21,7 +21,6 @@ const LONGEST_ANSWER: usize = 8 << 20;
 /// The version of its interface that Anthropic wants to be named.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// Asks the server.
 pub(crate) async fn check(
     http: &Client,
     target: &Target,

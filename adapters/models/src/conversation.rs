@@ -17,7 +17,6 @@ use crate::{
 /// The longest that a file's name may be in what the model reads, in characters.
 const SHOWN: usize = 150;
 
-/// One side's turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Turn {
     /// What the person said and Satchel noted.
@@ -42,11 +41,9 @@ pub(crate) enum Piece {
 pub(crate) struct Asked {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Always an object.
     pub(crate) arguments: Value,
 }
 
-/// A tool's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) id: String,
@@ -59,13 +56,11 @@ pub(crate) struct Answer {
 /// Where the files that a tool made are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultFiles {
-    /// Into the answer.
     Inside,
     /// Into the person's turn that follows, because the provider takes only text in an answer.
     After,
 }
 
-/// Arranges the conversation.
 pub(crate) fn arrange(
     messages: &[ModelMessage],
     rules: &FileRules,

@@ -17,7 +17,6 @@ use crate::settings::Target;
 /// How much of a provider's own words is shown, in characters.
 const SHOWN: usize = 200;
 
-/// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The key is wrong.
@@ -32,7 +31,6 @@ pub(crate) enum Kind {
     Moved,
     /// There is no credit, or the quota is used up.
     Quota,
-    /// Too many requests.
     Rate,
     /// The conversation is too long.
     TooLong,
@@ -46,9 +44,7 @@ pub(crate) enum Kind {
     Overloaded,
     /// A fault of the server.
     Server,
-    /// No connection.
     Unreachable,
-    /// No answer began.
     Slow,
     /// The answer stopped coming.
     Silent,

@@ -65,7 +65,6 @@ async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<Mode
     Ok(Box::pin(stream::iter([Ok(first)]).chain(answer)))
 }
 
-/// Why nobody answered.
 fn told(mut failed: Vec<(String, ModelError)>) -> ModelError {
     match failed.len() {
         0 => ModelError { reason: "no model is configured".to_owned(), retryable: false, remedy: None },

@@ -5,13 +5,9 @@ use crate::settings::Provider;
 /// A kind of file that a model may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MediaKind {
-    /// Pictures.
     Image,
-    /// PDF documents.
     Pdf,
-    /// Recordings.
     Audio,
-    /// Films.
     Video,
 }
 

@@ -14,11 +14,8 @@ pub enum Provider {
     OpenAi,
     /// OpenAI's responses.
     OpenAiResponses,
-    /// Anthropic's messages.
     Anthropic,
-    /// Google's Gemini.
     Gemini,
-    /// An Ollama server.
     Ollama,
 }
 
@@ -61,7 +58,6 @@ impl Provider {
 pub struct ModelSettings {
     /// Its name in the configuration.
     pub name: String,
-    /// Who serves it.
     pub provider: Provider,
     /// Another server than the provider's own.
     pub base_url: Option<SecretString>,
@@ -102,7 +98,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Checks the settings.
     pub(crate) fn new(settings: ModelSettings) -> Result<Self, SettingsError> {
         let ModelSettings { name, provider, base_url, api_key, model, accepts } = settings;
         let wrong = |key, reason: &str| SettingsError { name: name.clone(), key, reason: reason.to_owned() };

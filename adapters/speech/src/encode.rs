@@ -21,7 +21,6 @@ pub(crate) struct Voiced {
     pub(crate) waveform: Vec<u8>,
 }
 
-/// Encodes sound.
 pub(crate) struct VoiceEncoder {
     encoder: OpusEncoder,
     writer: OggOpusWriter<Vec<u8>>,

@@ -36,9 +36,7 @@ pub(crate) enum Sound {
 pub(crate) enum MixError {
     /// Because of what the engine made.
     Unusable(Unusable),
-    /// It broke off.
     BrokenOff,
-    /// The encoder failed.
     Encoder(opus_pure::Error),
 }
 

@@ -2,7 +2,6 @@
 
 use std::f64::consts::PI;
 
-/// What comes out.
 pub(crate) const RATE: u32 = 48_000;
 
 /// How many zero crossings of the sinc are counted on each side.

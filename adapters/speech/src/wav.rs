@@ -29,7 +29,6 @@ enum State {
     /// Before the first chunk.
     #[default]
     Start,
-    /// Before a chunk.
     Chunk,
     /// Within a chunk that nobody needs.
     Skipping(u64),

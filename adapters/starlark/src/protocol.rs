@@ -48,7 +48,6 @@ pub const DEEPEST_VALUE: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToWorker {
-    /// Evaluate this.
     Run(Run),
     /// What the call yielded.
     Value(Value),
@@ -56,11 +55,9 @@ pub enum ToWorker {
     Error(String),
 }
 
-/// One evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// The script.
     pub script: String,
     /// Variables that it finds set.
     pub globals: Map<String, Value>,
@@ -93,7 +90,6 @@ pub enum FromWorker {
     End,
     /// The script ended with this value; `null` for none.
     Done(Value),
-    /// The script failed.
     Failed(Failure),
 }
 
@@ -101,7 +97,6 @@ pub enum FromWorker {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// The function.
     pub function: String,
     /// The arguments without a name.
     pub positional: Vec<Value>,
@@ -115,7 +110,6 @@ pub struct Call {
 pub struct NewFile {
     /// Its name, as the script gave it.
     pub filename: String,
-    /// What it shows.
     pub description: String,
     /// Its type, as the script claims it.
     pub mime_type: String,
@@ -137,7 +131,6 @@ pub enum Chunk {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wake {
-    /// What it shall know.
     pub context: Value,
     /// Whether it shall also know what ran the script.
     pub include_event: bool,
@@ -147,7 +140,6 @@ pub struct Wake {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// What kind of failure it is.
     pub kind: FailureKind,
     /// What is wrong, in one line if that can be.
     pub message: String,
@@ -157,7 +149,6 @@ pub struct Failure {
     pub column: Option<u32>,
 }
 
-/// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {

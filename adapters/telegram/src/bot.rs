@@ -53,7 +53,6 @@ pub enum TelegramError {
     /// The address for the webhook can't be listened on.
     #[error("can't listen on {address}")]
     Listen {
-        /// The address.
         address: std::net::SocketAddr,
         /// Why not.
         #[source]
@@ -64,7 +63,6 @@ pub enum TelegramError {
 /// How long Telegram is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For a connection.
     pub connect: Duration,
     /// For an answer once the request is written. Uploads add the time in which a slow line would carry them once more,
     /// since a server passes them on before it answers.

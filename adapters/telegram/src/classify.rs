@@ -7,27 +7,22 @@ use satchel_domain::delivery::{Refusal, SendError};
 
 use crate::bot::{CallError, Refused};
 
-/// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
-    /// A text, new.
     Text,
     /// A file, or several.
     Files,
-    /// A voice message.
     Voice,
     /// A change of a message.
     Edit,
     /// The end of a message.
     Delete,
-    /// A harmless call.
     Probe,
 }
 
 /// What came of a call that has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It failed.
     Failed(SendError),
     /// What was asked for is so already.
     AlreadySo,
@@ -38,7 +33,6 @@ pub(crate) enum Verdict {
     },
 }
 
-/// Judges a call.
 pub(crate) fn judge(error: CallError, tried: Tried) -> Verdict {
     let failed = match error {
         CallError::NotConnected { .. } => SendError::NotSent { retry_after_ms: None, reason: error.to_string() },

@@ -58,7 +58,6 @@ impl Call {
 enum Next {
     /// Make the call: it is counted.
     Go,
-    /// Look again then.
     Look(Instant),
     /// Come back then: the place is kept.
     ComeBack(Instant),

@@ -11,7 +11,6 @@ pub(crate) fn channel_name() -> ChannelName {
 /// A chat, or one topic of a forum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    /// The chat.
     pub(crate) chat: ChatId,
     /// The topic, where the chat is a forum and this isn't its general one.
     pub(crate) topic: Option<ThreadId>,

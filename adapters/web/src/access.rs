@@ -20,7 +20,6 @@ use crate::{
 /// How long a visitor stays logged in.
 const VISIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The door.
 #[derive(Debug)]
 pub(crate) struct Access {
     key: SigningKey,

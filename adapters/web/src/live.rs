@@ -42,7 +42,6 @@ pub(crate) struct Hub {
     stop: CancellationToken,
 }
 
-/// One conversation.
 pub(crate) struct Room {
     conversation: ConversationId,
     state: Mutex<RoomState>,
@@ -60,7 +59,6 @@ pub(crate) struct Listening {
 /// Why the hub follows the bus no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerEnd {
-    /// The server stops.
     Stopped,
     /// The bus closed while the server goes on.
     BusClosed,
@@ -74,7 +72,6 @@ pub(crate) struct Waiting {
     _room: OwnedSemaphorePermit,
 }
 
-/// The other end.
 struct Client {
     frames: mpsc::Sender<Waiting>,
     /// What is left of [`WAITING_KIB`].

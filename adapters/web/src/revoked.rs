@@ -22,7 +22,6 @@ use crate::{
 /// others. For the same reason a revocation is kept for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Revoked {
-    /// How often.
     pub(crate) times: u32,
     /// When that was last done.
     pub(crate) at: Timestamp,
@@ -31,7 +30,6 @@ pub(crate) struct Revoked {
 /// The files whose links were revoked.
 type List = BTreeMap<AttachmentId, Revoked>;
 
-/// The revoked links.
 #[derive(Debug, Clone)]
 pub(crate) struct RevokedLinks {
     path: PathBuf,

@@ -54,7 +54,6 @@ pub enum WebError {
     Failed {
         /// What was being done, and to what.
         doing: String,
-        /// What went wrong.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

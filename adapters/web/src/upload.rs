@@ -16,7 +16,6 @@ pub(crate) struct Upload {
     pub(crate) blob: StoredBlob,
     /// The conversation for which it was uploaded.
     pub(crate) conversation: ConversationId,
-    /// Its name.
     pub(crate) filename: Filename,
     /// When it was stored.
     pub(crate) at: Timestamp,

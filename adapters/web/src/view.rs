@@ -104,7 +104,6 @@ fn resend(files: &[FileItem]) -> Option<String> {
     (!numbers.is_empty()).then(|| format!("/resend {}", numbers.join(" ")))
 }
 
-/// Shows a file.
 pub(crate) fn file(attachment: &Attachment) -> wire::File {
     wire::File {
         id: attachment.id.to_string(),

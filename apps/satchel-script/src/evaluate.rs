@@ -61,7 +61,6 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Evaluation>>> = const { RefCell::new(None) };
 }
 
-/// The evaluation that a built-in function is called in.
 pub(crate) fn evaluation() -> Rc<Evaluation> {
     CURRENT.with_borrow(Option::clone).expect("built-in functions are called in an evaluation only")
 }

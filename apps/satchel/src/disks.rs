@@ -15,7 +15,6 @@ use crate::config::{Config, storage::BlobStore};
 pub struct FileDirectory {
     /// What it holds, as operators read it: `data`, `files` or `shared`.
     pub holds: &'static str,
-    /// Where it is.
     pub path: PathBuf,
     /// How much of its disk stays free.
     pub reserve: DiskReserve,

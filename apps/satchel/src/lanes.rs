@@ -25,7 +25,6 @@ pub use self::turn_slots::TurnSlots;
 /// What the work on every lane needs.
 #[derive(Clone)]
 pub struct Hosting {
-    /// What turns need.
     pub services: Services,
     /// Where bytes lie.
     pub blobs: Arc<dyn Blobs>,
@@ -33,7 +32,6 @@ pub struct Hosting {
     pub workspace: Arc<dyn Workspace>,
     /// How much may be kept.
     pub quotas: Quotas,
-    /// Who speaks.
     pub speech: Option<Arc<dyn Speech>>,
     /// The channels that this process hosts.
     pub channels: HashMap<ChannelName, Arc<dyn Channel>>,

@@ -217,7 +217,6 @@ impl Blobs for NoFiles {
     }
 }
 
-/// Wraps nothing.
 #[must_use]
 pub fn as_it_is(_: &str, model: Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel> {
     model

@@ -38,7 +38,6 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
 
-/// The worker's manifest.
 pub(crate) fn manifest(root: &Path) -> PathBuf {
     root.join("apps/satchel-script/Cargo.toml")
 }

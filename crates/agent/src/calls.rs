@@ -52,7 +52,6 @@ pub enum Word {
 /// What the calls of a turn have in common.
 #[derive(Debug, Clone)]
 pub struct CallScope {
-    /// Who asked.
     pub asker: Sender,
     /// Whether others can read along.
     pub group: bool,

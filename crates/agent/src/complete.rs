@@ -17,9 +17,7 @@ use crate::{Lane, Services, run::publish};
 /// What a turn has come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
-    /// The turn.
     pub turn: TurnId,
-    /// How it ended.
     pub ending: Ending,
     /// What the person gets.
     pub response: OutgoingResponse,
@@ -27,7 +25,6 @@ pub struct Completion {
     pub refused: Vec<RefusedFile>,
     /// What the history becomes.
     pub history: HistoryChange,
-    /// The injected messages.
     pub steered: Vec<InboxId>,
     /// The failures that the model was told of.
     pub told: Vec<PartId>,

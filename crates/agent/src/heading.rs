@@ -19,7 +19,6 @@ pub struct HeadingContext {
 }
 
 impl HeadingContext {
-    /// The heading of a message.
     #[must_use]
     pub fn heading(&self, origin: &MessageOrigin) -> ModelMessage {
         let mut text = format!("{}, on {}", describe_time(origin.sent_at, &self.time_zone), self.channel);

@@ -112,7 +112,6 @@ pub struct Services {
     pub ledger: Arc<dyn Ledger>,
     /// Who hears of it.
     pub bus: Arc<dyn EventBus>,
-    /// Who answers.
     pub model: Arc<dyn LanguageModel>,
     /// What the model may ask for.
     pub tools: Toolbox,

@@ -20,7 +20,6 @@ const DEEPEST_ARGUMENTS: usize = 64;
 /// What the model answered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// What it wrote.
     pub text: String,
     /// What it asked for, numbered on from the turn's calls so far.
     pub calls: Vec<ToolCall>,

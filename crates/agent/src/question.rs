@@ -37,7 +37,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// What a question says when whoever asked it is gone.
 const NOT_NEEDED: &str = "Not needed any more";
 
-/// What is asked.
 pub(crate) struct Asked<'a> {
     /// The call that it is about.
     pub(crate) call: &'a ToolCall,
@@ -45,7 +44,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) title: String,
     /// The question, in Markdown.
     pub(crate) text: String,
-    /// Its buttons.
     pub(crate) buttons: Vec<Button>,
     /// How long it is put again while the platform doesn't take it.
     pub(crate) patience: Duration,
@@ -139,7 +137,6 @@ struct Tending {
 
 /// What came of putting a question.
 enum Put {
-    /// It stands as this message.
     Shown(MessageRef),
     /// It may stand, and nobody knows as what.
     Unknown,

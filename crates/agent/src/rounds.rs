@@ -25,7 +25,6 @@ const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have tak
 pub struct Round {
     /// The messages that were injected before the model was asked.
     pub steered: Vec<SteeringMessage>,
-    /// What it wrote.
     pub text: String,
     /// What it asked for.
     pub calls: Vec<ToolCall>,

@@ -79,7 +79,6 @@ impl Growth {
 pub struct Streaming {
     /// Where the model's pieces go.
     pub growth: Growth,
-    /// What shows them.
     pub editing: Editing,
 }
 

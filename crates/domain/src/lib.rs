@@ -4,6 +4,8 @@
 //! Time and ids come in as arguments ([`Timestamp`], the id types), so every function here can be
 //! tested with values alone.
 
+#![warn(missing_docs)]
+
 pub mod attachment;
 pub mod attributed;
 pub mod capabilities;

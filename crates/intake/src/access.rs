@@ -21,7 +21,6 @@ pub struct Access {
     owner_channels: HashSet<ChannelName>,
 }
 
-/// Who may talk on one channel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChannelAccess {
     /// Ids and @names of those who may talk besides the owners; `*` for everybody.

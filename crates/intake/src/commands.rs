@@ -42,7 +42,6 @@ pub enum Command {
     Stop,
     /// Begins the conversation anew.
     New,
-    /// Allows the tool call with this code.
     Allow(String),
     /// Refuses the tool call with this code.
     Refuse(String),
@@ -50,14 +49,12 @@ pub enum Command {
     Voice(Option<bool>),
     /// Says who may talk; for owners.
     Pair(PairCommand),
-    /// Explains itself.
     Explain(Explanation),
 }
 
 /// What is explained. It depends on no turn, so it is said while one runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Explanation {
-    /// The commands.
     Commands,
     /// How a tool call is allowed or refused: the code is missing.
     Decisions,

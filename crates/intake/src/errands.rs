@@ -11,7 +11,6 @@ use crate::commands::CommandAnswer;
 /// How many characters of a name are shown.
 const NAME: usize = 60;
 
-/// The errand that a turn is.
 #[must_use]
 pub fn errand_of(turn: &QueuedTurn) -> Option<&SystemTask> {
     turn.messages.iter().find_map(|queued| queued.message.system_task.as_ref())

@@ -29,10 +29,8 @@ pub enum PairCommand {
     Revoke {
         /// Where, if that was said.
         channel: Option<String>,
-        /// Their id.
         id: String,
     },
-    /// Explains itself.
     Help,
 }
 
@@ -55,11 +53,9 @@ impl PairCommand {
 /// Who gave a command, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// Where.
     pub conversation: &'a ConversationId,
     /// Whether others read along.
     pub group: bool,
-    /// Who.
     pub sender: &'a Sender,
     /// Who may do what.
     pub access: &'a Access,

@@ -48,7 +48,6 @@ impl Default for InboundLimits {
     }
 }
 
-/// What fetching needs.
 #[derive(Clone, Copy)]
 pub struct Fetching<'a> {
     /// Where the files come from.

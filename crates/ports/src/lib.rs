@@ -4,6 +4,8 @@
 //! The feature `mocks` adds a [`mockall`](https://docs.rs/mockall) mock of every port, named `Mock…`.
 //! Each `# Contract` line has a test of the same meaning in `tests/contracts`, run against every adapter of the port.
 
+#![warn(missing_docs)]
+
 pub mod blobs;
 pub mod channel;
 pub mod event_bus;

@@ -3,6 +3,8 @@
 //! All of it but the loop in [`deliver`] is pure: [`plan::plan`] reads an `OutgoingResponse` and a
 //! `ChannelCapabilities` and nothing else.
 
+#![warn(missing_docs)]
+
 pub mod deliver;
 pub mod label;
 pub mod lookup;

@@ -11,7 +11,6 @@ const SHORTEST: u64 = 4;
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// The text.
     pub(crate) text: String,
     /// Where it begins, in bytes of the file.
     pub(crate) offset: u64,

@@ -7,16 +7,13 @@ use satchel_domain::path::Mount;
 /// What a tool does with what a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It reads it.
     Read,
-    /// It writes it.
     Write,
 }
 
 /// One argument that holds a path or a list of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathField {
-    /// The argument's name.
     pub name: &'static str,
     /// What the tool does with what it names.
     pub access: Access,
@@ -24,12 +21,10 @@ pub struct PathField {
     pub mounts: &'static [Mount],
 }
 
-/// A tool's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathFields {
     /// No argument of the tool holds a path.
     None,
-    /// These do.
     Some(&'static [PathField]),
 }
 

@@ -28,7 +28,6 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("tool `{tool}` can't be registered: {why}")]
 pub struct RegisterError {
-    /// The tool's name.
     pub tool: String,
     /// What is wrong with it.
     pub why: &'static str,

@@ -67,6 +67,5 @@ pub struct ToolServices {
     pub fetcher: Arc<dyn Fetcher>,
     /// The hosts that `attachment.download` may ask besides Discord's, by their exact names.
     pub download_hosts: Vec<String>,
-    /// The limits.
     pub limits: ToolLimits,
 }

@@ -40,7 +40,6 @@ const WATCH: &str = "window.refusals = [];
 /// A window to look through.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// In CSS pixels.
     pub width: u32,
     /// In CSS pixels.
     pub height: u32,
@@ -51,9 +50,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A desk.
     pub const WIDE: Self = Self { width: 1280, height: 860, touch: false, dark: false };
-    /// A small telephone.
     pub const NARROW: Self = Self { width: 360, height: 740, touch: true, dark: false };
 
     /// The same at night.
@@ -63,10 +60,8 @@ impl Window {
     }
 }
 
-/// A browser with one tab.
 #[derive(Debug)]
 pub struct Browser {
-    /// Its tab.
     pub tab: Client,
     driver: Driver,
     session: String,
@@ -108,7 +103,6 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Changes the window.
     pub async fn look_through(&self, window: Window) {
         let Window { width, height, touch, dark } = window;
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": touch });
@@ -135,7 +129,6 @@ impl Browser {
         self.tell("Network.emulateNetworkConditions", conditions).await;
     }
 
-    /// Where downloads go.
     #[must_use]
     pub fn downloads(&self) -> std::path::PathBuf {
         self.profile.path().join("downloads")

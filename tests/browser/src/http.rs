@@ -11,7 +11,6 @@ static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     Client::new()
 });
 
-/// The client.
 #[must_use]
 pub fn client() -> &'static Client {
     &CLIENT

@@ -29,14 +29,12 @@ pub struct Page {
     pub browser: Browser,
 }
 
-/// A turn as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownTurn {
     /// What the person wrote.
     pub said: Vec<String>,
     /// The names of the files that the person sent.
     pub sent: Vec<String>,
-    /// The answer's words.
     pub answer: String,
     /// The names of the answer's files.
     pub files: Vec<String>,

@@ -11,7 +11,6 @@ use satchel_system::real_binary::Household;
 
 use crate::{http, wait::until};
 
-/// Where servers listen.
 const PORTS: Range<u16> = 20_000..32_000;
 
 /// A running `satchel run` with the offline model.

@@ -21,7 +21,6 @@ pub trait BlobsFixture: Send + Sync + Sized {
     /// Makes an empty store.
     async fn new() -> Self;
 
-    /// The store.
     fn blobs(&self) -> Arc<dyn Blobs>;
 
     /// Opens the same data anew, as the next start does.

@@ -55,9 +55,7 @@ pub enum Trouble {
 /// A message as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrived {
-    /// Its id.
     pub message: MessageRef,
-    /// Its words.
     pub text: String,
     /// Its files, in order: names and addresses of their bytes. A voice's name is the channel's own affair.
     pub files: Vec<(String, Sha256)>,
@@ -66,7 +64,6 @@ pub struct Arrived {
 /// What an adapter brings so that its promises can be tested. Each promise gets a fixture of its own.
 #[async_trait]
 pub trait ChannelFixture: Send + Sync {
-    /// The channel.
     fn channel(&self) -> Arc<dyn Channel>;
 
     /// A conversation on it in which nothing has been said.

@@ -17,7 +17,6 @@ pub trait WorkspaceFixture: Send + Sync + Sized {
     /// Makes workspaces without a file.
     async fn new() -> Self;
 
-    /// The workspaces.
     fn workspace(&self) -> Arc<dyn Workspace>;
 
     /// Where a path lies on the disk, so that a test can plant what no tool can make.

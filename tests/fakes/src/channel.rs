@@ -32,7 +32,6 @@ use crate::{
 /// How long a client waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
     pub connect: Duration,
     /// For an answer, or the next bytes of one, while nothing more is being uploaded.
     pub answer: Duration,

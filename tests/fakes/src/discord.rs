@@ -147,7 +147,6 @@ impl FakeDiscord {
         &self.shared.rules
     }
 
-    /// Its gateway.
     #[must_use]
     pub fn gateway(&self) -> &Hub {
         &self.shared.hub
@@ -164,7 +163,6 @@ impl FakeDiscord {
         self.script(routes, When::Nth(self.requests(routes) + 1), fault);
     }
 
-    /// Forgets the script.
     pub fn clear_script(&self) {
         self.state().script.clear();
     }

@@ -14,7 +14,6 @@ const BLOCK: u64 = 64 * 1024;
 pub struct FakeFile {
     /// Its name, as the person's device gives it.
     pub filename: String,
-    /// Its claimed type.
     pub mime: String,
     content: Content,
 }
@@ -53,7 +52,6 @@ impl FakeFile {
         Self { filename: filename.into(), mime: "image/png".to_owned(), content }
     }
 
-    /// Its size.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.content {
@@ -62,7 +60,6 @@ impl FakeFile {
         }
     }
 
-    /// Its digest.
     #[must_use]
     pub fn sha256(&self) -> Sha256 {
         let mut hasher = sha2::Sha256::new();

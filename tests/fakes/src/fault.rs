@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// A new message.
     Send,
     /// A change of a message.
     Edit,
@@ -14,7 +13,6 @@ pub enum Operation {
     Delete,
     /// A look into a conversation's past.
     History,
-    /// A harmless call.
     Probe,
     /// A poll for what people wrote.
     Updates,
@@ -32,7 +30,6 @@ pub enum When {
     First(u64),
     /// All with a number from here on.
     From(u64),
-    /// All.
     Every,
     /// All that arrive within so many milliseconds, from the first one on.
     ForMs(u64),
@@ -51,7 +48,6 @@ impl When {
     }
 }
 
-/// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
@@ -150,7 +146,6 @@ pub enum ServerFault<R> {
     Refuse(R),
     /// The request is not performed, and this stands in place of an answer.
     Answer {
-        /// The HTTP status.
         status: u16,
         /// The body, which need not be JSON.
         body: String,
@@ -176,11 +171,9 @@ impl<R> From<Fault> for ServerFault<R> {
 /// One line of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptedFault {
-    /// Of which operation.
     pub operation: Operation,
     /// Which of its requests.
     pub when: When,
-    /// What goes wrong.
     pub fault: Fault,
 }
 

@@ -36,16 +36,12 @@ pub enum ModelWire {
     OpenAiChat,
     /// OpenAI's responses.
     OpenAiResponses,
-    /// Anthropic's messages.
     Anthropic,
-    /// Google's Gemini.
     Gemini,
-    /// Ollama's chat.
     Ollama,
 }
 
 impl ModelWire {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     /// A model that the fake server has on this wire, and that can see.

@@ -114,7 +114,6 @@ impl FakePlatform {
         self.script(operation, When::Nth(self.requests(operation) + 1), fault);
     }
 
-    /// Forgets the script.
     pub fn clear_script(&self) {
         self.shared.state().script.clear();
     }

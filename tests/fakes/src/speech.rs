@@ -35,22 +35,14 @@ const RATE: u32 = 24_000;
 /// What a request asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskedSpeech {
-    /// To speak.
     Speak {
-        /// The words.
         input: String,
-        /// The model.
         model: String,
-        /// The voice.
         voice: String,
     },
-    /// To listen.
     Transcribe {
-        /// The recording.
         file: Bytes,
-        /// Its name.
         filename: String,
-        /// The model.
         model: String,
         /// The language, if it was named.
         language: Option<String>,

@@ -163,7 +163,6 @@ impl FakeTelegram {
         self.script(methods, When::Nth(self.requests(methods) + 1), fault);
     }
 
-    /// Forgets the script.
     pub fn clear_script(&self) {
         self.state().script.clear();
     }

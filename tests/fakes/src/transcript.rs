@@ -22,20 +22,17 @@ pub enum MessageKind {
     File,
     /// One of an album's files.
     Album,
-    /// A voice.
     Voice,
 }
 
 /// A file as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptFile {
-    /// Its name.
     pub filename: String,
     /// Its type as it was sent.
     pub mime: String,
     /// How many bytes arrived.
     pub bytes: u64,
-    /// Their digest.
     pub sha256: Sha256,
     /// The form in which it stands there; `None` for a person's file.
     pub form: Option<FileForm>,
@@ -48,16 +45,13 @@ pub struct TranscriptFile {
 /// A message's words and files at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Contents {
-    /// Its words.
     pub text: String,
     /// Its files, in order.
     pub files: Vec<TranscriptFile>,
 }
 
-/// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptMessage {
-    /// Its id.
     pub id: MessageRef,
     /// Whether Satchel sent it; otherwise a person did.
     pub own: bool,
@@ -84,16 +78,13 @@ pub struct TranscriptMessage {
 pub enum Shown {
     /// Words, without the label of a possible duplicate.
     Text(String),
-    /// A file.
     File(Sha256),
 }
 
 /// Something that stands there more than once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Duplicate {
-    /// What.
     pub shown: Shown,
-    /// The message of the repeat.
     pub message: MessageRef,
     /// Whether the repeat says that it may be one.
     pub labelled: bool,
@@ -102,7 +93,6 @@ pub struct Duplicate {
 /// All conversations, in the order in which messages came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transcript {
-    /// The messages by conversation.
     pub conversations: BTreeMap<ConversationId, Vec<TranscriptMessage>>,
 }
 

@@ -100,7 +100,6 @@ pub(crate) struct UpdateFile {
     pub(crate) bytes: u64,
 }
 
-/// Every readable answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) ok: bool,
@@ -113,9 +112,7 @@ pub(crate) struct Answer {
 /// The platform's no.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WireError {
-    /// The HTTP status.
     pub(crate) status: u16,
-    /// The platform's words.
     pub(crate) description: String,
     /// What the words mean, so that the small adapter need not read prose.
     pub(crate) why: Why,

@@ -47,7 +47,6 @@ const LOOK: Duration = Duration::from_millis(4);
 /// What a process is to do, and where it is to die.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CrashOptions {
-    /// Its data directory.
     pub data: PathBuf,
     /// The directory that every conversation has as `/shared`.
     pub shared: PathBuf,
@@ -75,7 +74,6 @@ pub struct CrashOptions {
     pub script_worker: Option<PathBuf>,
     /// A file to which every point that is passed is written.
     pub points: Option<PathBuf>,
-    /// Where to die.
     pub crash_at: Option<Point>,
 }
 
@@ -93,9 +91,7 @@ pub struct CrashReport {
 /// What the ledger has of one conversation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConversationReport {
-    /// Which.
     pub conversation: ConversationId,
-    /// Its history.
     pub history: Vec<HistoryMessage>,
     /// The records of its files, the oldest first.
     pub attachments: Vec<Attachment>,

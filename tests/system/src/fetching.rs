@@ -5,7 +5,6 @@ use std::sync::Arc;
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::Fetcher;
 
-/// Opens it.
 #[must_use]
 pub fn fetcher() -> Arc<dyn Fetcher> {
     let allowed = vec!["127.0.0.1".parse().expect("an address")];

@@ -78,9 +78,7 @@ pub struct Household {
 /// What a process that has ended left behind.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it printed.
     pub stdout: String,
     /// What it complained of and logged.
     pub stderr: String,
@@ -105,13 +103,11 @@ impl Household {
         self.directory.path()
     }
 
-    /// The working directory.
     #[must_use]
     pub fn work(&self) -> PathBuf {
         self.root().join("work")
     }
 
-    /// The data directory.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.root().join("data")

@@ -14,7 +14,6 @@ use tempfile::TempDir;
 use super::{tests::capabilities, *};
 use crate::screen::{Look, tests::Recorded};
 
-/// Bytes in memory.
 #[derive(Default)]
 struct Kept(Mutex<HashMap<Sha256, Bytes>>);
 

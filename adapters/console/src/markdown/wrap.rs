@@ -11,7 +11,6 @@ use crate::screen::Look;
 pub(crate) struct Span {
     /// The text; a line break in it is kept.
     pub(crate) text: String,
-    /// How it looks.
     pub(crate) style: Style,
 }
 

@@ -16,7 +16,6 @@ pub(super) const TOO_OLD: &str = "its gateway has changed beyond what this versi
 pub(super) enum Next {
     /// With the same session, where it was.
     Resume,
-    /// With a new session.
     Anew,
     /// With a new session that isn't shown what people write in guilds.
     WithoutContent,

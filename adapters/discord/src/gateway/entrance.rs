@@ -14,7 +14,6 @@ const DISCORDS: [&str; 2] = ["discord.gg", "discord.com"];
 /// What `GET /gateway/bot` tells.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entrance {
-    /// The gateway's address.
     pub(super) url: String,
     #[serde(default)]
     session_start_limit: Option<Limit>,

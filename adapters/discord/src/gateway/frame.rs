@@ -18,7 +18,9 @@ const LONGEST_INTERVAL: u64 = 3_600_000;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Frame {
     /// The first one: how often a heartbeat is expected.
-    Hello { interval: Duration },
+    Hello {
+        interval: Duration,
+    },
     /// A heartbeat is expected at once.
     BeatNow,
     /// A heartbeat was heard.
@@ -26,9 +28,14 @@ pub(super) enum Frame {
     /// We are to connect anew.
     Reconnect,
     /// The session is over, or only this connection of it.
-    Invalid { resumable: bool },
-    /// Something happened.
-    Dispatch { seq: u64, name: String, data: Value },
+    Invalid {
+        resumable: bool,
+    },
+    Dispatch {
+        seq: u64,
+        name: String,
+        data: Value,
+    },
     /// Nothing that concerns us.
     Other,
 }

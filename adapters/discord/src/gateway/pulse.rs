@@ -7,7 +7,6 @@ use tokio::time::Instant;
 /// How many intervals may be read through in a row without an answer, whatever else comes.
 const UNANSWERED: u32 = 3;
 
-/// A connection's heartbeat.
 #[derive(Debug)]
 pub(super) struct Pulse {
     interval: Duration,
@@ -61,7 +60,6 @@ impl Pulse {
         true
     }
 
-    /// Something has come.
     pub(super) fn came(&mut self) {
         self.came = true;
     }

@@ -15,9 +15,7 @@ use super::{
 /// What a frame or a heartbeat leads to.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// Nothing.
     Nothing,
-    /// This is sent.
     Say(Said),
     /// This is handed on.
     Tell(Event),
@@ -25,7 +23,6 @@ pub(super) enum Step {
     Leave(Next, &'static str),
 }
 
-/// One connection's talk.
 pub(super) struct Talk {
     content: bool,
     /// The server that has told where to connect to.

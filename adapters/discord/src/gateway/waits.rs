@@ -17,7 +17,6 @@ pub struct GatewayWaits {
     pub after_invalid: Duration,
     /// After a first failure; it doubles with each further one.
     pub first_retry: Duration,
-    /// After many failures.
     pub longest_retry: Duration,
     /// Between two times that the place in the stream is kept.
     pub bookmark: Duration,

@@ -47,7 +47,6 @@ const MOST_WAITING: usize = 500;
 /// How long is waited at the end for what is just being stored, and for the last bookmark.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Takes events in.
 pub(super) struct Desk {
     store: Arc<Store>,
     marks: Marks,
@@ -75,7 +74,6 @@ pub(super) struct Desk {
     has_tried: bool,
 }
 
-/// Something is done.
 enum Done {
     /// Something of a channel is stored, or we stop.
     Stored { channel: u64, ticket: Option<Ticket>, stored: Result<Stored, Stopped> },

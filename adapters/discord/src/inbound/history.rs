@@ -87,7 +87,6 @@ struct Reading {
 /// A page to be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// The channel.
     pub(super) channel: u64,
     /// Its guild; none is a direct channel's.
     pub(super) guild: Option<u64>,
@@ -102,9 +101,7 @@ pub(super) struct Ask {
 /// What a page is to be read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Of a direct channel.
     Direct,
-    /// Of a channel of this guild.
     Guild(u64),
     /// Of a channel that is gone.
     Gone,

@@ -39,11 +39,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
 /// A slash command or a pressed button that waits for its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Answerable {
-    /// Its id.
     pub(crate) id: u64,
     /// What lets us answer it.
     pub(crate) token: SecretString,
-    /// What the answer is.
     pub(crate) kind: AnswerKind,
 }
 

@@ -61,7 +61,6 @@ impl Marks {
         ticket
     }
 
-    /// It is stored.
     pub(super) fn close(&mut self, ticket: Ticket) {
         self.open.remove(&ticket);
     }

@@ -46,7 +46,6 @@ const TYPED: u64 = 1;
 pub(crate) const EMPTIED: &str = "it was written for the bot and holds nothing: Discord hides what people write in \
     guilds from bots without the Message Content Intent, unless they are mentioned";
 
-/// The bot itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Us {
     /// Its user, by which it is mentioned.
@@ -63,7 +62,6 @@ pub(crate) enum Meaning {
     /// Somebody used a command or pressed a button of ours, which waits for an answer. Nothing is said by one that
     /// carries no command.
     Interaction {
-        /// What is answered.
         interaction: Answerable,
         /// What was said with it.
         message: Option<Box<InboundMessage>>,
@@ -315,7 +313,6 @@ impl super::wire::Head {
         matches!(&self.message_reference, Some(Reference { kind: FORWARD })) || !self.message_snapshots.is_empty()
     }
 
-    /// The message that this one answers.
     fn answered(&self) -> Option<&Message> {
         self.referenced_message.as_deref().filter(|_| !self.forwards())
     }

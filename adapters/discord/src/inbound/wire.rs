@@ -65,7 +65,6 @@ pub(crate) struct EmbedField {
     pub(crate) value: String,
 }
 
-/// A sticker.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Sticker {
     pub(crate) name: String,
@@ -140,7 +139,6 @@ pub(crate) struct Head {
     pub(crate) message_snapshots: Vec<Snapshot>,
 }
 
-/// A message.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct Message {
@@ -187,7 +185,6 @@ pub(crate) struct Pressed {
     pub(crate) id: Snowflake,
 }
 
-/// What is asked with it.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Asked {
     /// Of a command: 1 where it was typed with a slash.
@@ -208,11 +205,9 @@ pub(crate) struct CommandOption {
 /// What is kept of a file until it is fetched: its address, and where another one is had when that has expired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Locator {
-    /// The signed address.
     pub(crate) url: String,
     /// The channel of the message that carries it.
     pub(crate) channel: u64,
-    /// That message.
     pub(crate) message: u64,
     /// The file's own number.
     pub(crate) attachment: u64,

@@ -29,7 +29,6 @@ struct Rewriter<'text> {
     in_code: bool,
 }
 
-/// Rewrites a text.
 pub(super) fn rewrite(text: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut events = Parser::new_ext(text, options).into_offset_iter();

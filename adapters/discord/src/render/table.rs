@@ -8,7 +8,6 @@ const WIDEST: usize = 44;
 /// What parts two columns.
 const BETWEEN: &str = " │ ";
 
-/// A cell.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Cell {
     /// How it is written, for where Markdown is read.

@@ -11,11 +11,8 @@ use serenity::model::Timestamp;
 /// An answer as it came.
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// Its status.
     pub(super) status: u16,
-    /// Its headers.
     pub(super) headers: HeaderMap,
-    /// Its whole body.
     pub(super) body: Vec<u8>,
 }
 
@@ -24,10 +21,7 @@ pub(super) struct Answered {
 pub(crate) enum CallError {
     /// There was no connection to write the request to.
     #[error("Discord can't be reached: {reason}")]
-    NotSent {
-        /// What went wrong.
-        reason: String,
-    },
+    NotSent { reason: String },
     /// Discord takes no more of these calls for now, or it is known that it wouldn't.
     #[error("{reason}")]
     RateLimited {
@@ -41,10 +35,7 @@ pub(crate) enum CallError {
     },
     /// The request may have been read, and no answer came.
     #[error("Discord's answer was lost: {reason}")]
-    Lost {
-        /// What went wrong.
-        reason: String,
-    },
+    Lost { reason: String },
     /// What came back is no answer of the REST API.
     #[error("what answered with status {status} is not Discord: {reason}")]
     NotAnAnswer {
@@ -72,7 +63,6 @@ pub(crate) struct Refused {
     pub(crate) status: u16,
     /// Discord's own code, 0 for none (Opcodes and Status Codes, JSON).
     pub(crate) code: u64,
-    /// Discord's words.
     pub(crate) message: String,
     /// What is wrong with which field, as a tree that ends in `_errors`.
     pub(crate) errors: Value,

@@ -32,12 +32,10 @@ impl Call {
         Self::new(Method::GET, path.into(), None)
     }
 
-    /// Makes something new.
     pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Self {
         Self::new(Method::POST, path.into(), Some(json(body)))
     }
 
-    /// Changes something.
     pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> Self {
         Self::new(Method::PATCH, path.into(), Some(json(body)))
     }
@@ -47,7 +45,6 @@ impl Call {
         Self::new(Method::PUT, path.into(), Some(json(body)))
     }
 
-    /// Takes something away.
     pub(crate) fn delete(path: impl Into<String>) -> Self {
         Self::new(Method::DELETE, path.into(), None)
     }

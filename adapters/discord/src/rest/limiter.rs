@@ -55,7 +55,6 @@ pub(super) struct Manner {
 /// What an answer tells about its budget.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Told {
-    /// The bucket's name.
     pub(super) bucket: String,
     /// How many calls it holds when it is full.
     pub(super) limit: u32,

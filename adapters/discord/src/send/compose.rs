@@ -52,11 +52,9 @@ pub(crate) struct Composed {
 pub(crate) struct Upload {
     /// The address of its bytes.
     pub(crate) sha256: Sha256,
-    /// Their number.
     pub(crate) bytes: u64,
     /// The file's name as people see it.
     pub(crate) filename: Filename,
-    /// Its type.
     pub(crate) mime: String,
 }
 

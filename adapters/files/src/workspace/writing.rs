@@ -31,7 +31,6 @@ struct Room {
     directory: String,
     usage: Arc<Mutex<Usage>>,
     counted: bool,
-    /// What was reserved.
     bytes: u64,
     /// What the file that is replaced counts for.
     freed: u64,

@@ -15,7 +15,6 @@ use tokio::{
 /// What the server does next.
 #[derive(Clone)]
 pub(super) enum Step {
-    /// Writes this.
     Say(Vec<u8>),
     /// Writes this again and again, with a pause after each.
     Repeat(Vec<u8>, Duration),
@@ -140,7 +139,6 @@ pub(super) fn ok(headers: &str, body: &[u8]) -> Step {
     answer(200, &format!("Content-Length: {}\r\n{headers}", body.len()), body)
 }
 
-/// An answer with this status.
 pub(super) fn answer(status: u16, headers: &str, body: &[u8]) -> Step {
     let mut all = format!("HTTP/1.1 {status} Words\r\nConnection: close\r\n{headers}\r\n").into_bytes();
     all.extend_from_slice(body);

@@ -43,7 +43,6 @@ pub(super) enum Selector {
     Kind(&'static str, bool),
     /// `/shared/a.txt`: a file of the workspace.
     Path(String),
-    /// A filename.
     Name(String),
 }
 

@@ -40,7 +40,6 @@ impl<'r> Answered<'r> {
     }
 }
 
-/// What comes next.
 pub(super) enum Step {
     /// Calls, all at once.
     Ask(Vec<Ask>),

@@ -18,25 +18,42 @@ pub(super) enum Wish {
     /// Something that isn't understood.
     Unknown,
     /// To know what came; files without words, or with words that aren't understood.
-    Arrived { understood: bool },
+    Arrived {
+        understood: bool,
+    },
     /// More than one message may hold.
     TooMuch,
     /// To see the tools.
     Tools,
     /// A tool, called as it is; without arguments the reason why what was given is no JSON.
-    Tool { name: String, arguments: Result<Value, String> },
+    Tool {
+        name: String,
+        arguments: Result<Value, String>,
+    },
     /// Files in the workspace.
-    Save { what: Vec<Selector>, to: Option<Destination>, overwrite: bool },
+    Save {
+        what: Vec<Selector>,
+        to: Option<Destination>,
+        overwrite: bool,
+    },
     /// Files with the reply.
-    Send { what: Vec<Selector> },
-    /// The names of files.
-    List { path: Option<String> },
+    Send {
+        what: Vec<Selector>,
+    },
+    List {
+        path: Option<String>,
+    },
     /// The names of the files that the person sent.
     Received,
     /// What stands in files.
-    Read { what: Vec<Selector> },
-    /// A new file.
-    Write { path: String, content: String, overwrite: bool },
+    Read {
+        what: Vec<Selector>,
+    },
+    Write {
+        path: String,
+        content: String,
+        overwrite: bool,
+    },
     /// A new file of which the text is missing.
     WriteWhat,
 }
@@ -46,11 +63,9 @@ pub(super) enum Wish {
 pub(super) enum Destination {
     /// Under its own name in this directory, which has no slash at its end.
     Directory(String),
-    /// As this path.
     File(String),
 }
 
-/// Understands a message.
 pub(super) fn understand(text: &str, has_files: bool) -> Vec<Wish> {
     let text = text.trim();
     if text.is_empty() {

@@ -30,7 +30,6 @@ pub(crate) struct Stage {
     pub(crate) blobs: Arc<MemoryBlobs>,
 }
 
-/// A whole answer.
 #[derive(Debug, Default)]
 pub(crate) struct Whole {
     pub(crate) texts: Vec<String>,
@@ -74,7 +73,6 @@ impl Stage {
         RemoteModel::with_patience(settings, self.blobs.clone(), patience).expect("the settings are right")
     }
 
-    /// Stores a file.
     pub(crate) async fn file(&self, name: &str, mime: &str, bytes: &[u8]) -> Attachment {
         let content = Bytes::copy_from_slice(bytes);
         let content = stream::iter([Ok(content)]).boxed();

@@ -61,7 +61,6 @@ enum Stop {
 }
 
 impl<'a> Task<'a> {
-    /// Prepares it.
     pub(crate) fn new(script: &'a ScriptRequest, world: &'a dyn HostFunctions) -> Result<Self, ScriptError> {
         let refused = |message: String| ScriptError::Failed { message };
         if let Some(name) = script.globals.keys().find(|name| !names::is_name(name)) {

@@ -14,11 +14,9 @@ use crate::protocol::{CHUNK, Chunk};
 /// How many chunks wait to be stored.
 const WAITING: usize = 4;
 
-/// What flows through.
 pub(crate) enum Piece {
     /// Bytes of the file.
     Bytes(Bytes),
-    /// It is complete.
     End,
 }
 

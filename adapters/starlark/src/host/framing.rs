@@ -7,7 +7,6 @@ use crate::protocol::LONGEST_LINE;
 /// How many bytes are read at once.
 const PIECE: usize = 64 << 10;
 
-/// What was heard.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// A whole line, without its end.

@@ -15,7 +15,6 @@ use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::ScriptRequest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places.
 pub(crate) struct Places {
     all: Arc<Semaphore>,
     of_one: usize,
@@ -123,7 +122,6 @@ mod tests {
         }
     }
 
-    /// A script of a person in a conversation.
     fn of(person: &str, key: &str) -> ScriptRequest {
         ScriptRequest { person: Some(person.to_owned()), ..conversation(key) }
     }

@@ -70,13 +70,11 @@ pub(crate) struct Worker {
 
 /// How a worker that says no more has ended.
 pub(crate) enum Ending {
-    /// It is dead.
     Died {
         status: ExitStatus,
         /// The end of what it wrote on standard error.
         complaint: String,
     },
-    /// It lives on.
     GoesOn,
 }
 

@@ -102,7 +102,6 @@ impl StandIn {
     }
 }
 
-/// The real worker.
 pub(crate) fn real_worker() -> PathBuf {
     let beside = || {
         let test = std::env::current_exe().unwrap();

@@ -9,16 +9,10 @@ use serde_json::Value;
 pub(crate) enum CallError {
     /// There was no connection to write the request to.
     #[error("Telegram can't be reached: {reason}")]
-    NotConnected {
-        /// What went wrong.
-        reason: String,
-    },
+    NotConnected { reason: String },
     /// The request may have been read, and no answer came.
     #[error("Telegram's answer was lost: {reason}")]
-    Lost {
-        /// What went wrong.
-        reason: String,
-    },
+    Lost { reason: String },
     /// What came back is no answer of the Bot API.
     #[error("what answered with status {status} is not Telegram: {reason}")]
     NotAnAnswer {

@@ -36,7 +36,6 @@ pub(super) struct Update {
     key: String,
     /// The update as it came.
     raw: Value,
-    /// What it means.
     pub(super) meaning: Meaning,
 }
 
@@ -48,7 +47,6 @@ impl Update {
     }
 }
 
-/// Takes updates in.
 pub(super) struct Desk {
     inbound: Arc<dyn Inbound>,
     reader: Mutex<Reader>,

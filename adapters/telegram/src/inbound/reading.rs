@@ -38,7 +38,6 @@ const NOT_FOR_US: &str = "it was not written to the bot";
 pub(crate) enum Meaning {
     /// Somebody wrote to us.
     Message {
-        /// What came.
         message: Box<InboundMessage>,
         /// The items of its album that came before it and named nobody, in their order. They are for us too.
         kept: Vec<InboundMessage>,
@@ -46,18 +45,12 @@ pub(crate) enum Meaning {
     /// Somebody pressed a button of ours; the button waits for an answer to the query. Nothing is said by one that
     /// carries no command.
     Pressed {
-        /// The query's id.
         query: String,
         /// What was said with it.
         message: Option<Box<InboundMessage>>,
     },
     /// A group became a supergroup, which is another chat.
-    Moved {
-        /// The group.
-        from: i64,
-        /// The supergroup.
-        to: i64,
-    },
+    Moved { from: i64, to: i64 },
     /// Nothing that concerns us; the reason is for the log.
     Nothing(&'static str),
     /// Something that can't be read; the reason holds nothing of it.

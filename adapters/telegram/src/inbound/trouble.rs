@@ -13,7 +13,6 @@ use crate::{
 /// The wait after a first failure; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The longest wait that a server can ask for, so that an absurd number doesn't end the bot.

@@ -6,7 +6,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A chat.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Chat {
     pub(crate) id: i64,
@@ -145,7 +144,6 @@ pub(crate) struct PaidMedia {
     pub(crate) paid_media: Vec<PaidItem>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct PaidItem {
     #[serde(default)]
@@ -221,7 +219,6 @@ pub(crate) struct Head {
     pub(crate) forum_topic_created: Option<Present>,
 }
 
-/// A message.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct Message {
@@ -262,7 +259,6 @@ impl TryFrom<Value> for ExternalReply {
     }
 }
 
-/// A pressed button.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct CallbackQuery {
     pub(crate) id: String,

@@ -4,10 +4,8 @@ use satchel_domain::script::fenced_block;
 
 use super::wire::{Entity, User};
 
-/// The bot itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Us {
-    /// Its id.
     pub(crate) id: i64,
     /// Its name, without the `@`.
     pub(crate) username: String,

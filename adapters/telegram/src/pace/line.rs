@@ -20,9 +20,7 @@ const PLACES: usize = 1_000;
 /// Who waits: a part for its chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Caller {
-    /// Where it goes.
     pub(super) chat: ChatId,
-    /// What goes.
     pub(super) part: PartId,
 }
 

@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-/// A formatted span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Span {
     Bold,
@@ -24,7 +23,6 @@ struct Open {
     written: bool,
 }
 
-/// HTML that grows.
 #[derive(Debug, Default)]
 pub(super) struct Html {
     text: String,

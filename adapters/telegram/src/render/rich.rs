@@ -54,7 +54,6 @@ pub(super) struct Rich<'text> {
     block_ended: bool,
 }
 
-/// Renders a text.
 pub(super) fn render(text: &str) -> Html {
     let mut rich = Rich {
         source: text,

@@ -129,7 +129,6 @@ fn cell<'text>(cell: &Cell<'text>, rich: &mut Rich<'text>) {
     cell.iter().for_each(|event| rich.inline(event));
 }
 
-/// The words of a cell.
 fn plain(cell: &Cell<'_>) -> String {
     let mut words = String::new();
     for event in cell {

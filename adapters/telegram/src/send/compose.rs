@@ -35,7 +35,6 @@ const ROW: usize = 24;
 /// A call, ready to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Composed {
-    /// The method's name.
     pub(crate) method: &'static str,
     /// Its parameters; a file's is `attach://` and the name of its upload.
     pub(crate) fields: Map<String, Value>,
@@ -52,11 +51,9 @@ pub(crate) struct Upload {
     pub(crate) name: String,
     /// The address of its bytes.
     pub(crate) sha256: Sha256,
-    /// Their number.
     pub(crate) bytes: u64,
     /// The file's name as people see it.
     pub(crate) filename: Filename,
-    /// Its type.
     pub(crate) mime: String,
 }
 

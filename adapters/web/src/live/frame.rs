@@ -6,7 +6,6 @@ use serde::Serialize;
 /// Sent while nothing happens, so that everything on the way knows that the stream is alive.
 pub(crate) const KEEP_ALIVE: &[u8] = b": still here\n\n";
 
-/// Writes an event.
 pub(crate) fn of(name: &str, content: &impl Serialize) -> Bytes {
     write(&format!("event: {name}\ndata: "), content)
 }

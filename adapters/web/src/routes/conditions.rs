@@ -14,9 +14,7 @@ pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
 /// What of a file is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// All of it.
     Whole,
-    /// Some of it.
     Piece(Range<u64>),
     /// Something that lies behind its end.
     Nothing,

@@ -398,7 +398,6 @@ async fn what_a_proxy_passes_on_needs_a_token() {
     assert_eq!(open.taken(), Vec::new());
 }
 
-/// Takes nothing in.
 struct Closed;
 
 #[async_trait::async_trait]

@@ -294,7 +294,6 @@ impl Stage {
         self.publish(event).await;
     }
 
-    /// Ends a part.
     pub(crate) async fn settle(&self, lease: &Lease, part: &Part, state: PartState) {
         let part = Part { state, ..part.clone() };
         let settlement =

@@ -18,7 +18,6 @@ use crate::{
 /// The most bytes of JSON that is read or written at once; reading it takes many times that in memory.
 const LARGEST_TEXT: usize = 16 << 20;
 
-/// The widest indentation.
 const WIDEST_INDENT: usize = 16;
 
 #[starlark_module]

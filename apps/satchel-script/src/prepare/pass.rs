@@ -59,7 +59,6 @@ fn untabbed<'a>(script: &'a str, strings: &[Range<usize>]) -> Cow<'a, str> {
 
 /// An expression in an f-string that has not ended yet.
 struct Replacement {
-    /// Where it begins.
     start: usize,
     /// How many brackets are open in it.
     brackets: usize,
@@ -69,7 +68,6 @@ struct Replacement {
 
 /// A function that the pass is in.
 enum Function {
-    /// In its head.
     Head,
     /// After the colon of its head.
     Colon,

@@ -29,7 +29,6 @@ pub enum Level {
     Ok,
     /// It works, and may not for long or not well.
     Warning,
-    /// It doesn't work.
     Problem,
 }
 
@@ -40,7 +39,6 @@ pub struct Finding {
     pub check: &'static str,
     /// How bad it is.
     pub level: Level,
-    /// What was found.
     pub found: String,
     /// What to do about it.
     pub advice: Option<String>,

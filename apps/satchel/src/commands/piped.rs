@@ -122,7 +122,6 @@ impl PipedFile {
         Ok(file)
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.join("stdin")

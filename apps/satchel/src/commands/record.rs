@@ -10,7 +10,6 @@ use serde::Serialize;
 /// The version of the shape; it grows when a field changes its meaning or goes.
 const VERSION: u32 = 1;
 
-/// A turn.
 #[derive(Debug, Serialize)]
 pub struct Record<'a> {
     version: u32,

@@ -49,7 +49,6 @@ pub(crate) const OPEN_TO_ALL: &str =
 
 /// A platform that is served.
 struct Platform {
-    /// Its way out.
     channel: Arc<dyn Channel>,
     /// Its way in, which goes on until it is told to stop.
     listen: Listen,

@@ -63,7 +63,6 @@ impl Surroundings {
 
 /// A terminal with Satchel behind it.
 pub(super) struct Terminal {
-    /// The way in.
     pub(super) client: ConsoleClient,
     stop: CancellationToken,
     lanes: JoinHandle<()>,

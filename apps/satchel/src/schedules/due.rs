@@ -47,7 +47,6 @@ pub struct NoRhythm(String);
 pub enum Missed {
     /// The last of them is made up for.
     RunOnce,
-    /// They are forgotten.
     Skip,
     /// The last two dozen are made up for.
     RunAll,

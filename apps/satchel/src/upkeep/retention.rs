@@ -26,9 +26,7 @@ const NAMED: usize = 20;
 
 /// What removes old files.
 pub struct RetentionTask {
-    /// What is kept.
     pub retention: Retention,
-    /// Knows the files.
     pub ledger: Arc<dyn Ledger>,
     /// Where the conversations are told.
     pub door: OwnDoor,

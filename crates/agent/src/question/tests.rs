@@ -177,7 +177,6 @@ impl Scene {
         Self { log, keys, away, lookups, recorded, services, lane, completed: watch::Sender::new(false) }
     }
 
-    /// On Discord.
     fn failing(sends: &[SendError]) -> Self {
         Self::new(tables::discord().idempotency, Duration::ZERO, sends, &[])
     }

@@ -48,7 +48,6 @@ pub(crate) enum Source {
     Stored(Had),
     /// At this address, which may be signed.
     Address(String),
-    /// Nowhere, and why.
     Nowhere(String),
 }
 

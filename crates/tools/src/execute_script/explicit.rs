@@ -8,7 +8,6 @@ use serde_json::Value;
 /// An id that a script's value names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
-    /// The id.
     pub(super) id: AttachmentId,
     /// The key under which it stands, so that it must be a file's; `None` for a value that is nothing but the id, which
     /// may be any id.

@@ -62,7 +62,6 @@ pub(super) async fn metadata(world: &World<'_>, id: &str) -> Result<Value, Strin
     Ok(json!(Metadata::from(file)))
 }
 
-/// A file's text.
 pub(super) async fn text(world: &World<'_>, id: &str) -> Result<Value, String> {
     let file = find("attachment_read", world, id).await?;
     let failed = |words: String| format!("attachment_read: {words}");

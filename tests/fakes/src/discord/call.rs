@@ -39,7 +39,6 @@ pub struct DiscordCall {
     pub route: String,
     /// The path below `/api/v10`.
     pub path: String,
-    /// The query.
     pub query: Vec<(String, String)>,
     /// The body, or the `payload_json` beside files; null where there is none.
     pub body: Value,
@@ -56,7 +55,6 @@ pub struct SentFile {
     pub mime: String,
     /// How many bytes came.
     pub bytes: u64,
-    /// Their digest.
     pub sha256: Sha256,
 }
 

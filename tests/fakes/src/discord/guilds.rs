@@ -14,14 +14,12 @@ pub(crate) fn bot_role(guild: u64) -> u64 {
     guild + 1
 }
 
-/// Get Guild.
 pub(crate) fn get(world: &World, call: &Call) -> Result<Value, Refusal> {
     let id = snowflake(call.id(0), "guild_id")?;
     let guild = world.guilds.get(&id).ok_or_else(|| Refusal::new(404, 10_004, "Unknown Guild"))?;
     Ok(alone(id, guild))
 }
 
-/// Guild object.
 pub(crate) fn alone(id: u64, guild: &Guild) -> Value {
     let role = |id: u64, name: &str, managed: bool| {
         json!({

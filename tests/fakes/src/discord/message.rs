@@ -11,12 +11,9 @@ pub const VOICE_MESSAGE: u64 = 1 << 13;
 /// Message Flags: `EPHEMERAL`.
 pub const EPHEMERAL: u64 = 1 << 6;
 
-/// One message.
 #[derive(Debug, Clone, Default)]
 pub struct DiscordMessage {
-    /// Its id.
     pub id: u64,
-    /// Where it stands.
     pub channel: u64,
     /// Who wrote it: a person, or the bot.
     pub author: u64,
@@ -24,7 +21,6 @@ pub struct DiscordMessage {
     pub content: String,
     /// Its files, in order.
     pub files: Vec<DiscordFile>,
-    /// Its flags.
     pub flags: u64,
     /// The nonce that it came with; told in the answer and in the event, and nowhere later.
     pub nonce: Option<String>,
@@ -38,7 +34,6 @@ pub struct DiscordMessage {
     pub role_mentions: Vec<u64>,
     /// Whether it mentions everybody.
     pub mentions_everyone: bool,
-    /// Whom it notified.
     pub pings: Vec<Ping>,
     /// The stickers on it: ids and names.
     pub stickers: Vec<(u64, String)>,
@@ -57,9 +52,7 @@ pub struct DiscordMessage {
 /// What a message showed before an edit.
 #[derive(Debug, Clone)]
 pub struct Before {
-    /// Its words.
     pub content: String,
-    /// Its files.
     pub files: Vec<DiscordFile>,
 }
 
@@ -68,7 +61,6 @@ pub struct Before {
 pub enum Ping {
     /// Everybody, or everybody who is there.
     Everyone,
-    /// One person.
     Person(u64),
     /// Everybody who has a role.
     Role(u64),
@@ -77,19 +69,15 @@ pub enum Ping {
 /// A file as it stands in a message.
 #[derive(Debug, Clone)]
 pub struct DiscordFile {
-    /// Its id.
     pub id: u64,
     /// Its name as Discord rewrote it.
     pub filename: String,
     /// The name without its extension, where rewriting took something away.
     pub title: Option<String>,
-    /// Its type.
     pub mime: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// Their digest.
     pub sha256: Sha256,
-    /// Its alternative text.
     pub description: Option<String>,
     /// A voice's playing time in seconds.
     pub duration_secs: Option<f64>,
@@ -145,13 +133,11 @@ impl Composed {
         Self { forwarding: Some(message), ..Self::default() }
     }
 
-    /// With these files.
     #[must_use]
     pub fn with_files(self, files: Vec<FakeFile>) -> Self {
         Self { files, ..self }
     }
 
-    /// With a sticker of this name.
     #[must_use]
     pub fn with_sticker(mut self, name: &str) -> Self {
         self.stickers.push(name.to_owned());

@@ -23,7 +23,6 @@ pub(crate) enum Done {
     Silently,
 }
 
-/// Performs a request.
 pub(crate) fn perform(world: &mut World, rules: &DiscordRules, hub: &Hub, call: &Call) -> Result<Done, Refusal> {
     let told = match call.route.name.as_str() {
         "GET /gateway" => hub.address(),

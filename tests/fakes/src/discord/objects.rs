@@ -9,7 +9,6 @@ use crate::discord::{
     world::{APPLICATION, BOT, BOT_NAME, ChannelKind, EPOCH_MS, World},
 };
 
-/// User object.
 pub(crate) fn user(world: &World, id: u64) -> Value {
     let own = id == BOT;
     let name = if own { BOT_NAME } else { world.people.get(&id).map_or("Somebody", String::as_str) };
@@ -72,7 +71,6 @@ pub(crate) fn full_member(world: &World, id: u64) -> Value {
     member
 }
 
-/// Channel object.
 pub(crate) fn channel(world: &World, id: u64) -> Value {
     let channel = world.channel(id);
     let last = channel.last_message.map(|id| id.to_string());
@@ -99,7 +97,6 @@ pub(crate) fn channel(world: &World, id: u64) -> Value {
     }
 }
 
-/// Attachment object.
 pub(crate) fn attachment(world: &World, channel: u64, file: &DiscordFile) -> Value {
     let (url, proxy_url) = links::of(world, channel, file);
     let mut object = json!({

@@ -8,7 +8,6 @@ use crate::ServerFault;
 /// `errors`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// The HTTP status.
     pub status: u16,
     /// The `code`; 0 where the status says it all.
     pub code: u64,

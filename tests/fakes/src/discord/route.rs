@@ -37,14 +37,12 @@ pub(crate) struct Route {
     pub(crate) name: String,
     /// What stands in place of each `{}`.
     pub(crate) ids: Vec<String>,
-    /// The major parameter.
     pub(crate) major: Option<String>,
 }
 
 /// Why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoRoute {
-    /// No such path.
     NotFound,
     /// The path has other methods.
     WrongMethod,

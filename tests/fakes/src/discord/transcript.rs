@@ -13,7 +13,6 @@ use crate::{
     transcript::{Contents, MessageKind},
 };
 
-/// All channels.
 #[derive(Debug, Clone, Default)]
 pub struct DiscordTranscript {
     /// The channels by their id.
@@ -24,7 +23,6 @@ pub struct DiscordTranscript {
     places: BTreeMap<u64, usize>,
 }
 
-/// One channel.
 #[derive(Debug, Clone)]
 pub struct DiscordChannel {
     /// What sort of channel it is.
@@ -69,7 +67,6 @@ impl DiscordTranscript {
         self.channels.get(&channel).map_or(&[], |channel| &channel.messages)
     }
 
-    /// The message with this id.
     #[must_use]
     pub fn message(&self, id: u64) -> Option<&DiscordMessage> {
         self.channels.values().flat_map(|channel| &channel.messages).find(|message| message.id == id)

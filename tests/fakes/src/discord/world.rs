@@ -18,7 +18,6 @@ pub const BOT: u64 = 765_432_109_876_543_210;
 /// The id of the bot's application.
 pub const APPLICATION: u64 = 765_432_109_876_500_000;
 
-/// The bot's username.
 pub(crate) const BOT_NAME: &str = "satchel";
 
 /// Reference, Snowflakes: the first millisecond of 2015.
@@ -30,7 +29,6 @@ const DIRECT: u64 = 800_000_000_000_000_000;
 /// A guild's boosts (Guild object, Premium Tier).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Tier {
-    /// None.
     #[default]
     None,
     /// Level 1.
@@ -60,18 +58,10 @@ pub enum Permission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelKind {
     /// A person's DM with the bot.
-    Direct {
-        /// The person.
-        person: u64,
-    },
+    Direct { person: u64 },
     /// A text channel of a guild.
-    Text {
-        /// The guild.
-        guild: u64,
-    },
-    /// A public thread.
+    Text { guild: u64 },
     Thread {
-        /// The guild.
         guild: u64,
         /// The text channel that it belongs to.
         parent: u64,
@@ -81,13 +71,9 @@ pub enum ChannelKind {
 /// Something that a person did with a button or a slash command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interaction {
-    /// Its id.
     pub id: u64,
-    /// Who did it.
     pub person: u64,
-    /// Where.
     pub channel: u64,
-    /// What.
     pub deed: Deed,
     /// How the bot answered it.
     pub answer: Option<InteractionAnswer>,
@@ -101,16 +87,12 @@ pub struct Interaction {
 pub enum Deed {
     /// A press of a button.
     Press {
-        /// Under which message.
         message: u64,
-        /// Which one.
         custom_id: String,
         /// What stood on it.
         label: String,
     },
-    /// A slash command.
     Command {
-        /// Its name.
         name: String,
         /// Its options, by name.
         options: Vec<(String, Value)>,

@@ -173,7 +173,6 @@ fn assistant(read: &mut Read, place: &str, blocks: &[Value]) -> Result<(), Strin
     Ok(())
 }
 
-/// Writes events.
 pub(crate) struct Events {
     model: String,
     blocks: usize,

@@ -6,16 +6,12 @@ use serde_json::Value;
 
 use crate::model::ModelWire;
 
-/// One request.
 #[derive(Debug, Clone)]
 pub struct AskedModel {
-    /// The wire on which it came.
     pub wire: ModelWire,
-    /// When it came.
     pub at: Instant,
     /// The model that was asked for.
     pub model: String,
-    /// The system prompt.
     pub system: String,
     /// The conversation; turns of one side that follow each other are as they came.
     pub turns: Vec<AskedTurn>,
@@ -42,35 +38,23 @@ pub enum Fate {
     Refused(String),
 }
 
-/// One side's turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AskedTurn {
-    /// The person's.
     User(Vec<AskedPart>),
-    /// The model's.
-    Model {
-        /// Its words.
-        text: String,
-        /// Its calls.
-        calls: Vec<AskedCall>,
-    },
-    /// Answers of tools.
+    Model { text: String, calls: Vec<AskedCall> },
     Results(Vec<AskedResult>),
 }
 
 /// A part of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskedPart {
-    /// Words.
     Text(String),
-    /// A file.
     File(AskedFile),
 }
 
 /// A file that was shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedFile {
-    /// Its type.
     pub mime: String,
     /// Its name, where the wire carries one.
     pub name: Option<String>,
@@ -83,15 +67,11 @@ pub struct AskedFile {
 pub struct AskedCall {
     /// Its id, where the wire carries one.
     pub id: Option<String>,
-    /// The tool.
     pub name: String,
-    /// Its arguments.
     pub arguments: Value,
-    /// Gemini's signature.
     pub signature: Option<String>,
 }
 
-/// A tool's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskedResult {
     /// The id of the call, where the wire carries one.
@@ -154,13 +134,11 @@ impl AskedModel {
 }
 
 impl AskedResult {
-    /// Its words.
     #[must_use]
     pub fn text(&self) -> String {
         texts(&self.parts)
     }
 
-    /// Its files.
     #[must_use]
     pub fn files(&self) -> Vec<AskedFile> {
         files(&self.parts)

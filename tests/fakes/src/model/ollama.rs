@@ -70,7 +70,6 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
     Ok(read)
 }
 
-/// Writes lines.
 pub(crate) struct Lines {
     model: String,
 }

@@ -189,7 +189,6 @@ fn assistant(message: &Value) -> Result<AskedTurn, String> {
     Ok(AskedTurn::Model { text, calls })
 }
 
-/// Writes chunks.
 pub(crate) struct Chunks {
     pub(crate) model: String,
     pub(crate) wants_usage: bool,

@@ -138,7 +138,6 @@ fn part(role: &str, part: &Value) -> Result<AskedPart, String> {
     }
 }
 
-/// Writes events.
 pub(crate) struct Events {
     model: String,
     output: Vec<Value>,

@@ -18,7 +18,6 @@ pub struct ModelReply {
 pub enum ReplyPiece {
     /// A little text, in a frame of its own.
     Text(String),
-    /// A tool call.
     Call(ScriptedCall),
     /// Nothing for a while.
     Wait(Duration),
@@ -28,7 +27,6 @@ pub enum ReplyPiece {
     Cut,
     /// The stream ends in good order, but without the frame that says so.
     StopShort,
-    /// Nothing for ever.
     Hang,
     /// A frame that is no JSON.
     Garbage,
@@ -49,7 +47,6 @@ pub struct ScriptedCall {
 }
 
 impl ScriptedCall {
-    /// A call.
     #[must_use]
     pub fn new(name: &str, arguments: &str) -> Self {
         Self { name: name.to_owned(), arguments: arguments.to_owned(), signature: None }
@@ -65,7 +62,6 @@ impl ScriptedCall {
 /// How an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Finish {
-    /// As it should.
     #[default]
     Natural,
     /// At the model's longest answer.
@@ -86,7 +82,6 @@ pub enum ModelFault {
     },
     /// 502 with an HTML body, as a proxy in front of a provider answers.
     BadGateway,
-    /// A redirect.
     Moved,
     /// No answer ever comes.
     Hang,
@@ -107,9 +102,7 @@ pub enum Meaning {
     NotAllowed,
     /// There is no such model.
     Model,
-    /// Too many requests.
     Rate,
-    /// No credit.
     Quota,
     /// The conversation is too long.
     ContextTooLong,

@@ -23,10 +23,8 @@ use crate::{
 /// The largest body without files, and the largest field beside files.
 const LONGEST_WORDS: usize = 4 * 1024 * 1024;
 
-/// A request.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// In lower case.
     pub(crate) method: String,
     pub(crate) parameters: Map<String, Value>,
     pub(crate) uploads: HashMap<String, Upload>,

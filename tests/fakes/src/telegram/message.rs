@@ -10,9 +10,7 @@ use crate::FakeFile;
 pub enum ChatKind {
     /// A person's chat with the bot; its id is the person's.
     Private,
-    /// A small group.
     Group,
-    /// A large group.
     Supergroup,
     /// A large group with topics.
     Forum,
@@ -33,11 +31,9 @@ pub enum FileKind {
     Audio,
     /// A video with a player.
     Video,
-    /// A round video.
     VideoNote,
     /// A video without sound that repeats.
     Animation,
-    /// A sticker.
     Sticker,
 }
 
@@ -52,11 +48,9 @@ pub struct TelegramFile {
     pub kind: FileKind,
     /// Its name, where its kind keeps one.
     pub filename: String,
-    /// Its type.
     pub mime: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// Their digest.
     pub sha256: Sha256,
     /// Its sides in pixels, where it has any.
     pub sides: (u32, u32),
@@ -104,21 +98,17 @@ pub struct InlineButton {
 /// What stands in a message beside its words.
 #[derive(Debug, Clone, Default)]
 pub enum Content {
-    /// Nothing.
     #[default]
     Words,
     /// A file; the words are its caption.
     File(TelegramFile),
-    /// A place.
     Location {
-        /// In degrees.
         latitude: f64,
         /// In degrees.
         longitude: f64,
     },
     /// A person of an address book.
     Contact {
-        /// How they are called.
         name: String,
         /// How they are called up.
         phone: String,
@@ -127,12 +117,10 @@ pub enum Content {
     Service(Map<String, Value>),
 }
 
-/// One message.
 #[derive(Debug, Clone, Default)]
 pub struct TelegramMessage {
     /// Its id in its chat. Private chats and basic groups share one counter, every other chat has its own.
     pub id: i64,
-    /// Where it stands.
     pub chat: i64,
     /// The topic in which it stands.
     pub thread: Option<i64>,
@@ -228,7 +216,6 @@ impl Composed {
         Self { reply_to: Some(message), ..self }
     }
 
-    /// Forwarded from somebody.
     #[must_use]
     pub fn forwarded_from(self, person: i64) -> Self {
         Self { forwarded_from: Some(person), ..self }

@@ -25,7 +25,6 @@ pub(crate) fn user(world: &World, id: i64) -> Value {
     json!({ "id": id, "is_bot": false, "first_name": name, "language_code": "en" })
 }
 
-/// Chat.
 pub(crate) fn chat(world: &World, id: i64) -> Value {
     let chat = world.chat(id);
     match chat.kind {
@@ -192,7 +191,6 @@ fn file(world: &World, file: &TelegramFile) -> Value {
     object
 }
 
-/// Document.
 fn document(file: &TelegramFile) -> Value {
     json!({
         "file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.bytes,

@@ -13,7 +13,6 @@ use crate::{
     transcript::{Contents, MessageKind},
 };
 
-/// All chats.
 #[derive(Debug, Clone, Default)]
 pub struct TelegramTranscript {
     /// The chats by their id.
@@ -21,14 +20,12 @@ pub struct TelegramTranscript {
     people: BTreeMap<i64, String>,
 }
 
-/// One chat.
 #[derive(Debug, Clone)]
 pub struct TelegramChat {
     /// What sort of chat it is.
     pub kind: ChatKind,
     /// What it is called.
     pub title: String,
-    /// Its topics.
     pub topics: BTreeMap<i64, String>,
     /// Its messages in the order in which they came, deleted ones too.
     pub messages: Vec<TelegramMessage>,

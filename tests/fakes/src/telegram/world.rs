@@ -50,7 +50,6 @@ pub(crate) struct Chat {
     pub(crate) role: BotRole,
     pub(crate) forbids_voice: bool,
     pub(crate) members: BTreeSet<i64>,
-    /// Who made it.
     pub(crate) owner: i64,
     /// What the bot was seen doing there, in the words of `sendChatAction`.
     pub(crate) actions: Vec<String>,
@@ -80,11 +79,8 @@ pub(crate) enum BotRole {
 /// A press of a button.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Press {
-    /// Who pressed it.
     pub person: i64,
-    /// In which chat.
     pub chat: i64,
-    /// Under which message.
     pub message: i64,
     /// What stands on the button.
     pub label: String,

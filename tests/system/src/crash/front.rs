@@ -24,7 +24,6 @@ pub enum Front {
 /// How long an adapter waits for a platform that says nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Waits {
-    /// For a connection.
     pub connect: Duration,
     /// For an answer, and for progress.
     pub answer: Duration,
@@ -43,18 +42,13 @@ fn quick_look_up() -> LookupSettings {
 
 /// An adapter, open in both directions.
 pub enum Open {
-    /// The small one.
     Imitated(Arc<FakeChannel>),
-    /// Telegram's.
     Telegram {
-        /// Its way out.
         channel: Arc<TelegramChannel>,
         /// What its way in is made of.
         settings: Box<TelegramSettings>,
     },
-    /// Discord's.
     Discord {
-        /// Its way out.
         channel: Arc<DiscordChannel>,
         /// What its way in is made of.
         settings: Box<DiscordSettings>,
@@ -111,7 +105,6 @@ impl Open {
         }
     }
 
-    /// Its way out.
     #[must_use]
     pub fn channel(&self) -> Arc<dyn Channel> {
         match self {

@@ -14,7 +14,6 @@ pub const SPOKEN: &str = "All files are on their way.";
 /// Leaves a line in a file each time that it runs, as a tool that books a flight would leave a booking.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// The file.
     pub file: PathBuf,
 }
 

@@ -341,6 +341,24 @@ fn packages_are_named_after_their_folders_and_keep_the_workspaces_lints() {
     assert_none(&complaints);
 }
 
+/// Elsewhere a comment that is demanded says the name again; these three are read by whoever builds on them.
+#[test]
+fn only_the_core_requires_documentation() {
+    let requires_docs = |path: &Path| {
+        let root = std::fs::read_to_string(path.join("src/lib.rs")).unwrap_or_default();
+        let manifest = std::fs::read_to_string(path.join("Cargo.toml")).expect("a manifest can be read");
+        // Written apart, so that this file doesn't find itself.
+        let lint = concat!("missing", "_docs");
+        assert!(!manifest.contains(lint), "{} sets {lint} beside its lib.rs", path.display());
+        root.contains(&format!("\n#![warn({lint})]\n"))
+    };
+    let metadata = metadata();
+    let folders = packages(&metadata).into_iter().map(|(folder, _)| folder);
+    let documented: BTreeSet<String> = folders.filter(|folder| requires_docs(&workspace_root().join(folder))).collect();
+    assert_eq!(documented, BTreeSet::from(["crates/domain", "crates/ports", "crates/routing"].map(str::to_owned)));
+    requires_docs(&workspace_root());
+}
+
 #[test]
 fn unsafety_is_forbidden_everywhere() {
     let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).expect("the root has a manifest");

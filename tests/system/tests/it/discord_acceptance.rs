@@ -38,7 +38,6 @@ fn photos(count: u64) -> Vec<FakeFile> {
     (1..=count).map(|n| FakeFile::photo(format!("{n}.png"), 64, 48, n, 900)).collect()
 }
 
-/// The bot's messages.
 fn messages(home: &Home) -> Vec<DiscordMessage> {
     home.chat.discord.transcript().visible(home.chat.channel).cloned().collect()
 }

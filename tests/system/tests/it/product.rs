@@ -39,7 +39,6 @@ pub(crate) struct Setup {
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) behaviour: Behaviour,
     pub(crate) settings: Settings,
-    /// Who evaluates scripts.
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
     /// The tools that it has besides its own, made for its stores.
     pub(crate) tools: MakeTools,

@@ -12,7 +12,6 @@ pub(crate) struct ToolResult {
     pub(crate) text: String,
     /// The files that are named, in order.
     pub(crate) named: Vec<NamedFile>,
-    /// All of it.
     pub(crate) whole: String,
 }
 

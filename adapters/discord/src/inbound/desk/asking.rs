@@ -48,7 +48,6 @@ pub(super) enum Tries {
     Often,
 }
 
-/// What Discord said.
 enum Answer<T> {
     Told(T),
     Refused(CallError),

@@ -10,21 +10,17 @@ use crate::inbound::marks::Ticket;
 /// How many edited messages are kept in mind that history has told. Their events come within seconds.
 const MOST_EDITED: usize = 10_000;
 
-/// A channel's queue.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     /// Whether something of it is being stored.
     pub(super) is_busy: bool,
     /// What had come before history was asked.
     before: VecDeque<(Ticket, Job)>,
-    /// What history told.
     missed: VecDeque<Job>,
-    /// What comes since.
     waiting: VecDeque<(Ticket, Job)>,
 }
 
 impl Lane {
-    /// Something has come.
     pub(super) fn push(&mut self, ticket: Ticket, job: Job) {
         self.waiting.push_back((ticket, job));
     }

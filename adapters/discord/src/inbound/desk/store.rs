@@ -42,9 +42,7 @@ pub(in crate::inbound) enum Job {
     Keep(Box<UndecodableUpdate>),
     /// An event of a guild's channel of which nothing is known yet.
     Unknown {
-        /// The channel.
         channel: u64,
-        /// The event's name.
         name: String,
         /// What Discord says about it.
         data: Value,
@@ -74,7 +72,6 @@ pub(in crate::inbound) struct State {
     asked: Asked,
 }
 
-/// What was stored.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     /// What is answered now.

@@ -12,14 +12,12 @@ use crate::{inbound::wire::User, known::Known};
 pub(super) struct Names<'a> {
     /// The people who are mentioned.
     pub(super) people: &'a [User],
-    /// The channels.
     pub(super) known: &'a Known,
 }
 
 /// Those by whose mention we are meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ours {
-    /// Our user.
     pub(super) user: u64,
     /// The role that a guild has made for us, and that people take for us while they type.
     pub(super) role: Option<u64>,

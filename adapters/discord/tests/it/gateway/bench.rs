@@ -45,7 +45,6 @@ pub(crate) struct Bench {
     pub(crate) settings: DiscordSettings,
     pub(crate) waits: GatewayWaits,
     pub(crate) patience: Patience,
-    /// Ann's direct channel.
     pub(crate) direct: u64,
 }
 

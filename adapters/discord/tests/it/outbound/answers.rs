@@ -13,7 +13,6 @@ const CREATE: &str = "POST /channels/{}/messages";
 const EDIT: &str = "PATCH /channels/{}/messages/{}";
 const DELETE: &str = "DELETE /channels/{}/messages/{}";
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Text,

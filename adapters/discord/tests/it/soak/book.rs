@@ -42,7 +42,6 @@ impl Report {
     }
 }
 
-/// Takes messages in.
 pub(crate) struct Book {
     said: Said,
     tries: AtomicU64,

@@ -17,7 +17,6 @@ pub(super) struct Reached {
 /// What there is to tell.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Nothing new.
     None,
     /// Telegram doesn't get through.
     Trouble {

@@ -32,7 +32,6 @@ const BODY: Duration = Duration::from_secs(20);
 /// Whether the webhook seems to be ours, as its calls tell since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nobody has called.
     Untold,
     /// Somebody has called, and only without the secret.
     InDoubt,

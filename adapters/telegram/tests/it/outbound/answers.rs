@@ -9,7 +9,6 @@ use satchel_fakes::{
 
 use super::*;
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Text,

@@ -23,7 +23,6 @@ pub(super) fn limits() -> Vec<Finding> {
     }]
 }
 
-/// Who runs Satchel.
 pub(super) fn user() -> Vec<Finding> {
     match geteuid().is_root() {
         true => vec![Finding::warning(

@@ -11,7 +11,6 @@ use crate::{config::Config, speech};
 const SPEAKS: &str = "speech";
 const LISTENS: &str = "transcription";
 
-/// What is spoken.
 const WORDS: &str = "One, two, three.";
 
 /// Tries out what is configured.

@@ -22,7 +22,6 @@ impl<'a> Dialogue<'a> {
         Self { input: Box::new(stdin.lock()), out, terminal }
     }
 
-    /// Says something.
     pub(super) fn say(&mut self, words: &str) -> anyhow::Result<()> {
         writeln!(self.out, "{words}")?;
         Ok(())

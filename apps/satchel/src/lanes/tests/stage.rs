@@ -48,7 +48,6 @@ pub(super) fn with_file(message: InboundMessage) -> InboundMessage {
     InboundMessage { files: vec![file], ..message }
 }
 
-/// Waits until it is so.
 pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
     let waited = async {
         while !holds() {

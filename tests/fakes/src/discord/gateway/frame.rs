@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// Gateway Opcodes.
 pub(crate) mod opcode {
     pub(crate) const DISPATCH: u64 = 0;
     pub(crate) const HEARTBEAT: u64 = 1;
@@ -66,7 +65,6 @@ pub(crate) fn control(opcode: u64, data: Value) -> String {
     json!({ "t": null, "s": null, "op": opcode, "d": data }).to_string()
 }
 
-/// An event.
 pub(crate) fn dispatch(name: &str, sequence: u64, data: &Value) -> String {
     json!({ "t": name, "s": sequence, "op": opcode::DISPATCH, "d": data }).to_string()
 }

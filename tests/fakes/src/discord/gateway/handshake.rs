@@ -19,7 +19,6 @@ use crate::discord::gateway::{
 pub(crate) enum Refused {
     /// It is closed with this code.
     Close(u16),
-    /// It is told that its session is invalid, and stays.
     InvalidSession,
     /// It is told nothing, and stays.
     Ignored,

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 /// Guilds, channels and threads.
 pub const GUILDS: u64 = 1;
-/// Messages in guilds.
 pub const GUILD_MESSAGES: u64 = 1 << 9;
 /// Messages in direct chats.
 pub const DIRECT_MESSAGES: u64 = 1 << 12;

@@ -63,7 +63,6 @@ fn check_named(form: &mut Form, place: &[&str], named: &Value) {
     }
 }
 
-/// Application Command object.
 fn stored(id: u64, asked: Value) -> Value {
     let mut command = json!({
         "id": id.to_string(), "application_id": APPLICATION.to_string(), "version": id.to_string(), "type": 1,

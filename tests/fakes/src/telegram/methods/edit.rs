@@ -65,7 +65,6 @@ pub(crate) fn stop_live_location(world: &World, rules: &TelegramRules, call: &Ca
     Err(bad("there is no live location in the message to edit"))
 }
 
-/// deleteMessage.
 pub(crate) fn delete(world: &mut World, call: &Call) -> Result<Value, Refusal> {
     let chat = world.chat_of(call)?;
     let id = call.integer("message_id").unwrap_or_default();

@@ -74,7 +74,6 @@ pub(crate) fn set_commands(world: &mut World, call: &Call) -> Result<Value, Refu
     Ok(json!(true))
 }
 
-/// answerCallbackQuery.
 pub(crate) fn answer_press(world: &mut World, call: &Call) -> Result<Value, Refusal> {
     let id = call.words("callback_query_id").unwrap_or_default();
     let words = call.words("text").unwrap_or_default();

@@ -16,7 +16,6 @@ async fn look_up(bot: &Bot, chat: i64, message: i64) -> String {
     bot.refusal("stopMessageLiveLocation", json!({ "chat_id": chat, "message_id": message })).await
 }
 
-/// Looks up a range of ids.
 async fn look_up_all(bot: &Bot, chat: i64, ids: std::ops::RangeInclusive<i64>) -> Vec<String> {
     let mut answers = Vec::new();
     for id in ids {

@@ -89,7 +89,6 @@ impl Stage {
     }
 }
 
-/// The person's id.
 const PERSON: u64 = 5;
 
 async fn server() -> Result<FakeDiscord> {

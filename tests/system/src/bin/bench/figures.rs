@@ -12,7 +12,6 @@ pub(crate) fn percentile(samples: &[Duration], percent: usize) -> Duration {
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// The middle value.
 pub(crate) fn median(samples: &[Duration]) -> Duration {
     percentile(samples, 50)
 }
@@ -24,12 +23,10 @@ pub(crate) fn middle_of_three(mut measure: impl FnMut() -> Result<f64>) -> Resul
     Ok(figures[1])
 }
 
-/// Milliseconds.
 pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Mebibytes.
 #[expect(clippy::cast_precision_loss, reason = "sizes of memory are far below 2^52")]
 pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
@@ -41,7 +38,6 @@ pub(crate) fn rate(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / 1e6 / time.as_secs_f64()
 }
 
-/// Counts as numbers.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn number(count: u64) -> f64 {
     count as f64

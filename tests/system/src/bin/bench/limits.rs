@@ -18,7 +18,6 @@ const BUFFER: usize = 256 * 1024;
 pub(crate) struct Appends(File);
 
 impl Appends {
-    /// A file in this directory.
     pub(crate) fn to(directory: &Path) -> Result<Self> {
         let file = File::options().append(true).create(true).open(directory.join("appended"));
         Ok(Self(file.context("failed to open the appended file")?))

@@ -36,7 +36,6 @@ pub(crate) struct Load {
     pub(crate) model_ms: u64,
 }
 
-/// What it prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Carried {
     pub(crate) turns: u64,

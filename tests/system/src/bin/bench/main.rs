@@ -34,7 +34,6 @@ use crate::table::{Row, Table};
 
 /// What the measurements work with.
 struct Bench {
-    /// The product's binary.
     satchel: PathBuf,
     /// This binary, which is also Satchel with the fake platform's channel, or with a load of its own.
     myself: PathBuf,

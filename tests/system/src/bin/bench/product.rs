@@ -50,13 +50,11 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Starts the process.
     pub(crate) fn start(&self, bench: &Bench) -> Result<Running> {
         Running::start(Command::new(&bench.myself).args([ROLE, &serde_json::to_string(self)?]))
     }
 }
 
-/// Who answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Model {
     Offline,

@@ -49,12 +49,10 @@ impl Row {
         Self { bar: format!("≤ {}", with_unit(bar, self.unit)), met: self.measured.map(|it| it <= bar), ..self }
     }
 
-    /// A bar on the ratio.
     pub(crate) fn ratio_at_least(self, bar: f64) -> Self {
         Self { bar: format!("≥ {} × limit", short(bar)), met: self.ratio.map(|it| it >= bar), ..self }
     }
 
-    /// A bar on the ratio.
     pub(crate) fn ratio_at_most(self, bar: f64) -> Self {
         Self { bar: format!("≤ {} ×", short(bar)), met: self.ratio.map(|it| it <= bar), ..self }
     }
@@ -103,7 +101,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// A number with its unit.
 fn with_unit(number: f64, unit: &str) -> String {
     format!("{} {unit}", short(number)).trim_end().to_owned()
 }

@@ -21,7 +21,6 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Opens one.
     fn open(household: &Household, arguments: &str) -> Result<Self, String> {
         find_programs(&["tmux"])?;
         let terminal = Self { socket: household.root().join("tmux") };

@@ -48,7 +48,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plot {
     /// An album, a file that is too large, a voice note, a message that is edited while it waits, and commands.

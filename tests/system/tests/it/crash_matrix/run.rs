@@ -37,7 +37,6 @@ pub(crate) trait Scenario {
     /// What every process is told, but for the places of its files and of its death.
     fn options(&self) -> CrashOptions;
 
-    /// Opens the platform.
     async fn open(&self) -> Place;
 
     /// Does what the person does. It ends when nothing more is to be expected of them.
@@ -63,14 +62,20 @@ pub(crate) struct Files {
 /// Where a process dies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// Nowhere.
     Never,
     /// By its own hand at a point.
     At(Point),
     /// By SIGKILL while the platform has one of its requests in hand.
-    During { operation: Operation, number: u64, moment: Moment },
+    During {
+        operation: Operation,
+        number: u64,
+        moment: Moment,
+    },
     /// The first process dies in one way, and the next at a point while it takes up what is left.
-    Twice { first: Box<Death>, second: Point },
+    Twice {
+        first: Box<Death>,
+        second: Point,
+    },
 }
 
 impl Death {
@@ -145,7 +150,6 @@ pub(crate) struct Outcome {
     pub(crate) disk: Disk,
     /// How often the tool with an effect ran.
     pub(crate) tool_runs: usize,
-    /// The points that its first process passed.
     pub(crate) points: Vec<Point>,
     /// The points that the process passed which took up what the first one left.
     pub(crate) recovery: Vec<Point>,

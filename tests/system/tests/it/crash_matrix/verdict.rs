@@ -12,7 +12,6 @@ use super::{
     scene::{ANSWER, DeliveredFile, OVERSIZE, Platform, Scene},
 };
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// What a person should see and does not.

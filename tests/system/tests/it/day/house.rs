@@ -43,7 +43,6 @@ pub(crate) trait Chat {
     /// Waits until what Ann writes is heard.
     async fn is_listened_to(&self);
 
-    /// Lets Ann write.
     fn says(&self, words: &str);
 
     /// Lets Ann send photos together.
@@ -91,7 +90,6 @@ impl<C: Chat> House<C> {
         Self::furnish_with(chat, "").await
     }
 
-    /// With more settings.
     pub(crate) async fn furnish_with(chat: C, settings: &str) -> Self {
         Self::furnish_on(chat, ModelWire::OpenAiChat, settings).await
     }

@@ -6,7 +6,6 @@ use std::{collections::HashMap, process::Command};
 
 use satchel_system::real_binary::{Ran, finish};
 
-/// What is watched.
 const WATCHED: &str = "trace=fsync,fdatasync,sync_file_range,rename,renameat,renameat2,link,linkat,\
                        write,writev,pwrite64,pwritev,sendto,sendmsg,read,readv,recvfrom,recvmsg";
 

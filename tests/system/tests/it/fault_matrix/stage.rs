@@ -63,7 +63,6 @@ impl Column {
     pub(crate) const ALL: [Self; 7] =
         [Self::Text, Self::Voice, Self::File, Self::Album, Self::Bundle, Self::Stream, Self::Edit];
 
-    /// Which request of which operation it is.
     fn request(self) -> (Operation, u64) {
         match self {
             Self::Text | Self::Bundle | Self::Stream => (Operation::Send, 1),
@@ -98,7 +97,6 @@ impl Column {
     }
 }
 
-/// What is played.
 pub(crate) struct Cell {
     pub(crate) platform: Platform,
     pub(crate) column: Column,

@@ -48,7 +48,6 @@ impl Stranger {
         Self { address, asked }
     }
 
-    /// Its address as a URL.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

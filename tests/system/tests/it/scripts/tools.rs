@@ -11,7 +11,6 @@ use satchel_ports::{BlobHint, Blobs, Ledger, SafetyTier, Tool, ToolContext, Tool
 use satchel_tools::path_fields::PathFields;
 use serde_json::{Value, json};
 
-/// All of them.
 pub(super) fn all(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
     let makes = |name, stem| -> Arc<dyn Tool> {
         Arc::new(Makes { name, stem, ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) })
