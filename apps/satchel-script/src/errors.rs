@@ -5,33 +5,33 @@ use std::fmt::Display;
 use satchel_starlark::protocol::{Failure, FailureKind};
 use starlark::{Error, ErrorKind};
 
-use crate::prepare::Prepared;
+use crate::prepare::PreparedScript;
 
 /// The most characters of a message.
 const LONGEST_MESSAGE: usize = 1000;
 
 /// An error of a built-in function; the interpreter adds the place of the call.
-pub(crate) fn failed(why: impl Display) -> Error {
+pub(crate) fn script_error(why: impl Display) -> Error {
     Error::new_other(anyhow::Error::msg(why.to_string()))
 }
 
 /// What is known of a script that failed.
-pub(crate) struct Failing<'a> {
+pub(crate) struct ErrorContext<'a> {
     /// As it was written.
     pub(crate) script: &'a str,
     /// As the interpreter had it.
-    pub(crate) prepared: &'a Prepared<'a>,
+    pub(crate) prepared: &'a PreparedScript<'a>,
 }
 
-impl Failing<'_> {
+impl ErrorContext<'_> {
     /// What the script's author is told of an error that came while it was read.
-    pub(crate) fn unreadable(&self, error: &Error) -> Failure {
+    pub(crate) fn syntax_error(&self, error: &Error) -> Failure {
         self.describe(error, FailureKind::Syntax)
     }
 
     /// What the script's author is told of an error that came when it was to run. The interpreter looks for names that
     /// don't exist only then, but before anything has run.
-    pub(crate) fn stopped(&self, error: &Error) -> Failure {
+    pub(crate) fn runtime_error(&self, error: &Error) -> Failure {
         match error.kind() {
             ErrorKind::Scope(_) => self.describe(error, FailureKind::Syntax),
             _ => self.describe(error, FailureKind::Execution),
@@ -44,7 +44,10 @@ impl Failing<'_> {
             let at = self.prepared.original(at);
             // Said of the end of the line before, it would blame the wrong line.
             let is_indentation = error.without_diagnostic().to_string().contains("incorrect indentation");
-            place(self.script, if is_indentation && self.script[at..].starts_with('\n') { at + 1 } else { at })
+            line_and_column(
+                self.script,
+                if is_indentation && self.script[at..].starts_with('\n') { at + 1 } else { at },
+            )
         });
         Failure {
             kind,
@@ -56,7 +59,7 @@ impl Failing<'_> {
 }
 
 /// Line and column, both from 1, of a place in a text.
-fn place(text: &str, at: usize) -> (u32, u32) {
+fn line_and_column(text: &str, at: usize) -> (u32, u32) {
     // What is missing at the end is missed where the text ends, not on the empty line after it.
     let before = &text[..text.floor_char_boundary(at.min(text.trim_end().len()))];
     let line = before.rsplit('\n').next().unwrap_or_default();

@@ -20,22 +20,22 @@ use starlark::{
 
 use crate::{
     builtins::host_function,
-    conversation::Conversation,
-    errors::{Failing, failed},
-    prepare::{Prepared, prepare},
+    errors::{ErrorContext, script_error},
+    host_connection::HostConnection,
+    prepare::{PreparedScript, prepare},
     values::{from_json, to_json},
 };
 
 /// How large the interpreter's heap may get, in bytes. It looks now and then, so the process has a limit too.
-const HEAP: usize = 256 << 20;
+const MAX_HEAP_BYTES: usize = 256 << 20;
 
 /// How deep calls may be nested.
-const CALLS: usize = 100;
+const MAX_CALL_DEPTH: usize = 100;
 
 /// What one evaluation keeps outside of the interpreter.
-pub(crate) struct Evaluation {
+pub(crate) struct EvaluationState {
     /// The way to the host.
-    pub(crate) conversation: Rc<Conversation>,
+    pub(crate) conversation: Rc<HostConnection>,
     /// How many bytes the host was told of for a model to look at.
     pub(crate) woken: Cell<usize>,
     /// What it returned outside of a function.
@@ -43,14 +43,14 @@ pub(crate) struct Evaluation {
     printed: Cell<usize>,
 }
 
-impl PrintHandler for Evaluation {
+impl PrintHandler for EvaluationState {
     fn println(&self, text: &str) -> starlark::Result<()> {
         let printed = self.printed.get().saturating_add(text.len() + 1);
         if printed > MOST_PRINTED {
-            return Err(failed(format!("the script printed more than {MOST_PRINTED} bytes")));
+            return Err(script_error(format!("the script printed more than {MOST_PRINTED} bytes")));
         }
         self.printed.set(printed);
-        self.conversation.say(&FromWorker::Print(text.to_owned()));
+        self.conversation.send(&FromWorker::Print(text.to_owned()));
         Ok(())
     }
 }
@@ -58,10 +58,10 @@ impl PrintHandler for Evaluation {
 thread_local! {
     /// The evaluation of this thread. The interpreter has a place of its own for such things, but only for types with an
     /// implementation that is unsafe to write.
-    static CURRENT: RefCell<Option<Rc<Evaluation>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Rc<EvaluationState>>> = const { RefCell::new(None) };
 }
 
-pub(crate) fn evaluation() -> Rc<Evaluation> {
+pub(crate) fn evaluation() -> Rc<EvaluationState> {
     CURRENT.with_borrow(Option::clone).expect("built-in functions are called in an evaluation only")
 }
 
@@ -79,18 +79,22 @@ pub(crate) fn dialect() -> Dialect {
 }
 
 /// Evaluates the script to its value.
-pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<Conversation>) -> Result<Json, Failure> {
+pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<HostConnection>) -> Result<Json, Failure> {
     let dialect = dialect();
     let prepared = prepare(&run.script);
     let script = parse(&run.script, &prepared, &dialect)?;
-    let evaluation =
-        Rc::new(Evaluation { conversation, woken: Cell::new(0), returned: RefCell::new(None), printed: Cell::new(0) });
+    let evaluation = Rc::new(EvaluationState {
+        conversation,
+        woken: Cell::new(0),
+        returned: RefCell::new(None),
+        printed: Cell::new(0),
+    });
     CURRENT.set(Some(Rc::clone(&evaluation)));
     let outcome = Module::with_temp_heap(|module| {
         let mut evaluator = Evaluator::new(&module);
         evaluator.set_print_handler(&*evaluation);
-        evaluator.set_max_heap_size(HEAP).expect("the heap's size is set once, and not to zero");
-        evaluator.set_max_callstack_size(CALLS).expect("the calls' depth is set once, and not to zero");
+        evaluator.set_max_heap_size(MAX_HEAP_BYTES).expect("the heap's size is set once, and not to zero");
+        evaluator.set_max_callstack_size(MAX_CALL_DEPTH).expect("the calls' depth is set once, and not to zero");
         let built_in: HashSet<&str> = globals.iter().map(|(name, _)| name).collect();
         for name in run.functions.iter().filter(|name| is_name(name)) {
             // What is built in stays what it is: a tool called `len` is still reached through `tools_execute`.
@@ -100,15 +104,18 @@ pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<Conversati
         }
         // The host hands over none whose name a script can't say.
         for (name, value) in &run.globals {
-            let value = from_json(value, module.heap()).map_err(|why| failed(format!("the variable {name}: {why}")))?;
+            let value =
+                from_json(value, module.heap()).map_err(|why| script_error(format!("the variable {name}: {why}")))?;
             module.set(name, value);
         }
         let value = evaluator.eval_module(script, globals)?;
-        to_json(value, module.heap(), LARGEST_VALUE).map_err(failed)
+        to_json(value, module.heap(), LARGEST_VALUE).map_err(script_error)
     });
     match evaluation.returned.take() {
         Some(value) => Ok(value),
-        None => outcome.map_err(|error| Failing { script: &run.script, prepared: &prepared }.stopped(&error)),
+        None => {
+            outcome.map_err(|error| ErrorContext { script: &run.script, prepared: &prepared }.runtime_error(&error))
+        }
     }
 }
 
@@ -116,15 +123,15 @@ pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<Conversati
 ///
 /// Where that fails, the error is first sought in the script with its `return`s as they are: the closing bracket of our
 /// own making would else be blamed for one that the script has left open.
-fn parse(script: &str, prepared: &Prepared, dialect: &Dialect) -> Result<AstModule, Failure> {
+fn parse(script: &str, prepared: &PreparedScript, dialect: &Dialect) -> Result<AstModule, Failure> {
     AstModule::parse("script", prepared.text.clone(), dialect).map_err(|error| {
         let plain = prepared.without_returns();
         let blamed = match AstModule::parse("script", plain.text.clone(), dialect) {
             Err(original) if !original.to_string().contains("outside of a `def`") => {
-                return Failing { script, prepared: &plain }.unreadable(&original);
+                return ErrorContext { script, prepared: &plain }.syntax_error(&original);
             }
             _ => error,
         };
-        Failing { script, prepared }.unreadable(&blamed)
+        ErrorContext { script, prepared }.syntax_error(&blamed)
     })
 }

@@ -5,13 +5,13 @@ use starlark::values::{UnpackValue, Value, float::StarlarkFloat};
 use crate::values::integer;
 
 /// The widest result that is filled up to, in characters.
-const WIDEST: usize = 1000;
+const MAX_WIDTH: usize = 1000;
 
 /// The most digits after the point.
 const MOST_DIGITS: usize = 100;
 
 /// A spec, taken apart.
-struct Spec {
+struct FormatSpec {
     fill: char,
     align: Option<char>,
     sign: char,
@@ -31,7 +31,7 @@ struct Magnitude {
 
 /// The text of a value in a format.
 pub(crate) fn format(value: Value<'_>, spec: &str) -> Result<String, String> {
-    let parsed = Spec::parse(spec)?;
+    let parsed = FormatSpec::parse(spec)?;
     let is_number = value.get_type() == "int" || value.get_type() == "float";
     let is_text = matches!(parsed.kind, None | Some('s')) && !(is_number && parsed.kind.is_none());
     if is_text {
@@ -44,7 +44,7 @@ pub(crate) fn format(value: Value<'_>, spec: &str) -> Result<String, String> {
     Ok(parsed.signed(&magnitude))
 }
 
-impl Spec {
+impl FormatSpec {
     fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.chars().peekable();
         let (mut fill, mut align) = (' ', None);
@@ -78,7 +78,7 @@ impl Spec {
                 number => Ok(number),
             }
         };
-        let width = number(&mut rest, WIDEST)?.unwrap_or(0);
+        let width = number(&mut rest, MAX_WIDTH)?.unwrap_or(0);
         let grouping = rest.next_if(|next| ",_".contains(*next));
         let precision = match rest.next_if_eq(&'.') {
             None => None,

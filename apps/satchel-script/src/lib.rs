@@ -13,10 +13,10 @@
 
 mod builtins;
 mod confine;
-mod conversation;
 mod errors;
 mod evaluate;
 mod format;
+mod host_connection;
 mod prepare;
 mod values;
 
@@ -26,7 +26,7 @@ use std::{
     process::ExitCode,
 };
 
-pub use confine::{Unconfined, confine, limit_processor};
+pub use confine::{ConfineError, confine, limit_processor};
 
 /// What it says of itself to a person.
 const ABOUT: &str = "\
@@ -55,10 +55,10 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
             print!("{ABOUT}");
             ExitCode::SUCCESS
         }
-        None => conversation::hold(),
+        None => host_connection::run(),
         Some(_) => {
             eprintln!("satchel-script takes no arguments but --version and --help");
-            ExitCode::from(conversation::MISUNDERSTOOD)
+            ExitCode::from(host_connection::EXIT_PROTOCOL_ERROR)
         }
     }
 }

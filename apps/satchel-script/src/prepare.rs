@@ -11,17 +11,17 @@ mod spec;
 use std::borrow::Cow;
 
 /// A script as the interpreter gets it.
-pub(crate) struct Prepared<'a> {
+pub(crate) struct PreparedScript<'a> {
     /// What the interpreter gets.
     pub(crate) text: String,
     /// What was edited: the script but for its tabs.
     base: Cow<'a, str>,
-    edits: Vec<Edit>,
+    edits: Vec<TextEdit>,
 }
 
 /// A change of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Edit {
+struct TextEdit {
     /// Where, in the script.
     at: usize,
     /// How many bytes of it are left out.
@@ -33,13 +33,13 @@ struct Edit {
 }
 
 /// Prepares a script, whether or not it is one.
-pub(crate) fn prepare(script: &str) -> Prepared<'_> {
-    let passed = pass::over(script);
-    Prepared::new(passed.base, passed.edits)
+pub(crate) fn prepare(script: &str) -> PreparedScript<'_> {
+    let passed = pass::run_pass(script);
+    PreparedScript::new(passed.base, passed.edits)
 }
 
-impl<'a> Prepared<'a> {
-    fn new(base: Cow<'a, str>, mut edits: Vec<Edit>) -> Self {
+impl<'a> PreparedScript<'a> {
+    fn new(base: Cow<'a, str>, mut edits: Vec<TextEdit>) -> Self {
         edits.sort_by_key(|edit| edit.at);
         let mut text = String::with_capacity(base.len() + edits.iter().map(|edit| edit.inserted.len()).sum::<usize>());
         let mut copied = 0;

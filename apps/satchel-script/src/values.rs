@@ -19,7 +19,7 @@ use starlark::{
 
 /// The JSON of a value that has at most so many bytes, or why there is none.
 pub(crate) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>, most: usize) -> Result<Json, String> {
-    let mut leaving = Leaving { heap, most, counted: 0 };
+    let mut leaving = JsonEncoder { heap, most, counted: 0 };
     let json = leaving.json(value, 0)?;
     // What was counted on the way is too little: no escapes, no commas. It bounds the memory, this bounds the line.
     if size(&json) > most { Err(too_large(most)) } else { Ok(json) }
@@ -27,7 +27,7 @@ pub(crate) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>, most: usize) -> Resu
 
 /// The number of bytes of something as JSON.
 pub(crate) fn size(json: &impl Serialize) -> usize {
-    let mut counter = Counter(0);
+    let mut counter = ByteCounter(0);
     serde_json::to_writer(&mut counter, json).expect("counting never fails, and all that is counted can be written");
     counter.0
 }
@@ -85,13 +85,13 @@ fn too_large(most: usize) -> String {
 }
 
 /// A value on its way out.
-struct Leaving<'v> {
+struct JsonEncoder<'v> {
     heap: Heap<'v>,
     most: usize,
     counted: usize,
 }
 
-impl<'v> Leaving<'v> {
+impl<'v> JsonEncoder<'v> {
     fn json(&mut self, value: Value<'v>, depth: usize) -> Result<Json, String> {
         if let Some(text) = value.unpack_str() {
             self.count(text.len() + 2)?;
@@ -194,9 +194,9 @@ fn key_of(key: Value<'_>) -> Result<String, String> {
 }
 
 /// Counts bytes instead of keeping them.
-struct Counter(usize);
+struct ByteCounter(usize);
 
-impl Write for Counter {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())

@@ -8,7 +8,7 @@ use starlark::{
     values::{Value, none::NoneType},
 };
 
-use crate::{errors::failed, evaluate::evaluation, format::format, values::to_json};
+use crate::{errors::script_error, evaluate::evaluation, format::format, values::to_json};
 
 /// The function that stands for `return` outside of a function.
 pub(crate) const RETURN: &str = "_satchel_return";
@@ -23,15 +23,15 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] value: Value<'v>,
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
-        let value = to_json(value, evaluator.heap(), LARGEST_VALUE).map_err(failed)?;
+        let value = to_json(value, evaluator.heap(), LARGEST_VALUE).map_err(script_error)?;
         evaluation().returned.replace(Some(value));
-        Err(failed("the script has returned"))
+        Err(script_error("the script has returned"))
     }
 
     fn _satchel_format<'v>(
         #[starlark(require = pos)] value: Value<'v>,
         #[starlark(require = pos)] spec: &str,
     ) -> starlark::Result<String> {
-        format(value, spec).map_err(failed)
+        format(value, spec).map_err(script_error)
     }
 }

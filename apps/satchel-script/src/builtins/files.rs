@@ -12,9 +12,9 @@ use starlark::{
     values::{Value, ValueLike, bytes::StarlarkBytes},
 };
 
-use crate::{conversation::Conversation, errors::failed, evaluate::evaluation, values::size};
+use crate::{errors::script_error, evaluate::evaluation, host_connection::HostConnection, values::size};
 
-use super::host::ask;
+use super::host::call_host;
 
 /// Takes the padding or its absence: models write both.
 const READER: GeneralPurpose = GeneralPurpose::new(
@@ -23,14 +23,14 @@ const READER: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// What a file holds, as the script gave it.
-enum Content<'v> {
+enum FileContent<'v> {
     Text(&'v str),
     Bytes(&'v [u8]),
     /// Bytes that were written in base64.
     Decoded(Vec<u8>),
 }
 
-impl<'v> Content<'v> {
+impl<'v> FileContent<'v> {
     fn new(content: Value<'v>, encoding: &str) -> Result<Self, String> {
         let encoding = encoding.to_ascii_lowercase();
         if let Some(bytes) = content.downcast_ref::<StarlarkBytes>() {
@@ -56,23 +56,23 @@ impl<'v> Content<'v> {
     }
 
     /// Says it to the host, piece by piece.
-    fn say(&self, conversation: &Conversation) {
+    fn send_chunks(&self, conversation: &HostConnection) {
         let bytes = match self {
             Self::Text(text) => {
-                return pieces(text)
-                    .for_each(|piece| conversation.say(&FromWorker::Chunk(Chunk::Text(piece.to_owned()))));
+                return chunks(text)
+                    .for_each(|piece| conversation.send(&FromWorker::Chunk(Chunk::Text(piece.to_owned()))));
             }
             Self::Bytes(bytes) => *bytes,
             Self::Decoded(bytes) => bytes.as_slice(),
         };
         for piece in bytes.chunks(CHUNK) {
-            conversation.say(&FromWorker::Chunk(Chunk::Base64(STANDARD.encode(piece))));
+            conversation.send(&FromWorker::Chunk(Chunk::Base64(STANDARD.encode(piece))));
         }
     }
 }
 
 /// The text in pieces of at most [`CHUNK`] bytes, none of which ends within a character.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+fn chunks(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
         text = rest;
@@ -99,7 +99,7 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         // Read in full before the host hears of it, so that it never gets half a file.
-        let content = Content::new(content, encoding).map_err(failed)?;
+        let content = FileContent::new(content, encoding).map_err(script_error)?;
         let new_file = NewFile {
             filename: filename.to_owned(),
             description: description.to_owned(),
@@ -108,11 +108,11 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         };
         if size(&new_file) > LARGEST_NEW_FILE {
             let why = "filename, description, mime_type and visibility have more than";
-            return Err(failed(format!("{why} {LARGEST_NEW_FILE} bytes together as JSON")));
+            return Err(script_error(format!("{why} {LARGEST_NEW_FILE} bytes together as JSON")));
         }
         let conversation = &evaluation().conversation;
-        conversation.say(&FromWorker::Create(new_file));
-        content.say(conversation);
-        ask(&FromWorker::End, evaluator)
+        conversation.send(&FromWorker::Create(new_file));
+        content.send_chunks(conversation);
+        call_host(&FromWorker::End, evaluator)
     }
 }

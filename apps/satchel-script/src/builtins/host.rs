@@ -10,13 +10,13 @@ use starlark::{
 };
 
 use crate::{
-    errors::failed,
+    errors::script_error,
     evaluate::evaluation,
     values::{from_json, size, to_json},
 };
 
 /// The built-in function behind all of the host's.
-const CALL: &str = "_satchel_call";
+const CALL_BUILTIN: &str = "_satchel_call";
 
 /// The host's function of this name, as a value.
 ///
@@ -32,13 +32,13 @@ pub(crate) fn host_function<'v>(
         found.expect("it is among the functions that are built in").1.to_value()
     };
     let name = evaluator.heap().alloc(name);
-    evaluator.eval_function(built_in("partial"), &[built_in(CALL), name], &[])
+    evaluator.eval_function(built_in("partial"), &[built_in(CALL_BUILTIN), name], &[])
 }
 
 /// Says it to the host and gives the script what the host answers.
-pub(super) fn ask<'v>(message: &FromWorker, evaluator: &Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
-    let answer = evaluation().conversation.ask(message).map_err(failed)?;
-    from_json(&answer, evaluator.heap()).map_err(failed)
+pub(super) fn call_host<'v>(message: &FromWorker, evaluator: &Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+    let answer = evaluation().conversation.request(message).map_err(script_error)?;
+    from_json(&answer, evaluator.heap()).map_err(script_error)
 }
 
 #[starlark_module]
@@ -51,10 +51,10 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         let heap = evaluator.heap();
         let mut positional = arguments.positions(heap)?;
         let Some(function) = positional.next().and_then(Value::unpack_str) else {
-            return Err(failed(format!("{CALL} takes the name of a function first")));
+            return Err(script_error(format!("{CALL_BUILTIN} takes the name of a function first")));
         };
         let mut left = LARGEST_ARGUMENTS;
-        let too_large = |why| failed(format!("the arguments of {function}: {why}"));
+        let too_large = |why| script_error(format!("the arguments of {function}: {why}"));
         let mut taken = |value: Value<'v>| -> starlark::Result<Json> {
             let json = to_json(value, heap, left).map_err(too_large)?;
             left = left.saturating_sub(size(&json));
@@ -70,7 +70,7 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         if size(&call) > LARGEST_ARGUMENTS {
             return Err(too_large(format!("they have more than {LARGEST_ARGUMENTS} bytes as JSON")));
         }
-        ask(&FromWorker::Call(call), evaluator)
+        call_host(&FromWorker::Call(call), evaluator)
     }
 
     /// Asks that a model look at something when the script has ended.
@@ -79,16 +79,18 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(default = true)] include_event: bool,
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
-        let context = to_json(context, evaluator.heap(), LARGEST_VALUE).map_err(failed)?;
+        let context = to_json(context, evaluator.heap(), LARGEST_VALUE).map_err(script_error)?;
         let wake = FromWorker::Wake(Wake { context, include_event });
         let evaluation = evaluation();
         // As a line, or a million of the smallest could be said.
         let woken = evaluation.woken.get() + size(&wake);
         if woken > LARGEST_VALUE {
-            return Err(failed(format!("the contexts of wake_llm have more than {LARGEST_VALUE} bytes together")));
+            return Err(script_error(format!(
+                "the contexts of wake_llm have more than {LARGEST_VALUE} bytes together"
+            )));
         }
         evaluation.woken.set(woken);
-        evaluation.conversation.say(&wake);
+        evaluation.conversation.send(&wake);
         Ok(NoneType)
     }
 }

@@ -11,12 +11,12 @@ use starlark::{
 };
 
 use crate::{
-    errors::failed,
+    errors::script_error,
     values::{from_json, to_json},
 };
 
 /// The most bytes of JSON that is read or written at once; reading it takes many times that in memory.
-const LARGEST_TEXT: usize = 16 << 20;
+const MAX_TEXT_BYTES: usize = 16 << 20;
 
 const WIDEST_INDENT: usize = 16;
 
@@ -28,12 +28,12 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(default = NoneOr::None)] indent: NoneOr<i32>,
         heap: Heap<'v>,
     ) -> starlark::Result<String> {
-        written(value, indent, heap).map_err(failed)
+        encode_json(value, indent, heap).map_err(script_error)
     }
 
     /// The value that is written in the text as JSON.
     fn json_decode<'v>(text: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        read(text, heap).map_err(failed)
+        read(text, heap).map_err(script_error)
     }
 }
 
@@ -41,16 +41,16 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
 #[starlark_module]
 pub(super) fn namespace(builder: &mut GlobalsBuilder) {
     fn encode<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
-        written(value, NoneOr::None, heap).map_err(failed)
+        encode_json(value, NoneOr::None, heap).map_err(script_error)
     }
 
     fn decode<'v>(text: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        read(text, heap).map_err(failed)
+        read(text, heap).map_err(script_error)
     }
 }
 
-fn written<'v>(value: Value<'v>, indent: NoneOr<i32>, heap: Heap<'v>) -> Result<String, String> {
-    let json = to_json(value, heap, LARGEST_TEXT)?;
+fn encode_json<'v>(value: Value<'v>, indent: NoneOr<i32>, heap: Heap<'v>) -> Result<String, String> {
+    let json = to_json(value, heap, MAX_TEXT_BYTES)?;
     let NoneOr::Other(indent) = indent else { return Ok(json.to_string()) };
     match usize::try_from(indent) {
         Ok(indent) if indent <= WIDEST_INDENT => Ok(indented(&json, indent)),
@@ -62,8 +62,8 @@ fn read<'v>(text: Value<'v>, heap: Heap<'v>) -> Result<Value<'v>, String> {
     let Some(text) = text.unpack_str() else {
         return Err(format!("json_decode takes text, not {}", text.get_type()));
     };
-    if text.len() > LARGEST_TEXT {
-        return Err(format!("json_decode takes at most {LARGEST_TEXT} bytes"));
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(format!("json_decode takes at most {MAX_TEXT_BYTES} bytes"));
     }
     let json: Json = serde_json::from_str(text).map_err(|error| format!("json_decode: {error}"))?;
     from_json(&json, heap).map_err(|why| format!("json_decode: {why}"))

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp, civil, fmt::strtime, tz::TimeZone};
 use starlark::{environment::GlobalsBuilder, starlark_module};
 
-use crate::errors::failed;
+use crate::errors::script_error;
 
 /// The text of a moment, to the second.
 fn text_of(moment: Timestamp) -> String {
@@ -41,15 +41,15 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
     /// The seconds since 1970 of the time that the text names.
     fn time_parse(text: &str) -> starlark::Result<i64> {
         // Towards the past, also before 1970: the second that a moment lies in.
-        let moment = moment_of(text).map_err(failed)?;
+        let moment = moment_of(text).map_err(script_error)?;
         Ok(moment.as_second() - i64::from(moment.subsec_nanosecond() < 0))
     }
 
     /// The text of a time that is given in seconds since 1970, in the words of `strftime`.
     fn time_format(seconds: i64, #[starlark(default = "%Y-%m-%dT%H:%M:%SZ")] format: &str) -> starlark::Result<String> {
-        let moment = moment_at(seconds).map_err(failed)?;
+        let moment = moment_at(seconds).map_err(script_error)?;
         strtime::format(format, &moment.to_zoned(TimeZone::UTC))
-            .map_err(|error| failed(format!("the format {format:?} can't be used: {error}")))
+            .map_err(|error| script_error(format!("the format {format:?} can't be used: {error}")))
     }
 
     /// The time so much later than the one that the text names.
@@ -66,7 +66,7 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
                 .try_fold(0_i64, |sum, (count, each)| sum.checked_add(count.checked_mul(each)?))?;
             moment.checked_add(SignedDuration::from_secs(seconds)).ok()
         };
-        let moment = later(moment_of(text).map_err(failed)?);
-        moment.map(text_of).ok_or_else(|| failed("the time is out of the calendar's range"))
+        let moment = later(moment_of(text).map_err(script_error)?);
+        moment.map(text_of).ok_or_else(|| script_error("the time is out of the calendar's range"))
     }
 }

@@ -21,16 +21,16 @@ pub(super) fn install() -> Result<(), seccompiler::Error> {
 
 /// The calls that may be made; where there are rules, with such arguments only.
 fn calls() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
-    let anonymous = value(libc::MAP_ANONYMOUS);
-    let executable = value(libc::PROT_EXEC);
-    let standard_error = is(0, value(libc::STDERR_FILENO))?;
+    let anonymous = flag_bits(libc::MAP_ANONYMOUS);
+    let executable = flag_bits(libc::PROT_EXEC);
+    let standard_error = equals(0, flag_bits(libc::STDERR_FILENO))?;
     Ok(vec![
         // Its three streams, and no descriptor that it may have inherited.
-        (libc::SYS_read, vec![SeccompRule::new(vec![is(0, value(libc::STDIN_FILENO))?])?]),
+        (libc::SYS_read, vec![SeccompRule::new(vec![equals(0, flag_bits(libc::STDIN_FILENO))?])?]),
         (
             libc::SYS_write,
             vec![
-                SeccompRule::new(vec![is(0, value(libc::STDOUT_FILENO))?])?,
+                SeccompRule::new(vec![equals(0, flag_bits(libc::STDOUT_FILENO))?])?,
                 SeccompRule::new(vec![standard_error.clone()])?,
             ],
         ),
@@ -51,7 +51,7 @@ fn calls() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
         (libc::SYS_clock_gettime, vec![]),
         (libc::SYS_getrandom, vec![]),
         // Its own processor limit, which comes with the script.
-        (libc::SYS_prlimit64, vec![SeccompRule::new(vec![is(0, 0)?, is(1, u64::from(libc::RLIMIT_CPU))?])?]),
+        (libc::SYS_prlimit64, vec![SeccompRule::new(vec![equals(0, 0)?, equals(1, u64::from(libc::RLIMIT_CPU))?])?]),
         // An end of its own making: an overflow of the stack and a lack of memory are told by a signal to itself.
         (libc::SYS_exit, vec![]),
         (libc::SYS_exit_group, vec![]),
@@ -63,13 +63,13 @@ fn calls() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
         (libc::SYS_gettid, vec![]),
         (
             libc::SYS_tgkill,
-            vec![SeccompRule::new(vec![is(0, u64::from(process::id()))?, is(2, value(libc::SIGABRT))?])?],
+            vec![SeccompRule::new(vec![equals(0, u64::from(process::id()))?, equals(2, flag_bits(libc::SIGABRT))?])?],
         ),
     ])
 }
 
 /// The argument is this. Only its lower half is looked at: all those that are compared are 32 bits wide in the kernel.
-fn is(argument: u8, expected: u64) -> Result<SeccompCondition, BackendError> {
+fn equals(argument: u8, expected: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, expected)
 }
 
@@ -78,7 +78,7 @@ fn masked(argument: u8, mask: u64, expected: u64) -> Result<SeccompCondition, Ba
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), expected)
 }
 
-fn value(constant: i32) -> u64 {
+fn flag_bits(constant: i32) -> u64 {
     u64::try_from(constant).expect("the constants that are compared are not negative")
 }
 

@@ -8,8 +8,8 @@ use starlark_syntax::{
 };
 
 use super::{
-    Edit,
-    spec::{self, Spec},
+    TextEdit,
+    spec::{self, SpecSpan},
 };
 use crate::{builtins::RETURN, evaluate::dialect};
 
@@ -17,23 +17,23 @@ use crate::{builtins::RETURN, evaluate::dialect};
 const MOST_HIDDEN: usize = 100;
 
 /// What the pass found.
-pub(super) struct Passed<'a> {
+pub(super) struct PassResult<'a> {
     /// The script with a space for every tab that is not in a string.
     pub(super) base: Cow<'a, str>,
     /// What has to be edited in it.
-    pub(super) edits: Vec<Edit>,
+    pub(super) edits: Vec<TextEdit>,
 }
 
 /// Goes over a script.
-pub(super) fn over(script: &str) -> Passed<'_> {
+pub(super) fn run_pass(script: &str) -> PassResult<'_> {
     let mut lexed = script.replace('\t', " ");
     let mut edits = Vec::new();
     let mut may_hide = MOST_HIDDEN;
     loop {
-        let mut pass = Pass { starts_statement: true, may_hide: may_hide > 0, ..Pass::default() };
+        let mut pass = RewritePass { starts_statement: true, may_hide: may_hide > 0, ..RewritePass::default() };
         let Some(hidden) = pass.run(&lexed) else {
             edits.append(&mut pass.edits);
-            return Passed { base: untabbed(script, &pass.strings), edits };
+            return PassResult { base: untabbed(script, &pass.strings), edits };
         };
         lexed.replace_range(hidden.range.clone(), &" ".repeat(hidden.range.len()));
         edits.extend(hidden.edits);
@@ -67,7 +67,7 @@ struct Replacement {
 }
 
 /// A function that the pass is in.
-enum Function {
+enum FunctionScope {
     Head,
     /// After the colon of its head.
     Colon,
@@ -78,20 +78,20 @@ enum Function {
 }
 
 /// A format spec that is hidden from the lexer from now on.
-struct Hidden {
-    edits: Vec<Edit>,
+struct HiddenSpec {
+    edits: Vec<TextEdit>,
     range: Range<usize>,
 }
 
 /// Where the pass is, and what it has found so far.
 #[derive(Default)]
-struct Pass {
-    edits: Vec<Edit>,
+struct RewritePass {
+    edits: Vec<TextEdit>,
     /// Where text stands that keeps its tabs.
     strings: Vec<Range<usize>>,
     may_hide: bool,
     indent: usize,
-    functions: Vec<Function>,
+    functions: Vec<FunctionScope>,
     brackets: usize,
     /// How many brackets were open at each `lambda` whose colon is still to come.
     lambdas: Vec<usize>,
@@ -108,9 +108,9 @@ struct Pass {
     spec_errors: usize,
 }
 
-impl Pass {
+impl RewritePass {
     /// Goes over the tokens up to the end or the first error, which the parser will find too.
-    fn run(&mut self, text: &str) -> Option<Hidden> {
+    fn run(&mut self, text: &str) -> Option<HiddenSpec> {
         for token in Lexer::new(text, &dialect(), CodeMap::new("script".to_owned(), text.to_owned())) {
             match token {
                 Ok((start, token, end)) => {
@@ -118,7 +118,7 @@ impl Pass {
                     if in_spec {
                         continue;
                     }
-                    if let Some(hidden) = self.take(text, start, &token, end) {
+                    if let Some(hidden) = self.visit_token(text, start, &token, end) {
                         return Some(hidden);
                     }
                 }
@@ -130,7 +130,7 @@ impl Pass {
         None
     }
 
-    fn take(&mut self, text: &str, start: usize, token: &Token, end: usize) -> Option<Hidden> {
+    fn visit_token(&mut self, text: &str, start: usize, token: &Token, end: usize) -> Option<HiddenSpec> {
         match token {
             Token::Comment(_) => return None,
             Token::Indent => {
@@ -140,7 +140,7 @@ impl Pass {
             Token::Dedent => {
                 self.indent = self.indent.saturating_sub(1);
                 let indent = self.indent;
-                self.functions.retain(|function| !matches!(function, Function::Block(outer) if *outer >= indent));
+                self.functions.retain(|function| !matches!(function, FunctionScope::Block(outer) if *outer >= indent));
                 return None;
             }
             Token::Newline | Token::Semicolon => {
@@ -158,8 +158,8 @@ impl Pass {
         if let Some(has_value) = &mut self.returning {
             *has_value = true;
         }
-        if let Some(function @ Function::Colon) = self.functions.last_mut() {
-            *function = Function::Line;
+        if let Some(function @ FunctionScope::Colon) = self.functions.last_mut() {
+            *function = FunctionScope::Line;
         }
         self.end = end;
         match token {
@@ -167,7 +167,7 @@ impl Pass {
                 self.edit(start..end, format!("{RETURN}(("), true);
                 self.returning = Some(false);
             }
-            Token::Def => self.functions.push(Function::Head),
+            Token::Def => self.functions.push(FunctionScope::Head),
             Token::Lambda => self.lambdas.push(self.brackets),
             Token::OpeningRound | Token::OpeningSquare | Token::OpeningCurly => self.bracket(1),
             Token::ClosingRound | Token::ClosingSquare | Token::ClosingCurly => self.bracket(-1),
@@ -194,7 +194,7 @@ impl Pass {
     }
 
     /// A colon ends the head of a `lambda`, begins a format spec or a slice, or ends the head of a block.
-    fn colon(&mut self, text: &str, at: usize) -> Option<Hidden> {
+    fn colon(&mut self, text: &str, at: usize) -> Option<HiddenSpec> {
         if self.lambdas.last() == Some(&self.brackets) {
             self.lambdas.pop();
             return None;
@@ -204,19 +204,19 @@ impl Pass {
         }
         if self.brackets == 0 {
             self.starts_statement = true;
-            if let Some(function @ Function::Head) = self.functions.last_mut() {
-                *function = Function::Colon;
+            if let Some(function @ FunctionScope::Head) = self.functions.last_mut() {
+                *function = FunctionScope::Colon;
             }
         }
         None
     }
 
     /// A colon at the top of an expression in an f-string: what follows it up to the brace is its format spec.
-    fn spec(&mut self, text: &str, colon: usize) -> Option<Hidden> {
+    fn spec(&mut self, text: &str, colon: usize) -> Option<HiddenSpec> {
         let quote = self.quotes.last()?;
         let replacement = self.replacements.last()?;
-        let end = spec::end(text, colon + 1, *quote)?;
-        let spec = Spec { start: replacement.start, conversion: replacement.conversion, colon, end };
+        let end = spec::find_end(text, colon + 1, *quote)?;
+        let spec = SpecSpan { start: replacement.start, conversion: replacement.conversion, colon, end };
         let edits = spec.edits(text)?;
         if spec::can_be_lexed(&text[colon + 1..end]) {
             self.edits.extend(edits);
@@ -224,7 +224,7 @@ impl Pass {
             self.spec_errors = end - colon;
             return None;
         }
-        self.may_hide.then_some(Hidden { edits, range: colon..end })
+        self.may_hide.then_some(HiddenSpec { edits, range: colon..end })
     }
 
     fn bracket(&mut self, opened: isize) {
@@ -236,11 +236,11 @@ impl Pass {
 
     fn end_line(&mut self) {
         match self.functions.last_mut() {
-            Some(Function::Line | Function::Head) => {
+            Some(FunctionScope::Line | FunctionScope::Head) => {
                 self.functions.pop();
             }
-            Some(function @ Function::Colon) => *function = Function::Block(self.indent),
-            Some(Function::Block(_)) | None => {}
+            Some(function @ FunctionScope::Colon) => *function = FunctionScope::Block(self.indent),
+            Some(FunctionScope::Block(_)) | None => {}
         }
     }
 
@@ -252,6 +252,6 @@ impl Pass {
     }
 
     fn edit(&mut self, replaced: Range<usize>, inserted: String, returns: bool) {
-        self.edits.push(Edit { at: replaced.start, removed: replaced.len(), inserted, returns });
+        self.edits.push(TextEdit { at: replaced.start, removed: replaced.len(), inserted, returns });
     }
 }

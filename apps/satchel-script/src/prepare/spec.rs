@@ -2,11 +2,11 @@
 
 use starlark_syntax::lexer::FStringQuote;
 
-use super::Edit;
+use super::TextEdit;
 use crate::builtins::FORMAT;
 
 /// Where the parts of a replacement with a format spec are.
-pub(super) struct Spec {
+pub(super) struct SpecSpan {
     /// The start of its expression.
     pub(super) start: usize,
     /// The `!` of its conversion.
@@ -18,7 +18,7 @@ pub(super) struct Spec {
 }
 
 /// The brace that ends a spec which begins here; `None` when the string or its line ends before it does.
-pub(super) fn end(text: &str, from: usize, quote: FStringQuote) -> Option<usize> {
+pub(super) fn find_end(text: &str, from: usize, quote: FStringQuote) -> Option<usize> {
     let ends_string = match quote {
         FStringQuote::Single => Some('\''),
         FStringQuote::Double => Some('"'),
@@ -43,9 +43,9 @@ pub(super) fn can_be_lexed(spec: &str) -> bool {
     !spec.contains(|character: char| "#'\"()[]{}\\".contains(character) || character.is_control())
 }
 
-impl Spec {
+impl SpecSpan {
     /// What makes a call of it; `None` for a conversion that doesn't exist, which the parser will name.
-    pub(super) fn edits(&self, text: &str) -> Option<Vec<Edit>> {
+    pub(super) fn edits(&self, text: &str) -> Option<Vec<TextEdit>> {
         let conversion = match self.conversion {
             None => None,
             Some(at) => match text.get(at + 1..self.colon)?.trim() {
@@ -62,12 +62,12 @@ impl Spec {
         // The expressions in the spec stay where they are, so that an error in them has its place.
         while let Some(opening) = text[from..self.end].find('{').map(|at| from + at) {
             let closing = matching_brace(text, opening + 1, self.end)?;
-            let literal = quoted(&text[from..opening]);
+            let literal = skip_quoted(&text[from..opening]);
             edits.push(edit(replaced_from, opening + 1, format!("{joined}{literal}+str(")));
             joined = ")+".to_owned();
             (replaced_from, from) = (closing, closing + 1);
         }
-        let literal = quoted(&text[from..self.end]);
+        let literal = skip_quoted(&text[from..self.end]);
         edits.push(edit(replaced_from, self.end, format!("{joined}{literal})")));
         Some(edits)
     }
@@ -86,12 +86,12 @@ fn matching_brace(text: &str, from: usize, to: usize) -> Option<usize> {
     None
 }
 
-fn edit(from: usize, to: usize, inserted: String) -> Edit {
-    Edit { at: from, removed: to - from, inserted, returns: false }
+fn edit(from: usize, to: usize, inserted: String) -> TextEdit {
+    TextEdit { at: from, removed: to - from, inserted, returns: false }
 }
 
 /// The text as a string of Starlark on one line.
-fn quoted(text: &str) -> String {
+fn skip_quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

@@ -23,75 +23,75 @@ use crate::{
 };
 
 /// How the process ends when it was told something that it doesn't understand.
-pub(crate) const MISUNDERSTOOD: u8 = 2;
+pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
 
 /// How it ends when it couldn't shut itself in: it then evaluates nothing.
-const UNCONFINED: u8 = 3;
+const EXIT_UNCONFINED: u8 = 3;
 
 /// The stack for a script, in bytes. It is only reserved; a script that nests deeply uses it.
-const STACK: usize = 64 << 20;
+const STACK_BYTES: usize = 64 << 20;
 
 /// The evaluating thread's end of the conversation.
-pub(crate) struct Conversation {
+pub(crate) struct HostConnection {
     heard: Receiver<ToWorker>,
     out: RefCell<Box<dyn Write>>,
 }
 
-impl Conversation {
+impl HostConnection {
     /// A conversation that hears what comes through the channel and writes its lines to `out`.
     pub(crate) fn new(heard: Receiver<ToWorker>, out: impl Write + 'static) -> Self {
         Self { heard, out: RefCell::new(Box::new(out)) }
     }
 
     /// Says something that needs no answer.
-    pub(crate) fn say(&self, message: &FromWorker) {
+    pub(crate) fn send(&self, message: &FromWorker) {
         let mut line = serde_json::to_vec(message).expect("the words of the protocol can be written as JSON");
         line.push(b'\n');
         let mut out = self.out.borrow_mut();
         if let Err(error) = out.write_all(&line).and_then(|()| out.flush()) {
-            leave(&format!("the host can't be told anything: {error}"));
+            exit_protocol_error(&format!("the host can't be told anything: {error}"));
         }
     }
 
     /// Says something and waits for the answer: a value, or why there is none.
-    pub(crate) fn ask(&self, message: &FromWorker) -> Result<Json, String> {
+    pub(crate) fn request(&self, message: &FromWorker) -> Result<Json, String> {
         if self.heard.try_recv().is_ok() {
-            leave("the host answered before it was asked");
+            exit_protocol_error("the host answered before it was asked");
         }
-        self.say(message);
+        self.send(message);
         match self.heard.recv() {
             Ok(ToWorker::Value(value)) => Ok(value),
             Ok(ToWorker::Error(why)) => Err(why),
-            Ok(ToWorker::Run(_)) => leave("the host sent a second script"),
-            Err(_) => await_the_end(),
+            Ok(ToWorker::Run(_)) => exit_protocol_error("the host sent a second script"),
+            Err(_) => park_forever(),
         }
     }
 }
 
 /// Holds the conversation, from shutting itself in to the end of the script.
-pub(crate) fn hold() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let globals = builtins::globals();
     let (tell, heard) = channel();
     let (started, has_started) = channel();
-    let evaluation = thread::Builder::new().name("script".to_owned()).stack_size(STACK);
+    let evaluation = thread::Builder::new().name("script".to_owned()).stack_size(STACK_BYTES);
     let evaluation = evaluation.spawn(move || {
         warm_up(&globals);
         // Not before: on a busy machine nobody would wait until it is ready.
         let _listened_to = started.send(lower_priority());
-        serve(Rc::new(Conversation::new(heard, stdout())), &globals);
+        run_requests(Rc::new(HostConnection::new(heard, stdout())), &globals);
     });
     if let Err(error) = evaluation {
         eprintln!("no thread for the script: {error}");
-        return ExitCode::from(UNCONFINED);
+        return ExitCode::from(EXIT_UNCONFINED);
     }
     // A thread that is just starting makes calls that are refused later.
     let lowered = has_started.recv().unwrap_or(Ok(()));
     if let Err(error) = lowered.and_then(|()| lower_priority()).and_then(|()| confine()) {
         eprintln!("{error}");
-        return ExitCode::from(UNCONFINED);
+        return ExitCode::from(EXIT_UNCONFINED);
     }
-    Conversation::new(channel().1, stdout()).say(&FromWorker::Ready { version: VERSION });
-    listen(stdin().lock(), &tell)
+    HostConnection::new(channel().1, stdout()).send(&FromWorker::Ready { version: VERSION });
+    read_messages(stdin().lock(), &tell)
 }
 
 /// Evaluates a script of its own that touches what most scripts need, so that the host's doesn't wait for it.
@@ -99,18 +99,18 @@ fn warm_up(globals: &Globals) {
     let script =
         "def f(x):\n    return [x for x in range(2)]\nreturn f'{f(1)} {1:>2}' + json_encode({'a': 1})".to_owned();
     let run = Run { script, globals: Map::new(), functions: vec!["warm".to_owned()], processor_seconds: 1 };
-    let _value = evaluate(&run, globals, Rc::new(Conversation::new(channel().1, sink())));
+    let _value = evaluate(&run, globals, Rc::new(HostConnection::new(channel().1, sink())));
 }
 
 /// Waits for the one script, evaluates it, says how that ended, and ends the process.
-fn serve(conversation: Rc<Conversation>, globals: &Globals) {
+fn run_requests(conversation: Rc<HostConnection>, globals: &Globals) {
     match conversation.heard.recv() {
         Ok(ToWorker::Run(run)) => {
-            conversation.say(&outcome(|| evaluate(&run, globals, Rc::clone(&conversation))));
+            conversation.send(&outcome(|| evaluate(&run, globals, Rc::clone(&conversation))));
             exit(0);
         }
-        Ok(_) => leave("the host answered before it sent a script"),
-        Err(_) => await_the_end(),
+        Ok(_) => exit_protocol_error("the host answered before it sent a script"),
+        Err(_) => park_forever(),
     }
 }
 
@@ -129,21 +129,21 @@ fn outcome(evaluate: impl FnOnce() -> Result<Json, Failure>) -> FromWorker {
 }
 
 /// Passes on what the host says, until it says no more.
-fn listen(mut input: impl BufRead, tell: &Sender<ToWorker>) -> ExitCode {
+fn read_messages(mut input: impl BufRead, tell: &Sender<ToWorker>) -> ExitCode {
     loop {
-        let message = match next_line(&mut input).and_then(|line| line.map(|line| understand(&line)).transpose()) {
+        let message = match next_line(&mut input).and_then(|line| line.map(|line| parse_message(&line)).transpose()) {
             Ok(Some(message)) => message,
             Ok(None) => return ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("{why}");
-                return ExitCode::from(MISUNDERSTOOD);
+                return ExitCode::from(EXIT_PROTOCOL_ERROR);
             }
         };
         if let ToWorker::Run(run) = &message
             && let Err(error) = limit_processor(run.processor_seconds)
         {
             eprintln!("{error}");
-            return ExitCode::from(UNCONFINED);
+            return ExitCode::from(EXIT_UNCONFINED);
         }
         // The other thread is there until the process ends, and it ends the process.
         let _heard = tell.send(message);
@@ -166,21 +166,21 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
 }
 
 /// What a line says.
-fn understand(line: &[u8]) -> Result<ToWorker, String> {
+fn parse_message(line: &[u8]) -> Result<ToWorker, String> {
     serde_json::from_slice(line).map_err(|error| format!("a line from the host was not understood: {error}"))
 }
 
 /// The listening thread hears nobody any more: it is about to end the process, and how that is told is its affair.
-fn await_the_end() -> ! {
+fn park_forever() -> ! {
     loop {
         thread::park();
     }
 }
 
 /// Ends the process, since the host doesn't keep to the protocol.
-fn leave(why: &str) -> ! {
+fn exit_protocol_error(why: &str) -> ! {
     eprintln!("{why}");
-    exit(i32::from(MISUNDERSTOOD))
+    exit(i32::from(EXIT_PROTOCOL_ERROR))
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
 
         #[test]
         fn whatever_a_line_holds_is_understood_or_refused(line in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _understood = understand(&line);
+            let _understood = parse_message(&line);
         }
     }
 }
