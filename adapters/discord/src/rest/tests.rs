@@ -1,9 +1,56 @@
 //! What a client takes for a token and an address, what it shows of them, and how answers are read.
 
+use std::fmt::Write;
+
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{answer::Answered, *};
+use crate::classify::{Tried, judge};
+
+/// From the bytes of an answer, or from what came in its place, to what the part is told.
+#[test]
+fn answers_map_to_outcomes() {
+    let mut table = String::new();
+    for (status, body) in [
+        (200, r#"{"id":"7"}"#),
+        (200, r#"{"typing":true}"#),
+        (200, ""),
+        (204, ""),
+        (200, r#"{"id":"#),
+        (200, "<html>"),
+        (302, ""),
+        (400, r#"{"message":"token is wrong","code":0}"#),
+        (400, r#"{"message":"Invalid Form Body","code":50035,"errors":{"content":{}}}"#),
+        (400, "{}"),
+        (401, r#"{"message":"401: Unauthorized","code":0}"#),
+        (403, r#"{"message":"Missing Access","code":50001}"#),
+        (404, "<html>"),
+        (413, r#"{"message":"Request entity too large","code":40005}"#),
+        (413, "<html>"),
+        (429, r#"{"message":"The token is limited","retry_after":1.2345,"global":true}"#),
+        (429, r#"{"message":"You are being rate limited.","retry_after":2,"global":false}"#),
+        (429, "<html>"),
+        (500, r#"{"message":"500: Internal Server Error","code":0}"#),
+        (502, "<html>"),
+        (504, r#"{"message":"504: Gateway Timeout","code":0}"#),
+    ] {
+        let decoded = read::<IgnoredAny>(status, None, body);
+        let outcome = decoded.map_err(|error| judge(error, Tried::Text));
+        writeln!(table, "{status} {body}\n  {outcome:?}").unwrap();
+    }
+    let reason = || "why".to_owned();
+    for error in [
+        CallError::NotSent { reason: reason() },
+        CallError::Lost { reason: reason() },
+        CallError::Unreadable { reason: reason() },
+    ] {
+        let told = [Tried::Text, Tried::Harmless].map(|tried| judge(error.clone(), tried));
+        writeln!(table, "{error:?}\n  {told:?}").unwrap();
+    }
+    insta::assert_snapshot!(table);
+}
 
 #[test]
 fn only_what_has_the_form_of_a_token_is_one() {
