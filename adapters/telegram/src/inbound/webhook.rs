@@ -5,7 +5,7 @@ mod server;
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_http_server::ConnectionTimeouts;
+use satchel_http_server::ServerSettings;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
@@ -51,9 +51,9 @@ pub(super) async fn listen(
     let door = Door::new(path, secret.clone(), desk, standing.clone());
     let over = stop.child_token();
     // The page's limits: what can be reached from everywhere is the same door twice.
-    let timeouts = ConnectionTimeouts::default();
+    let settings = ServerSettings { trusted_proxies: webhook.trusted_proxies.clone(), ..ServerSettings::default() };
     let router = server::router(Arc::new(door));
-    let serving = satchel_http_server::serve(listener, router, timeouts, webhook.trusted_proxies.clone(), over.clone());
+    let serving = satchel_http_server::serve(listener, router, settings, over.clone());
     let keeping = async {
         let kept = keep_set(client, &webhook.url, &secret, &standing, stop).await;
         // A webhook that is refused ends the serving too.

@@ -67,7 +67,7 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
     ("async-nats", &["satchel-nats"]),
-    ("axum", &["satchel-http-server", "satchel-telegram", "satchel-web"]),
+    ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
     ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
     ("cap-std", &["satchel-files"]),
