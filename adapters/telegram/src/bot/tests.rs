@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use reqwest::header::HeaderMap;
+use satchel_platform_http::ApiResponse;
 use serde::de::IgnoredAny;
 
 use super::*;
-use crate::classify::{Tried, judge};
+use crate::classify::{ApiOperation, classify_error};
 
 /// From the bytes of an answer, or from what came in its place, to what the part is told.
 #[test]
@@ -37,8 +39,9 @@ fn answers_map_to_outcomes() {
         (500, r#"{"ok":false,"error_code":500,"description":"Internal Server Error: restart"}"#),
         (502, "<html>"),
     ] {
-        let decoded = answer::decode::<IgnoredAny>(status, body.as_bytes(), &"1:TOKEN".into());
-        let outcome = decoded.map_err(|error| judge(error, Tried::Text));
+        let response = ApiResponse { status, headers: HeaderMap::new(), body: body.as_bytes().to_vec() };
+        let decoded = response::decode::<IgnoredAny>(&response, &"1:TOKEN".into());
+        let outcome = decoded.map_err(|error| classify_error(error, ApiOperation::Text));
         writeln!(table, "{status} {body}\n  {outcome:?}").unwrap();
     }
     let reason = || "why".to_owned();
@@ -47,7 +50,7 @@ fn answers_map_to_outcomes() {
         CallError::Lost { reason: reason() },
         CallError::Unreadable { reason: reason() },
     ] {
-        writeln!(table, "{error:?}\n  {:?}", judge(error.clone(), Tried::Text)).unwrap();
+        writeln!(table, "{error:?}\n  {:?}", classify_error(error.clone(), ApiOperation::Text)).unwrap();
     }
     insta::assert_snapshot!(table);
 }
