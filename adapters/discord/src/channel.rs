@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -11,6 +12,7 @@ use satchel_domain::{
     capabilities::VoiceRule,
     delivery::{Refusal, SendError},
 };
+use satchel_platform_http::{ActivityIndicator, HttpTimeouts};
 use satchel_ports::{
     Activity, Blobs, Channel, FetchedFile, Fetcher, FileFetchError, LookupOutcome, LookupRange, LookupRequest,
     SendRequest,
@@ -19,15 +21,17 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 
 use crate::{
-    activity::Activities,
-    classify::{Tried, is_a_limit_of_the_place, is_about_the_reply, judge},
+    classify::{ApiOperation, classify_error, is_about_the_reply, is_size_limit},
     fetch, find,
     known::Known,
     place::{Place, channel_name, number},
-    rest::{Call, CallError, DiscordError, Patience, RestClient},
+    rest::{Call, CallError, DiscordError, RestClient},
     send::{self, Composed, NoCall, Sent},
     settings::DiscordSettings,
 };
+
+/// How long what is shown is not shown again: Discord takes it away after ten seconds.
+const TYPING_DURATION: Duration = Duration::from_secs(5);
 
 /// The way out to Discord, and the way to the files that people sent.
 pub struct DiscordChannel {
@@ -35,7 +39,7 @@ pub struct DiscordChannel {
     capabilities: ChannelCapabilities,
     blobs: Arc<dyn Blobs>,
     fetcher: Arc<dyn Fetcher>,
-    activities: Activities,
+    activities: ActivityIndicator<u64>,
     known: Arc<Known>,
     /// Where Discord keeps files.
     hosts: Vec<String>,
@@ -59,22 +63,22 @@ impl DiscordChannel {
         blobs: Arc<dyn Blobs>,
         fetcher: Arc<dyn Fetcher>,
     ) -> Result<Self, DiscordError> {
-        Self::with_patience(settings, blobs, fetcher, Patience::default())
+        Self::with_timeouts(settings, blobs, fetcher, HttpTimeouts::default())
     }
 
-    /// Makes the channel with other waits.
+    /// Makes the channel with other timeouts.
     ///
     /// # Errors
     /// As [`DiscordChannel::new`].
-    pub fn with_patience(
+    pub fn with_timeouts(
         settings: &DiscordSettings,
         blobs: Arc<dyn Blobs>,
         fetcher: Arc<dyn Fetcher>,
-        patience: Patience,
+        timeouts: HttpTimeouts,
     ) -> Result<Self, DiscordError> {
         let capabilities = settings.capabilities.clone();
-        let client = RestClient::new(&settings.token, settings.api_url.as_ref(), patience, capabilities.rate_limits)?;
-        let activities = Activities::new(client.clone());
+        let client = RestClient::new(&settings.token, settings.api_url.as_ref(), timeouts, capabilities.rate_limits)?;
+        let activities = ActivityIndicator::new(TYPING_DURATION);
         let hosts = fetch::HOSTS.iter().map(|host| (*host).to_owned()).chain(client.own_server().map(str::to_owned));
         let hosts = hosts.collect();
         Ok(Self { client, capabilities, blobs, fetcher, activities, known: Arc::default(), hosts, us: OnceLock::new() })
@@ -108,7 +112,8 @@ impl DiscordChannel {
             return Err(SendError::Forbidden { reason: format!("{conversation} is no channel of Discord") });
         };
         let call = Call::post("/users/@me/channels", &json!({ "recipient_id": person.to_string() }));
-        let opened: Named = self.client.ask(call).await.map_err(|error| judge(error, Tried::Harmless))?;
+        let opened: Named =
+            self.client.request(call).await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
         let unreadable = || SendError::NotSent {
             retry_after_ms: None,
             reason: "Discord has opened a channel without a number".to_owned(),
@@ -118,9 +123,19 @@ impl DiscordChannel {
         Ok(channel)
     }
 
+    /// Shows beside a channel's name that something is being done, unless that was just shown or refused.
+    fn show_typing(&self, channel: u64) {
+        let client = self.client.clone();
+        self.activities.show(channel, async move {
+            let call = Call::post(format!("/channels/{channel}/typing"), &json!({})).giving_way();
+            let answered: Result<IgnoredAny, CallError> = client.request(call).await;
+            answered.inspect_err(|error| tracing::debug!(channel.id = channel, %error, "an activity was not shown"))
+        });
+    }
+
     /// Makes a call that carries a message. The outer error is that it could not be begun.
     async fn call(&self, channel: u64, call: Call, composed: &Composed) -> Result<Result<Sent, CallError>, SendError> {
-        send::make(&self.client, &self.blobs, call, composed, || self.activities.show(channel)).await
+        send::send_with_uploads(&self.client, &self.blobs, call, composed, || self.show_typing(channel)).await
     }
 
     /// Makes a message show what was composed.
@@ -128,9 +143,9 @@ impl DiscordChannel {
         let call = Call::patch(format!("/channels/{channel}/messages/{message}"), &composed.payload);
         // One without files most often is a reply that grows.
         let call = if composed.uploads.is_empty() { call.giving_way() } else { call };
-        let tried = if is_bundle(composed) { Tried::EditToBundle } else { Tried::Edit };
+        let operation = if is_bundle(composed) { ApiOperation::EditToBundle } else { ApiOperation::Edit };
         let answered = self.call(channel, call, composed).await?;
-        answered.map_err(|error| self.learn(channel, composed, error, tried))
+        answered.map_err(|error| self.learn(channel, composed, error, operation))
     }
 
     /// Makes a message show words with files. Where the files are refused or can't be read, they may be on it all the
@@ -164,9 +179,9 @@ impl DiscordChannel {
 
     /// Says what came of a message that has failed. Keeps what that tells about later calls, and puts the limit into it
     /// that holds from now on.
-    fn learn(&self, channel: u64, composed: &Composed, error: CallError, tried: Tried) -> SendError {
-        let is_a_limit = is_a_limit_of_the_place(&error) && !composed.uploads.is_empty();
-        match judge(error, tried) {
+    fn learn(&self, channel: u64, composed: &Composed, error: CallError, operation: ApiOperation) -> SendError {
+        let is_a_limit = is_size_limit(&error) && !composed.uploads.is_empty();
+        match classify_error(error, operation) {
             SendError::Refused { refusal: Refusal::TooLarge { .. }, reason } if is_a_limit => {
                 let limit = match composed.uploads.as_slice() {
                     [only] => self.known.lower_file(channel, only.bytes),
@@ -193,7 +208,7 @@ impl DiscordChannel {
         if let Some(us) = self.us.get() {
             return Ok(us);
         }
-        let us: Named = self.client.ask(Call::get("/users/@me")).await?;
+        let us: Named = self.client.request(Call::get("/users/@me")).await?;
         Ok(self.us.get_or_init(|| us.id))
     }
 
@@ -238,7 +253,7 @@ impl Channel for DiscordChannel {
         if answered.as_ref().is_err_and(is_about_the_reply) && composed.answers_nothing() {
             answered = self.call(channel, post(&composed), &composed).await?;
         }
-        let sent = answered.map_err(|error| self.learn(channel, &composed, error, tried(&part.content)))?;
+        let sent = answered.map_err(|error| self.learn(channel, &composed, error, operation(&part.content)))?;
         // An earlier call of this part may have made it, when a reply had fewer words, or a file was still to go with it.
         if sent.differs_from(&composed) {
             self.correct(channel, &sent, part).await?;
@@ -262,8 +277,8 @@ impl Channel for DiscordChannel {
         let channel = self.channel(conversation).await?;
         let Some(message) = number(message) else { return Ok(()) };
         let call = Call::delete(format!("/channels/{channel}/messages/{message}"));
-        let answered: Result<IgnoredAny, _> = self.client.ask(call).await;
-        match answered.map(|_| ()).map_err(|error| judge(error, Tried::Delete)) {
+        let answered: Result<IgnoredAny, _> = self.client.request(call).await;
+        match answered.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
             answered => answered,
         }
@@ -278,23 +293,23 @@ impl Channel for DiscordChannel {
         let Ok(composed) = send::new_message(part, channel, self.text_limit()) else {
             return Ok(LookupOutcome::uncertain("the part has no form in which it can have been sent"));
         };
-        let us = self.us().await.map_err(|error| judge(error, Tried::Harmless))?;
+        let us = self.us().await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
         let found = find::find(&self.client, us, channel, part, after, &composed).await;
-        Ok(match found.map_err(|error| judge(error, Tried::Harmless))? {
+        Ok(match found.map_err(|error| classify_error(error, ApiOperation::Harmless))? {
             Some(message) => LookupOutcome::Found { messages: vec![message], duplicates: Vec::new() },
             None => LookupOutcome::uncertain("not exactly one message in the history is like it"),
         })
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        let answered: Result<IgnoredAny, _> = self.client.ask(Call::get("/users/@me")).await;
-        answered.map(|_| ()).map_err(|error| judge(error, Tried::Harmless))
+        let answered: Result<IgnoredAny, _> = self.client.request(Call::get("/users/@me")).await;
+        answered.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Harmless))
     }
 
     async fn show_activity(&self, conversation: &ConversationId, _: Activity) {
         // Discord knows one activity only, and none in a channel that isn't open.
         if let Some(channel) = self.open_channel(conversation) {
-            self.activities.show(channel);
+            self.show_typing(channel);
         }
     }
 
@@ -303,13 +318,13 @@ impl Channel for DiscordChannel {
     }
 }
 
-fn tried(content: &PartContent) -> Tried {
+fn operation(content: &PartContent) -> ApiOperation {
     match content {
-        PartContent::Voice { as_file: false, .. } => Tried::Voice,
-        PartContent::Voice { .. } => Tried::Files(1),
-        PartContent::Text { text, files, .. } if !files.is_empty() && !text.trim().is_empty() => Tried::Bundle,
-        content if content.files().is_empty() => Tried::Text,
-        content => Tried::Files(content.files().len()),
+        PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
+        PartContent::Voice { .. } => ApiOperation::Files(1),
+        PartContent::Text { text, files, .. } if !files.is_empty() && !text.trim().is_empty() => ApiOperation::Bundle,
+        content if content.files().is_empty() => ApiOperation::Text,
+        content => ApiOperation::Files(content.files().len()),
     }
 }
 

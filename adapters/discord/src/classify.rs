@@ -5,10 +5,10 @@
 use satchel_domain::delivery::{Refusal, SendError};
 use serde_json::Value;
 
-use crate::rest::{CallError, Refused};
+use crate::rest::{ApiError, CallError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tried {
+pub(crate) enum ApiOperation {
     Text,
     /// A text with files, new.
     Bundle,
@@ -25,55 +25,47 @@ pub(crate) enum Tried {
     Harmless,
 }
 
-pub(crate) fn judge(error: CallError, tried: Tried) -> SendError {
-    match error {
-        CallError::NotSent { .. } => SendError::NotSent { retry_after_ms: None, reason: error.to_string() },
-        CallError::RateLimited { retry_after, reason, .. } => {
-            let milliseconds = retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-            SendError::NotSent { retry_after_ms: milliseconds, reason }
+/// Returns what a failed call means for the part.
+pub(crate) fn classify_error(error: CallError, operation: ApiOperation) -> SendError {
+    match error.into_send_error() {
+        Err(refusal) => classify_refusal(&refusal, operation),
+        // Whether it was performed makes no difference.
+        Ok(SendError::InDoubt { reason }) if operation == ApiOperation::Harmless => {
+            SendError::NotSent { retry_after_ms: None, reason }
         }
-        CallError::Unreadable { reason } => SendError::Unreadable { reason },
-        // Whoever says so, with whatever body, has not read the request to its end: Discord itself, or what stands
-        // before it.
-        CallError::NotAnAnswer { status: 413, .. } => too_large("the request is too large for the server".to_owned()),
-        CallError::Lost { .. } | CallError::NotAnAnswer { .. } if tried == Tried::Harmless => {
-            SendError::NotSent { retry_after_ms: None, reason: error.to_string() }
-        }
-        // A proxy that answers in Discord's place doesn't know what that did, whichever status it invents.
-        CallError::Lost { .. } | CallError::NotAnAnswer { .. } => SendError::InDoubt { reason: error.to_string() },
-        CallError::Refused(refused) => judge_refusal(&refused, tried),
+        Ok(error) => error,
     }
 }
 
 /// Whether a readable no says that reading is not allowed, or that there is nothing to read.
-pub(crate) fn may_not_read(error: &CallError) -> bool {
-    matches!(error, CallError::Refused(Refused { status: 403 | 404, .. }))
+pub(crate) fn is_read_denied(error: &CallError) -> bool {
+    matches!(error, CallError::Refused(ApiError { status: 403 | 404, .. }))
 }
 
 /// Whether Discord itself has found a file or a request too large: "Request entity too large", "File uploaded exceeds the
 /// maximum size". Whoever stands before it knows nothing of the place.
-pub(crate) fn is_a_limit_of_the_place(error: &CallError) -> bool {
-    matches!(error, CallError::Refused(Refused { code: 40_005 | 50_045, .. }))
+pub(crate) fn is_size_limit(error: &CallError) -> bool {
+    matches!(error, CallError::Refused(ApiError { code: 40_005 | 50_045, .. }))
 }
 
 /// Whether a message was refused for the one that it answers: "Cannot reply without permission to read message
 /// history", or a form whose reference is wrong. Without it the message may go.
 pub(crate) fn is_about_the_reply(error: &CallError) -> bool {
     match error {
-        CallError::Refused(Refused { code: 160_002, .. }) => true,
-        CallError::Refused(Refused { code: 50_035, errors, .. }) => errors.get("message_reference").is_some(),
+        CallError::Refused(ApiError { code: 160_002, .. }) => true,
+        CallError::Refused(ApiError { code: 50_035, errors, .. }) => errors.get("message_reference").is_some(),
         _ => false,
     }
 }
 
-fn judge_refusal(refused: &Refused, tried: Tried) -> SendError {
-    let reason = for_a_person(refused);
-    let is_voice = tried == Tried::Voice;
-    let is_edit = matches!(tried, Tried::Edit | Tried::EditToBundle);
-    let is_bundle = matches!(tried, Tried::Bundle | Tried::EditToBundle);
+fn classify_refusal(refused: &ApiError, operation: ApiOperation) -> SendError {
+    let reason = user_reason(refused);
+    let is_voice = operation == ApiOperation::Voice;
+    let is_edit = matches!(operation, ApiOperation::Edit | ApiOperation::EditToBundle);
+    let is_bundle = matches!(operation, ApiOperation::Bundle | ApiOperation::EditToBundle);
     let refusal = match (refused.status, refused.code) {
         // Whoever waited in vain for another one doesn't know what that one does.
-        (504, _) if tried != Tried::Harmless => return SendError::InDoubt { reason },
+        (504, _) if operation != ApiOperation::Harmless => return SendError::InDoubt { reason },
         // A decoded failure of Discord's own, and "API resource is currently overloaded".
         (500..=599, _) | (_, 130_000) => return SendError::NotSent { retry_after_ms: None, reason },
         // "Request entity too large", "File uploaded exceeds the maximum size".
@@ -85,22 +77,22 @@ fn judge_refusal(refused: &Refused, tried: Tried) -> SendError {
         (_, 50_159..=50_161) if is_voice => Refusal::UnsupportedKind,
         // "Unknown Message", "Cannot edit a message authored by another user", "Cannot execute action on a system
         // message", "Voice messages cannot be edited".
-        (_, 10_008 | 50_005 | 50_021 | 50_162) if is_edit || tried == Tried::Delete => Refusal::TargetGone,
+        (_, 10_008 | 50_005 | 50_021 | 50_162) if is_edit || operation == ApiOperation::Delete => Refusal::TargetGone,
         // "Thread is archived": nothing in it can be changed, but a new message opens it again.
         (_, 50_083) if is_edit => Refusal::TargetGone,
         // The words may go where files may not.
         (_, 50_013) if is_bundle => Refusal::Other,
         // "Cannot send an empty message": nothing of the markup would be seen.
-        (_, 50_006) if is_edit || matches!(tried, Tried::Text | Tried::Bundle) => Refusal::BadMarkup,
-        (_, 50_035) => wrong_field(&refused.errors, tried),
-        _ if is_for_good(refused) => return SendError::Forbidden { reason },
+        (_, 50_006) if is_edit || matches!(operation, ApiOperation::Text | ApiOperation::Bundle) => Refusal::BadMarkup,
+        (_, 50_035) => invalid_form_error(&refused.errors, operation),
+        _ if is_permanent(refused) => return SendError::Forbidden { reason },
         _ => Refusal::Other,
     };
     SendError::Refused { refusal, reason }
 }
 
 /// Nothing will arrive here, however it is sent.
-fn is_for_good(refused: &Refused) -> bool {
+fn is_permanent(refused: &ApiError) -> bool {
     const CODES: [u64; 8] = [
         40_001,  // Unauthorized
         40_002,  // You need to verify your account
@@ -115,8 +107,8 @@ fn is_for_good(refused: &Refused) -> bool {
 }
 
 /// What "Invalid Form Body" is about: the first field that its tree names.
-fn wrong_field(errors: &Value, tried: Tried) -> Refusal {
-    let several = matches!(tried, Tried::Files(2..) | Tried::Bundle);
+fn invalid_form_error(errors: &Value, operation: ApiOperation) -> Refusal {
+    let several = matches!(operation, ApiOperation::Files(2..) | ApiOperation::Bundle);
     for field in ["attachments", "files"] {
         let places = errors.get(field).and_then(Value::as_object).into_iter().flatten();
         if let Some(index) = places.filter_map(|(place, _)| place.parse().ok()).next()
@@ -133,7 +125,7 @@ fn too_large(reason: String) -> SendError {
 }
 
 /// Why a person gets nothing, in words that somebody who never heard of the API understands.
-fn for_a_person(refused: &Refused) -> String {
+fn user_reason(refused: &ApiError) -> String {
     let known = match refused.code {
         10_003 => "the channel doesn't exist any more",
         10_008 => "the message doesn't exist any more",
@@ -150,16 +142,16 @@ fn for_a_person(refused: &Refused) -> String {
     if !known.is_empty() {
         return known.to_owned();
     }
-    let detail = first_complaint(&refused.errors).map(|words| format!(": {words}")).unwrap_or_default();
+    let detail = first_field_error(&refused.errors).map(|words| format!(": {words}")).unwrap_or_default();
     format!("{}{detail}", refused.message)
 }
 
 /// The first words in a tree of complaints about fields. Those with quotation marks repeat what was sent, which is
 /// nobody's business but the person's.
-fn first_complaint(errors: &Value) -> Option<&str> {
+fn first_field_error(errors: &Value) -> Option<&str> {
     let fields = errors.as_object()?;
     let complaint = fields.get("_errors").and_then(|complaints| complaints.get(0)?.get("message")?.as_str());
-    complaint.filter(|words| !words.contains('"')).or_else(|| fields.values().find_map(first_complaint))
+    complaint.filter(|words| !words.contains('"')).or_else(|| fields.values().find_map(first_field_error))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     inbound::wire::{Locator, Message},
-    rest::{Call, CallError, Refused, RestClient},
+    rest::{ApiError, Call, CallError, RestClient},
 };
 
 /// The hosts where Discord keeps files.
@@ -76,7 +76,7 @@ fn has_expired(url: &str, now: SystemTime) -> bool {
 /// Asks the message that carries a file for a link that is good for another day.
 async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, FileFetchError> {
     let Locator { channel, message, attachment, .. } = locator;
-    let asked = client.ask::<Value>(Call::get(format!("/channels/{channel}/messages/{message}"))).await;
+    let asked = client.request::<Value>(Call::get(format!("/channels/{channel}/messages/{message}"))).await;
     let told = match asked {
         Ok(told) => told,
         Err(error) => return Err(not_told(error).await),
@@ -93,13 +93,13 @@ async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, 
 /// What a failed call means for the file.
 async fn not_told(error: CallError) -> FileFetchError {
     match error {
-        CallError::Refused(Refused { code: UNKNOWN_MESSAGE | UNKNOWN_CHANNEL, .. }) => {
+        CallError::Refused(ApiError { code: UNKNOWN_MESSAGE | UNKNOWN_CHANNEL, .. }) => {
             refused("Discord no longer has this file: its message was deleted")
         }
-        CallError::Refused(Refused { status: 403, .. }) => {
+        CallError::Refused(ApiError { status: 403, .. }) => {
             refused("its link has expired, and the bot may not read this channel's history to ask for another")
         }
-        CallError::Refused(Refused { status: 500.., .. }) => try_again("Discord has a problem of its own"),
+        CallError::Refused(ApiError { status: 500.., .. }) => try_again("Discord has a problem of its own"),
         CallError::Refused(refusal) => refused(&format!("Discord doesn't hand it out ({refusal})")),
         CallError::RateLimited { retry_after, .. } => {
             // The number is a floor, and whoever tries again doesn't know it.

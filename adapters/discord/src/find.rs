@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    classify::may_not_read,
+    classify::is_read_denied,
     place::number,
     rest::{Call, CallError, RestClient},
     send::{self, Composed},
@@ -97,9 +97,9 @@ pub(crate) async fn find(
 /// asked for in another walk: to find nothing would be to send again what may stand there.
 async fn read(client: &RestClient, path: &str, give_up: Instant) -> Result<Option<Vec<Seen>>, CallError> {
     loop {
-        let error = match client.ask(Call::get(path)).await {
+        let error = match client.request(Call::get(path)).await {
             Ok(page) => return Ok(Some(page)),
-            Err(error) if may_not_read(&error) => return Ok(None),
+            Err(error) if is_read_denied(&error) => return Ok(None),
             Err(error) => error,
         };
         match &error {

@@ -3,13 +3,13 @@
 //! serenity's client is not used: events that it can't decode vanish, the next process can't go on with its session,
 //! and it looks twice a second whether something is to be done (ADR 0012). Its vocabulary is.
 
+mod backoff;
 mod closing;
 mod entrance;
 mod frame;
 mod line;
 mod pulse;
 mod talk;
-mod waits;
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use self::{closing::Next, entrance::Trust, line::Ended, talk::Talk};
 use crate::rest::{DiscordError, RestClient};
 
-pub use waits::GatewayWaits;
-pub(crate) use waits::Trouble;
+pub use backoff::GatewayTimeouts;
+pub(crate) use backoff::{RetryTracker, delay_after_error, next_delay_logged};
 
 /// How often a session is tried in vain where it said that it goes on before Discord is asked for another address, and
 /// how often there before it is given up.
@@ -76,11 +76,11 @@ pub(crate) enum Event {
 /// The connection to the gateway, over and over.
 pub(crate) struct Session {
     rest: RestClient,
-    waits: GatewayWaits,
+    waits: GatewayTimeouts,
     /// The origin of the server that is asked where the gateway is.
     server: Arc<str>,
     trust: Trust,
-    trouble: Trouble,
+    retries: RetryTracker,
     position: Option<Position>,
     /// Whether what people write in guilds is asked for; not any more once Discord has refused it.
     content: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Session {
 impl Session {
     /// A session that goes on at a position, if there is one. One that isn't shown what people write doesn't: whoever
     /// runs the bot may have changed that since. Nor does another server's.
-    pub(crate) fn new(rest: RestClient, waits: GatewayWaits, position: Option<Position>) -> Self {
+    pub(crate) fn new(rest: RestClient, waits: GatewayTimeouts, position: Option<Position>) -> Self {
         let server: Arc<str> = rest.origin().into();
         let position = position.filter(|position| position.content && position.server == server);
         Self {
@@ -103,7 +103,7 @@ impl Session {
             waits,
             trust: Trust::beside(&server),
             server,
-            trouble: Trouble::new(waits),
+            retries: waits.new_retry_tracker(),
             position,
             content: true,
             began: None,
@@ -137,10 +137,10 @@ impl Session {
                 Some(Ok(None)) => continue,
                 Some(Ok(Some(socket))) => socket,
             };
-            let patience = self.rest.patience().answer;
+            let patience = self.rest.timeouts().answer;
             let (server, position) = (Arc::clone(&self.server), self.position.take());
             let mut talk = Talk::new(self.content, server, position, Instant::now(), patience);
-            let ended = line::hold(self.rest.token(), socket, &mut talk, &mut self.trouble, &events, room, stop).await;
+            let ended = line::hold(self.rest.token(), socket, &mut talk, &mut self.retries, &events, room, stop).await;
             let Ended::Goes(next, reason) = ended else { return Ok(()) };
             tracing::debug!(reason, "the connection to Discord is over");
             let wait = self.after(&talk, next, &reason)?;
@@ -162,7 +162,7 @@ impl Session {
                 tokio::time::sleep_until(began + self.waits.between_sessions).await;
             }
             let wait = match entrance::ask(&self.rest).await {
-                Err(error) => self.trouble.after_call(&error)?,
+                Err(error) => delay_after_error(&mut self.retries, &error)?,
                 Ok(entrance) => match (entrance.closed_for(), self.trust.address(&entrance.url)) {
                     (Some(closed), _) if self.position.is_none() => {
                         if !std::mem::replace(&mut self.told_closed, true) {
@@ -173,15 +173,16 @@ impl Session {
                             );
                         }
                         // A wait that is over at once is none.
-                        closed.max(self.trouble.again())
+                        closed.max(self.retries.next_delay())
                     }
                     (_, Some(address)) => {
                         self.told_closed = false;
                         return Ok(address);
                     }
-                    (_, None) => {
-                        self.trouble.again_because(&"its gateway has an address to which the token may not be sent")
-                    }
+                    (_, None) => next_delay_logged(
+                        &mut self.retries,
+                        &"its gateway has an address to which the token may not be sent",
+                    ),
                 },
             };
             tokio::time::sleep(wait).await;
@@ -197,7 +198,7 @@ impl Session {
                 if self.in_vain < TRIES {
                     self.in_vain += 1;
                 }
-                let wait = self.trouble.again_because(&reason);
+                let wait = next_delay_logged(&mut self.retries, &reason);
                 tokio::time::sleep(wait).await;
                 None
             }
@@ -214,26 +215,26 @@ impl Session {
             self.in_vain += 1;
         }
         if talk.has_lasted() {
-            self.trouble.is_over();
+            self.retries.reset();
         }
         Ok(match next {
             Next::Never(words) => return Err(DiscordError::Refused { reason: words.to_owned() }),
-            Next::Resume if talk.is_established() => self.trouble.again(),
+            Next::Resume if talk.is_established() => self.retries.next_delay(),
             Next::Resume => {
                 if self.in_vain >= 2 * TRIES && self.position.take().is_some() {
                     tracing::info!("Discord doesn't go on with the session; a new one is begun");
                 }
-                self.trouble.again_because(&reason)
+                next_delay_logged(&mut self.retries, &reason)
             }
             Next::UnknownToken if self.position.is_some() && !talk.is_established() => {
                 self.position = None;
-                self.trouble.again_because(&reason)
+                next_delay_logged(&mut self.retries, &reason)
             }
             Next::UnknownToken => return Err(DiscordError::UnknownToken),
             Next::Anew => {
                 self.position = None;
                 let refused = talk.began().is_some() && !talk.is_established();
-                let wait = if refused { self.trouble.again_because(&reason) } else { Duration::ZERO };
+                let wait = if refused { next_delay_logged(&mut self.retries, &reason) } else { Duration::ZERO };
                 wait.max(self.waits.before_new_session())
             }
             Next::WithoutContent if self.content => {

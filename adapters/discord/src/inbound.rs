@@ -24,7 +24,7 @@ use self::{
 };
 use crate::{
     DiscordChannel, DiscordError, DiscordSettings,
-    gateway::{GatewayWaits, Session},
+    gateway::{GatewayTimeouts, Session},
 };
 
 /// How many events may lie between the gateway and the desk.
@@ -34,19 +34,19 @@ const ON_THE_WAY: usize = 16;
 pub struct DiscordListener {
     settings: DiscordSettings,
     channel: Arc<DiscordChannel>,
-    waits: GatewayWaits,
+    waits: GatewayTimeouts,
 }
 
 impl DiscordListener {
     /// A listener for the bot of these settings.
     #[must_use]
     pub fn new(settings: DiscordSettings, channel: Arc<DiscordChannel>) -> Self {
-        Self::with_waits(settings, channel, GatewayWaits::default())
+        Self::with_timeouts(settings, channel, GatewayTimeouts::default())
     }
 
-    /// A listener with other waits.
+    /// A listener with other timeouts.
     #[must_use]
-    pub fn with_waits(settings: DiscordSettings, channel: Arc<DiscordChannel>, waits: GatewayWaits) -> Self {
+    pub fn with_timeouts(settings: DiscordSettings, channel: Arc<DiscordChannel>, waits: GatewayTimeouts) -> Self {
         Self { settings, channel, waits }
     }
 

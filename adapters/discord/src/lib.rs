@@ -11,7 +11,6 @@ mod inbound;
 mod gateway;
 mod rest;
 
-mod activity;
 mod classify;
 mod digest;
 mod find;
@@ -23,7 +22,8 @@ mod settings;
 mod snowflake;
 
 pub use channel::DiscordChannel;
-pub use gateway::GatewayWaits;
+pub use gateway::GatewayTimeouts;
 pub use inbound::DiscordListener;
-pub use rest::{DiscordError, Patience};
+pub use rest::DiscordError;
+pub use satchel_platform_http::HttpTimeouts;
 pub use settings::{DiscordSettings, SlashCommand};

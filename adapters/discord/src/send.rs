@@ -3,30 +3,29 @@
 mod compose;
 mod names;
 mod sent;
-mod upload;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use reqwest::multipart::{Form, Part};
 use satchel_domain::delivery::SendError;
+use satchel_platform_http::{UploadProgress, open_file_part, show_while, with_content_type};
 use satchel_ports::Blobs;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub(crate) use compose::{Composed, NoCall, edit, new_message};
 pub(crate) use names::is_same_name;
 pub(crate) use sent::{Sent, is_same_text};
 
-use crate::rest::{Call, CallError, Progress, RestClient};
+use crate::rest::{Call, CallError, RestClient};
 
-/// How long an upload goes on before people are shown that it does.
-const SHOWN_AFTER: Duration = Duration::from_millis(700);
-
-/// How often they are shown it again: Discord takes an activity away after ten seconds.
-const SHOWN_AGAIN: Duration = Duration::from_secs(8);
+/// How often people are shown that an upload goes on: Discord takes an activity away after ten seconds.
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(8);
 
 /// Makes a call. `show` is called now and then while files are on their way.
 ///
 /// The outer error is that the call could not be begun.
-pub(crate) async fn make<T: DeserializeOwned>(
+pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     client: &RestClient,
     blobs: &Arc<dyn Blobs>,
     call: Call,
@@ -34,22 +33,23 @@ pub(crate) async fn make<T: DeserializeOwned>(
     show: impl Fn(),
 ) -> Result<Result<T, CallError>, SendError> {
     if composed.uploads.is_empty() {
-        return Ok(client.ask(call).await);
+        return Ok(client.request(call).await);
     }
-    let progress = Progress::of(composed.bytes());
-    let form = upload::form(composed, blobs, &progress).await?;
-    tokio::select! {
-        answered = client.upload(call, form, &progress) => Ok(answered),
-        never = show_now_and_then(show) => match never {},
-    }
+    let progress = UploadProgress::new(composed.bytes());
+    let form = open_form(composed, blobs, &progress).await?;
+    Ok(show_while(client.upload(call, form, &progress), ACTIVITY_INTERVAL, show).await)
 }
 
-async fn show_now_and_then(show: impl Fn()) -> Infallible {
-    tokio::time::sleep(SHOWN_AFTER).await;
-    loop {
-        show();
-        tokio::time::sleep(SHOWN_AGAIN).await;
+/// Opens the files of a call. Nothing has been sent when one of them can't be read.
+async fn open_form(composed: &Composed, blobs: &Arc<dyn Blobs>, progress: &UploadProgress) -> Result<Form, SendError> {
+    let payload = Value::Object(composed.payload.clone()).to_string();
+    let mut form = Form::new().part("payload_json", with_content_type(Part::text(payload), "application/json"));
+    for (index, upload) in composed.uploads.iter().enumerate() {
+        let part =
+            open_file_part(&**blobs, &upload.sha256, upload.bytes, &upload.filename, &upload.mime, progress).await?;
+        form = form.part(format!("files[{index}]"), part);
     }
+    Ok(form)
 }
 
 #[cfg(test)]

@@ -36,14 +36,11 @@ use crate::{
     trusted_proxies,
 };
 
-/// How many connections are served at once; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 1024;
-
-/// How many of them one peer may have; this machine, on which a proxy may run, and trusted proxies may have all.
+/// How many connections one peer may have; this machine, on which a proxy may run, and trusted proxies may have all.
 const MAX_CONNECTIONS_PER_PEER: usize = 64;
 
-/// The largest head of a request, and the most of a body that is held in memory.
-const BUFFER: usize = 64 * 1024;
+/// How much is read at once of what a client still sends after its answer.
+const LINGER_BUFFER_BYTES: usize = 64 * 1024;
 
 /// How long clients are waited for.
 #[derive(Debug, Clone, Copy)]
@@ -69,18 +66,36 @@ impl Default for ConnectionTimeouts {
     }
 }
 
+/// What clients may take of a server.
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    pub timeouts: ConnectionTimeouts,
+    /// How many connections are served at once; further ones wait to be accepted.
+    pub max_connections: usize,
+    /// The largest head of a request, and the most of a body that is held in memory: 8 KiB at least.
+    pub buffer_bytes: usize,
+    /// The proxies through which many clients come.
+    pub trusted_proxies: Vec<ProxyRange>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            timeouts: ConnectionTimeouts::default(),
+            max_connections: 1024,
+            buffer_bytes: 64 * 1024,
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
 /// Serves connections until `stop`, then lets requests in flight end.
 ///
 /// Every request carries its [`Peer`] as an extension. One peer may have a share of all connections; this machine and the
 /// trusted proxies, through which many come, may have all.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    timeouts: ConnectionTimeouts,
-    trusted_proxies: Vec<ProxyRange>,
-    stop: CancellationToken,
-) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+pub async fn serve(listener: TcpListener, router: Router, settings: ServerSettings, stop: CancellationToken) {
+    let ServerSettings { timeouts, max_connections, buffer_bytes, trusted_proxies } = settings;
+    let places = Arc::new(Semaphore::new(max_connections));
     let peers = Arc::new(PeerConnections { trusted_proxies, ..PeerConnections::default() });
     let mut connections = JoinSet::new();
     loop {
@@ -95,7 +110,7 @@ pub async fn serve(
             Ok((stream, peer)) => {
                 // One too many is closed at once, so that those who have fewer need not wait for it.
                 let Some(share) = peers.try_acquire(peer.ip()) else { continue };
-                let serving = serve_one(stream, peer, router.clone(), timeouts, stop.clone());
+                let serving = serve_one(stream, peer, router.clone(), timeouts, buffer_bytes, stop.clone());
                 connections.spawn(async move {
                     serving.await;
                     drop((place, share));
@@ -164,6 +179,7 @@ async fn serve_one(
     peer: SocketAddr,
     router: Router,
     timeouts: ConnectionTimeouts,
+    buffer_bytes: usize,
     stop: CancellationToken,
 ) {
     // Pieces of an answer are small and wanted at once.
@@ -177,7 +193,7 @@ async fn serve_one(
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.head)
-        .max_buf_size(BUFFER)
+        .max_buf_size(buffer_bytes)
         .serve_connection(stream, service);
     let mut stopping = false;
     let served = loop {
@@ -204,7 +220,7 @@ async fn serve_one(
 /// that is too large, is reset, and what was answered is lost on the way.
 async fn close_lingering(mut stream: WriteTimeoutStream<TcpStream>) -> io::Result<()> {
     stream.shutdown().await?;
-    let mut ignored = vec![0; BUFFER];
+    let mut ignored = vec![0; LINGER_BUFFER_BYTES];
     while stream.read(&mut ignored).await? > 0 {}
     Ok(())
 }
@@ -233,7 +249,8 @@ mod tests {
             .route("/endless", get(endless));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let served = tokio::spawn(serve(listener, router, timeouts, Vec::new(), stop.clone()));
+        let settings = ServerSettings { timeouts, max_connections: 2, ..ServerSettings::default() };
+        let served = tokio::spawn(serve(listener, router, settings, stop.clone()));
         (address, stop, served)
     }
 
@@ -289,6 +306,27 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_err());
     }
 
+    #[tokio::test]
+    async fn connections_above_the_limit_wait() {
+        let (address, ..) = start(patient()).await;
+        let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let held = [ask(address, "").await, ask(address, "").await];
+        let mut waiting = ask(address, request).await;
+        let early = timeout(SHORT, waiting.read_exact(&mut [0; 12])).await;
+        assert!(early.is_err(), "it is answered beside the others: {early:?}");
+        drop(held);
+        assert!(rest(waiting).await > 0, "what has ended makes room");
+    }
+
+    #[tokio::test]
+    async fn head_above_the_limit_is_refused() {
+        let (address, ..) = start(patient()).await;
+        let mut socket = ask(address, &format!("GET / HTTP/1.1\r\nx: {}", "x".repeat(80 * 1024))).await;
+        let mut status = [0; 12];
+        socket.read_exact(&mut status).await.unwrap();
+        assert_eq!(&status, b"HTTP/1.1 431");
+    }
+
     #[test]
     fn peer_has_a_share_and_proxies_have_all() {
         let trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
@@ -328,7 +366,8 @@ mod tests {
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let router = Router::new().route("/", get(async || "here"));
-        tokio::spawn(serve(listener, router, patient(), Vec::new(), CancellationToken::new()));
+        let settings = ServerSettings { timeouts: patient(), ..ServerSettings::default() };
+        tokio::spawn(serve(listener, router, settings, CancellationToken::new()));
         let mut held = Vec::new();
         for _ in 0..MAX_CONNECTIONS_PER_PEER {
             let mut socket = ask(SocketAddr::new(own, port), "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;

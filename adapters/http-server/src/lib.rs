@@ -9,6 +9,6 @@ mod timeout_stream;
 mod trusted_proxies;
 
 pub use body::{BodyError, read_body};
-pub use connections::{ConnectionTimeouts, serve};
+pub use connections::{ConnectionTimeouts, ServerSettings, serve};
 pub use peer::{Peer, is_forwarded, network};
 pub use trusted_proxies::{InvalidProxyRange, ProxyRange, client_address};

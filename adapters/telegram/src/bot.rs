@@ -1,33 +1,30 @@
-//! The Bot API's wire: one client, which keeps the token to itself and tells how a call failed.
+//! The client of the Bot API, which keeps the token to itself and tells how a call failed.
 //!
 //! teloxide's own client is not used. It loses the error code, sleeps ten seconds on a 5xx, takes an answer that holds
 //! a field it doesn't know for a failure, and shows the token in `Debug`; here only what is needed is read.
 
-mod answer;
-mod exchange;
+mod response;
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{
-    Url,
+    Method, RequestBuilder,
     header::{CONTENT_TYPE, HeaderValue},
     multipart::Form,
+};
+use satchel_platform_http::{
+    ApiClient, ApiClientSettings, HttpTimeouts, ServerUrl, UploadProgress, exchange, read_response, redact_token,
 };
 use satchel_ports::ByteStream;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use teloxide::requests::Payload;
 
-pub(crate) use answer::{CallError, Refused};
-pub(crate) use exchange::Progress;
+pub(crate) use response::{ApiError, CallError};
 
 /// Where Telegram answers unless something else is configured.
 const TELEGRAM: &str = "https://api.telegram.org";
-
-/// How long a connection is kept for the next call. Telegram closes idle ones after a minute or so; a call written
-/// onto one that is just being closed would be in doubt.
-const KEPT: Duration = Duration::from_secs(25);
 
 /// Why the bot can't work.
 #[derive(Debug, thiserror::Error)]
@@ -60,23 +57,6 @@ pub enum TelegramError {
     },
 }
 
-/// How long Telegram is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    pub connect: Duration,
-    /// For an answer once the request is written. Uploads add the time in which a slow line would carry them once more,
-    /// since a server passes them on before it answers.
-    pub answer: Duration,
-    /// For the next bytes of an upload to be taken, or of a download to come.
-    pub silence: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(30), silence: Duration::from_secs(30) }
-    }
-}
-
 /// A file on its way from Telegram.
 pub(crate) struct Download {
     /// How many bytes come, where Telegram says so.
@@ -89,55 +69,29 @@ pub(crate) struct Download {
 /// the server's address.
 #[derive(Clone)]
 pub(crate) struct BotClient {
-    http: reqwest::Client,
-    /// `<server>/bot<token>`, to which a slash and a method's name are added.
-    methods: SecretString,
-    /// `<server>/file/bot<token>`, to which a file's path is added.
-    files: SecretString,
+    api: ApiClient,
     token: SecretString,
     own_server: bool,
-    patience: Patience,
 }
 
 impl BotClient {
     /// A client of Telegram's server, or of another one at `api_url`.
-    ///
-    /// Proxies are taken from the environment (`HTTPS_PROXY`), as people behind one expect; none leads to this machine.
     pub(crate) fn new(
         token: &SecretString,
         api_url: Option<&SecretString>,
-        patience: Patience,
+        timeouts: HttpTimeouts,
     ) -> Result<Self, TelegramError> {
-        let written = token.expose_secret().trim();
-        if !is_token(written) {
+        let token = token.expose_secret().trim();
+        if !is_token(token) {
             return Err(TelegramError::Token);
         }
         let server = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim()).trim_end_matches('/');
-        let address = Url::parse(server).map_err(|_| TelegramError::Address)?;
-        let Some(host) = address.host_str().filter(|_| matches!(address.scheme(), "http" | "https")) else {
-            return Err(TelegramError::Address);
-        };
-        if address.query().is_some() || address.fragment().is_some() {
-            return Err(TelegramError::Address);
-        }
-        // Whoever installs a provider first has chosen for the whole process.
-        let _already = rustls::crypto::ring::default_provider().install_default();
-        let builder = reqwest::Client::builder()
-            .connect_timeout(patience.connect)
-            .pool_idle_timeout(KEPT)
-            // The token is in the path, and would be sent along.
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("satchel/", env!("CARGO_PKG_VERSION")));
-        let builder = if address.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
-        let builder = if is_this_machine(host) { builder.no_proxy() } else { builder };
-        Ok(Self {
-            http: builder.build().map_err(|_| TelegramError::Client)?,
-            methods: format!("{server}/bot{written}").into(),
-            files: format!("{server}/file/bot{written}").into(),
-            token: written.into(),
-            own_server: server != TELEGRAM,
-            patience,
-        })
+        let own_server = server != TELEGRAM;
+        let server = ServerUrl::parse(server).ok_or(TelegramError::Address)?;
+        let user_agent = concat!("satchel/", env!("CARGO_PKG_VERSION"));
+        let settings = ApiClientSettings { server, user_agent, http1_only: false, timeouts };
+        let api = ApiClient::new(settings).map_err(|_| TelegramError::Client)?;
+        Ok(Self { api, token: token.into(), own_server })
     }
 
     /// Whether it speaks to another server than Telegram's own.
@@ -145,32 +99,32 @@ impl BotClient {
         self.own_server
     }
 
-    /// Words that somebody else wrote, without the token.
-    pub(crate) fn without_token(&self, words: &str) -> String {
-        words.replace(self.token.expose_secret(), "<token>")
+    /// What somebody else wrote, without the token.
+    pub(crate) fn without_token(&self, text: &str) -> String {
+        redact_token(text, &self.token)
     }
 
     /// Calls a method and reads what is needed of the result: `T` decides.
-    pub(crate) async fn ask<P, T>(&self, payload: &P) -> Result<T, CallError>
+    pub(crate) async fn request<P, T>(&self, payload: &P) -> Result<T, CallError>
     where
         P: Payload + Serialize + Sync,
         T: DeserializeOwned,
     {
         let body = serde_json::to_vec(payload).expect("a payload of texts and numbers is JSON");
-        self.ask_json(P::NAME, body, Duration::ZERO).await
+        self.request_json(P::NAME, body, Duration::ZERO).await
     }
 
     /// Calls a method with a body of JSON, which the server lets wait for so long, as `getUpdates` does.
-    pub(crate) async fn ask_json<T: DeserializeOwned>(
+    pub(crate) async fn request_json<T: DeserializeOwned>(
         &self,
         method: &str,
         body: Vec<u8>,
         wait: Duration,
     ) -> Result<T, CallError> {
-        let request = self.http.post(self.method_url(method));
-        let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
-        let (status, body) = exchange::exchange(request, &Progress::none(), self.patience.waiting(wait)).await?;
-        answer::decode(status, &body, &self.token)
+        let json = HeaderValue::from_static("application/json");
+        let request = self.build_request(method).header(CONTENT_TYPE, json).body(body);
+        let timeouts = self.api.timeouts().with_longer_answer(wait);
+        response::decode(&exchange(request, &UploadProgress::none(), timeouts).await?, &self.token)
     }
 
     /// Calls a method with files. `progress` watches the bodies of `form`.
@@ -178,32 +132,32 @@ impl BotClient {
         &self,
         method: &str,
         form: Form,
-        progress: &Progress,
+        progress: &UploadProgress,
     ) -> Result<T, CallError> {
-        let request = self.http.post(self.method_url(method)).multipart(form);
-        let (status, body) = exchange::exchange(request, progress, self.patience).await?;
-        answer::decode(status, &body, &self.token)
+        let request = self.build_request(method).multipart(form);
+        response::decode(&exchange(request, progress, self.api.timeouts()).await?, &self.token)
     }
 
     /// Opens a file by the path that `getFile` has told.
     pub(crate) async fn download(&self, path: &str) -> Result<Download, CallError> {
-        let mut url = Url::parse(self.files.expose_secret()).expect("it was parsed when the client was built");
+        let mut url = self.api.url(&format!("/file/bot{}", self.token.expose_secret()));
         url.path_segments_mut().expect("http has paths").extend(path.split('/'));
-        let answered = tokio::time::timeout(self.patience.answer, self.http.get(url).send()).await;
+        let HttpTimeouts { answer, silence, .. } = self.api.timeouts();
+        let answered = tokio::time::timeout(answer, self.api.http().get(url).send()).await;
         let answered = answered.map_err(|_| CallError::Lost { reason: "no answer came in time".to_owned() })?;
-        let response = answered.map_err(CallError::unanswered)?;
-        let silence = self.patience.silence;
+        let response = answered.map_err(CallError::from_transport_error)?;
         if !response.status().is_success() {
-            let (status, body) = exchange::read(response, silence).await?;
-            return Err(answer::decode::<serde::de::IgnoredAny>(status, &body, &self.token).err().unwrap_or_else(
-                || CallError::NotAnAnswer { status, reason: "a file was asked for and something else came".to_owned() },
-            ));
+            let response = read_response(response, silence).await?;
+            return Err(response::decode::<serde::de::IgnoredAny>(&response, &self.token).err().unwrap_or_else(|| {
+                let reason = "a file was asked for and something else came".to_owned();
+                CallError::NotAnAnswer { status: response.status, reason }
+            }));
         }
         let bytes = response.content_length();
-        let pieces = response.bytes_stream().boxed();
-        let content = stream::try_unfold(pieces, move |mut pieces| async move {
-            match tokio::time::timeout(silence, pieces.try_next()).await {
-                Ok(Ok(piece)) => Ok(piece.map(|piece| (piece, pieces))),
+        let chunks = response.bytes_stream().boxed();
+        let content = stream::try_unfold(chunks, move |mut chunks| async move {
+            match tokio::time::timeout(silence, chunks.try_next()).await {
+                Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, chunks))),
                 Ok(Err(error)) => Err(std::io::Error::other(error.without_url())),
                 Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
             }
@@ -211,8 +165,8 @@ impl BotClient {
         Ok(Download { bytes, content: content.boxed() })
     }
 
-    fn method_url(&self, method: &str) -> String {
-        format!("{}/{method}", self.methods.expose_secret())
+    fn build_request(&self, method: &str) -> RequestBuilder {
+        self.api.request(Method::POST, &format!("/bot{}/{method}", self.token.expose_secret()))
     }
 }
 
@@ -222,24 +176,12 @@ impl fmt::Debug for BotClient {
     }
 }
 
-impl Patience {
-    /// The same, with an answer that may come so much later.
-    fn waiting(self, longer: Duration) -> Self {
-        Self { answer: self.answer + longer, ..self }
-    }
-}
-
 /// Whether a text has the form of a token. It becomes a part of a path, so nothing else may.
 fn is_token(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     text.split_once(':').is_some_and(|(id, secret)| {
         !id.is_empty() && id.chars().all(|c| c.is_ascii_digit()) && !secret.is_empty() && secret.chars().all(fits)
     })
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -8,20 +8,20 @@ use satchel_domain::{
     capabilities::{LookupRule, StreamRule, TextLimit, VoiceRule},
     delivery::{Refusal, SendError},
 };
+use satchel_platform_http::{ActivityIndicator, HttpTimeouts};
 use satchel_ports::{Activity, Blobs, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRequest, SendRequest};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
 use teloxide::{
-    payloads::{DeleteMessage, GetMe},
+    payloads::{DeleteMessage, GetMe, SendChatAction},
     types::{ChatAction, ChatId, MessageId},
 };
 
 use crate::{
-    activity::Activities,
-    bot::{BotClient, Patience, TelegramError},
-    classify::{Tried, Verdict, judge},
+    bot::{BotClient, CallError, TelegramError},
+    classify::{ApiOperation, CallOutcome, classify_error},
     fetch,
     known::Known,
     lookup::Lookup,
@@ -45,7 +45,7 @@ pub struct TelegramChannel {
     local_files: Option<PathBuf>,
     blobs: Arc<dyn Blobs>,
     pacer: Pacer,
-    activities: Activities,
+    activities: ActivityIndicator<Place>,
     known: Known,
     message_ids: Arc<MessageIds>,
     look_up: LookupSettings,
@@ -63,22 +63,22 @@ impl TelegramChannel {
     /// # Errors
     /// When the token or the server's address has not the form of one, or HTTP can't be spoken.
     pub fn new(settings: &TelegramSettings, blobs: Arc<dyn Blobs>) -> Result<Self, TelegramError> {
-        Self::with_patience(settings, blobs, Patience::default())
+        Self::with_timeouts(settings, blobs, HttpTimeouts::default())
     }
 
-    /// Makes the channel with other waits.
+    /// Makes the channel with other timeouts.
     ///
     /// # Errors
     /// As [`TelegramChannel::new`].
-    pub fn with_patience(
+    pub fn with_timeouts(
         settings: &TelegramSettings,
         blobs: Arc<dyn Blobs>,
-        patience: Patience,
+        timeouts: HttpTimeouts,
     ) -> Result<Self, TelegramError> {
-        let client = BotClient::new(&settings.token, settings.api_url.as_ref(), patience)?;
+        let client = BotClient::new(&settings.token, settings.api_url.as_ref(), timeouts)?;
         Ok(Self {
-            activities: Activities::new(client.clone()),
             client,
+            activities: ActivityIndicator::new(Duration::ZERO),
             capabilities: settings.capabilities.clone(),
             local_files: settings.local_files.clone(),
             blobs,
@@ -110,29 +110,29 @@ impl TelegramChannel {
         &self,
         place: Place,
         part: PartId,
-        tried: Tried,
+        operation: ApiOperation,
         compose: impl Fn(Place) -> Result<Composed, SendError>,
     ) -> Result<Option<T>, SendError> {
         let _under_way = self.known.under_way(place.chat);
         let mut at = self.known.now_at(place);
         loop {
             let composed = compose(at)?;
-            let call = if tried == Tried::Edit { Call::Edit } else { Call::Send(composed.uploads.len()) };
+            let call = if operation == ApiOperation::Edit { Call::Edit } else { Call::Send(composed.uploads.len()) };
             self.pacer.wait(at, part, call).await.map_err(not_yet)?;
-            let show = || self.activities.show(at, composed.activity);
-            let answered = send::make(&self.client, &self.blobs, &composed, show).await?;
-            match answered.map_err(|error| judge(error, tried)) {
+            let show = || self.show_action(at, composed.activity);
+            let answered = send::send_with_uploads(&self.client, &self.blobs, &composed, show).await?;
+            match answered.map_err(|error| classify_error(error, operation)) {
                 Ok(result) => return Ok(Some(result)),
-                Err(Verdict::AlreadySo) => return Ok(None),
-                Err(Verdict::Moved { to }) if at == place && to != place.chat.0 => {
+                Err(CallOutcome::NotModified) => return Ok(None),
+                Err(CallOutcome::Migrated { to }) if at == place && to != place.chat.0 => {
                     tracing::info!(chat.id = %place.chat, to, "a group has become a supergroup");
                     at = Place { chat: ChatId(to), topic: None };
                     self.known.has_moved(place.chat, at.chat);
                 }
-                Err(Verdict::Moved { .. }) => {
+                Err(CallOutcome::Migrated { .. }) => {
                     return Err(SendError::Forbidden { reason: "the chat has become another one".to_owned() });
                 }
-                Err(Verdict::Failed(error)) => {
+                Err(CallOutcome::Failed(error)) => {
                     self.learn(at, &error);
                     return Err(error);
                 }
@@ -149,6 +149,17 @@ impl TelegramChannel {
             SendError::Refused { refusal: Refusal::VoiceForbidden, .. } => self.known.takes_no_voice(place.chat),
             _ => {}
         }
+    }
+
+    /// Shows beside a chat's name what is being done, unless the last action is still on its way or was refused.
+    fn show_action(&self, place: Place, action: ChatAction) {
+        let client = self.client.clone();
+        self.activities.show(place, async move {
+            let mut payload = SendChatAction::new(place.chat, action);
+            payload.message_thread_id = place.topic;
+            let answered: Result<IgnoredAny, CallError> = client.request(&payload).await;
+            answered.inspect_err(|error| tracing::debug!(chat.id = %place.chat, %error, "an activity was not shown"))
+        });
     }
 
     fn text_limit(&self) -> &TextLimit {
@@ -193,10 +204,12 @@ impl Channel for TelegramChannel {
             let reply_to = part.reply_to.as_ref().filter(|_| at == place);
             send::new_message(&part.content, at, reply_to, self.text_limit()).map_err(no_call)
         };
-        let tried = match &part.content {
-            PartContent::Voice { as_file: false, .. } => Tried::Voice,
-            content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => Tried::Text,
-            _ => Tried::Files,
+        let operation = match &part.content {
+            PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
+            content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => {
+                ApiOperation::Text
+            }
+            _ => ApiOperation::Files,
         };
         // A look-up takes what it finds for what it looks for, so that nothing may come between.
         let Some(sending) = self.message_ids.begin_send(self.known.now_at(place).chat, part.part) else {
@@ -204,8 +217,8 @@ impl Channel for TelegramChannel {
         };
         let is_album = matches!(&part.content, PartContent::Album { items } if items.len() > 1);
         let sent: Result<Vec<Sent>, SendError> = match is_album {
-            true => self.call(place, part.part, tried, compose).await.map(Option::unwrap_or_default),
-            false => self.call(place, part.part, tried, compose).await.map(Vec::from_iter),
+            true => self.call(place, part.part, operation, compose).await.map(Option::unwrap_or_default),
+            false => self.call(place, part.part, operation, compose).await.map(Vec::from_iter),
         };
         match &sent {
             Ok(sent) => {
@@ -229,7 +242,7 @@ impl Channel for TelegramChannel {
             let number = number(message).filter(|_| at == place).ok_or_else(gone)?;
             send::edit(&part.content, at, number, self.text_limit()).map_err(no_call)
         };
-        let _: Option<IgnoredAny> = self.call(place, part.part, Tried::Edit, compose).await?;
+        let _: Option<IgnoredAny> = self.call(place, part.part, ApiOperation::Edit, compose).await?;
         Ok(vec![message.clone()])
     }
 
@@ -240,10 +253,10 @@ impl Channel for TelegramChannel {
             // What was said before a group became a supergroup can't be taken back.
             return Ok(());
         }
-        let answered: Result<IgnoredAny, _> = self.client.ask(&DeleteMessage::new(place.chat, number)).await;
-        match answered.map_err(|error| judge(error, Tried::Delete)) {
-            Ok(_) | Err(Verdict::AlreadySo | Verdict::Moved { .. }) => Ok(()),
-            Err(Verdict::Failed(error)) => {
+        let answered: Result<IgnoredAny, _> = self.client.request(&DeleteMessage::new(place.chat, number)).await;
+        match answered.map_err(|error| classify_error(error, ApiOperation::Delete)) {
+            Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
+            Err(CallOutcome::Failed(error)) => {
                 self.learn(place, &error);
                 Err(error)
             }
@@ -263,10 +276,10 @@ impl Channel for TelegramChannel {
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        let answered: Result<IgnoredAny, _> = self.client.ask(&GetMe::new()).await;
-        match answered.map_err(|error| judge(error, Tried::Probe)) {
-            Ok(_) | Err(Verdict::AlreadySo | Verdict::Moved { .. }) => Ok(()),
-            Err(Verdict::Failed(error)) => Err(error),
+        let answered: Result<IgnoredAny, _> = self.client.request(&GetMe::new()).await;
+        match answered.map_err(|error| classify_error(error, ApiOperation::Probe)) {
+            Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
+            Err(CallOutcome::Failed(error)) => Err(error),
         }
     }
 
@@ -277,7 +290,7 @@ impl Channel for TelegramChannel {
             Activity::Speaking => ChatAction::RecordVoice,
             Activity::Uploading => ChatAction::UploadDocument,
         };
-        self.activities.show(self.known.now_at(place), action);
+        self.show_action(self.known.now_at(place), action);
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {

@@ -5,10 +5,10 @@
 
 use satchel_domain::delivery::{Refusal, SendError};
 
-use crate::bot::{CallError, Refused};
+use crate::bot::{ApiError, CallError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tried {
+pub(crate) enum ApiOperation {
     Text,
     /// A file, or several.
     Files,
@@ -22,66 +22,58 @@ pub(crate) enum Tried {
 
 /// What came of a call that has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CallOutcome {
     Failed(SendError),
     /// What was asked for is so already.
-    AlreadySo,
+    NotModified,
     /// The chat is another one now, and this call is to be made there.
-    Moved {
+    Migrated {
         /// The new chat's number.
         to: i64,
     },
 }
 
-pub(crate) fn judge(error: CallError, tried: Tried) -> Verdict {
-    let failed = match error {
-        CallError::NotConnected { .. } => SendError::NotSent { retry_after_ms: None, reason: error.to_string() },
-        CallError::Unreadable { reason } => SendError::Unreadable { reason },
-        // Whoever says so, with whatever body, has not read the request to its end: a proxy with a limit of its own
-        // stands before many a server.
-        CallError::NotAnAnswer { status: 413, .. } => too_large("the request is too large for the server".to_owned()),
-        // A proxy that answers in the server's place doesn't know what that did, whichever status it invents.
-        CallError::Lost { .. } | CallError::NotAnAnswer { .. } => SendError::InDoubt { reason: error.to_string() },
-        CallError::Refused(refused) => return judge_refusal(refused, tried),
-    };
-    Verdict::Failed(failed)
+/// Returns what came of a call that has no result.
+pub(crate) fn classify_error(error: CallError, operation: ApiOperation) -> CallOutcome {
+    match error.into_send_error() {
+        Err(refusal) => classify_refusal(refusal, operation),
+        Ok(SendError::NotSent { retry_after_ms, reason }) => {
+            CallOutcome::Failed(SendError::NotSent { retry_after_ms, reason: strip_prefix_text(&reason) })
+        }
+        Ok(error) => CallOutcome::Failed(error),
+    }
 }
 
-fn judge_refusal(refused: Refused, tried: Tried) -> Verdict {
-    let Refused { code, description, retry_after, migrated_to } = refused;
+fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
+    let ApiError { code, description, migrated_to } = refusal;
     if let Some(to) = migrated_to {
-        return Verdict::Moved { to };
+        return CallOutcome::Migrated { to };
     }
     let words = description.to_lowercase();
     let has = |any: &[&str]| any.iter().any(|part| words.contains(part));
-    let refused = |refusal| SendError::Refused { refusal, reason: plain(&description) };
+    let refused = |refusal| SendError::Refused { refusal, reason: strip_prefix_text(&description) };
     let failed = match code {
-        // "parameters": "retry_after", in seconds.
-        429 => SendError::NotSent {
-            retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1_000)),
-            reason: plain(&description),
-        },
         // `restart` and `Request aborted` answer requests that go on by themselves as well as those that don't.
-        500..=599 => SendError::InDoubt { reason: plain(&description) },
-        413 => too_large(plain(&description)),
-        _ if has(&["message is not modified", "message_not_modified"]) => return Verdict::AlreadySo,
-        _ if tried == Tried::Delete && has(&["message to delete not found", "message_id_invalid"]) => {
-            return Verdict::AlreadySo;
+        500..=599 => SendError::InDoubt { reason: strip_prefix_text(&description) },
+        413 => too_large(strip_prefix_text(&description)),
+        _ if has(&["message is not modified", "message_not_modified"]) => return CallOutcome::NotModified,
+        _ if operation == ApiOperation::Delete && has(&["message to delete not found", "message_id_invalid"]) => {
+            return CallOutcome::NotModified;
         }
-        _ if tried == Tried::Edit && has(TARGET_GONE) => refused(Refusal::TargetGone),
-        _ if has(FORBIDDEN) || (tried == Tried::Text && has(&["not enough rights", "have no rights"])) => {
+        _ if operation == ApiOperation::Edit && has(TARGET_GONE) => refused(Refusal::TargetGone),
+        _ if has(FORBIDDEN) || (operation == ApiOperation::Text && has(&["not enough rights", "have no rights"])) => {
             SendError::Forbidden { reason: for_a_person(&words, &description) }
         }
-        _ if tried == Tried::Voice && has(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
+        _ if operation == ApiOperation::Voice && has(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
         401 | 403 | 404 => SendError::Forbidden { reason: for_a_person(&words, &description) },
         _ if let Some(index) = item(&words) => refused(Refusal::Item { index }),
         _ if has(BAD_MARKUP) => refused(Refusal::BadMarkup),
         _ if has(&["too big for a photo"]) => refused(Refusal::UnsupportedKind),
-        _ if has(TOO_LARGE) => too_large(plain(&description)),
-        _ if has(WRONG_KIND) => refused(Refusal::UnsupportedKind),
+        _ if has(TOO_LARGE) => too_large(strip_prefix_text(&description)),
+        _ if has(UNSUPPORTED_KIND) => refused(Refusal::UnsupportedKind),
         _ => refused(Refusal::Other),
     };
-    Verdict::Failed(failed)
+    CallOutcome::Failed(failed)
 }
 
 /// What an id is, as `stopMessageLiveLocation` tells.
@@ -101,7 +93,7 @@ pub(crate) enum IdStatus {
 /// of ours did.
 pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendError> {
     let Some(error) = error else { return Ok(IdStatus::Unclear) };
-    if let CallError::Refused(Refused { code: 400, description, migrated_to: None, .. }) = &error {
+    if let CallError::Refused(ApiError { code: 400, description, migrated_to: None, .. }) = &error {
         let words = description.to_lowercase();
         let answers = [
             ("there is no live location in the message to edit", IdStatus::OwnMessage),
@@ -111,9 +103,9 @@ pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendErro
         let known = answers.into_iter().find(|(answer, _)| words.contains(answer));
         return Ok(known.map_or(IdStatus::Unclear, |(_, answer)| answer));
     }
-    match judge(error, Tried::Probe) {
-        Verdict::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
-        Verdict::Failed(_) | Verdict::AlreadySo | Verdict::Moved { .. } => Ok(IdStatus::Unclear),
+    match classify_error(error, ApiOperation::Probe) {
+        CallOutcome::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
+        CallOutcome::Failed(_) | CallOutcome::NotModified | CallOutcome::Migrated { .. } => Ok(IdStatus::Unclear),
     }
 }
 
@@ -176,7 +168,7 @@ const TOO_LARGE: &[&str] = &[
 ];
 
 /// A file that isn't what it is sent as.
-const WRONG_KIND: &[&str] = &[
+const UNSUPPORTED_KIND: &[&str] = &[
     "photo_invalid",
     "photo_ext_invalid",
     "photo_save_file_invalid",
@@ -209,7 +201,7 @@ fn item(words: &str) -> Option<usize> {
 }
 
 /// The description without the words that stand before all of them.
-fn plain(description: &str) -> String {
+fn strip_prefix_text(description: &str) -> String {
     let words = description.split_once(": ").filter(|(before, _)| {
         ["Bad Request", "Forbidden", "Unauthorized", "Internal Server Error", "Too Many Requests", "Conflict"]
             .contains(before)
@@ -242,7 +234,7 @@ fn for_a_person(words: &str, description: &str) -> String {
         return "Telegram doesn't know the bot's token".to_owned();
     }
     let known = known.into_iter().find(|(part, _)| words.contains(part));
-    known.map_or_else(|| plain(description), |(_, meaning)| meaning.to_owned())
+    known.map_or_else(|| strip_prefix_text(description), |(_, meaning)| meaning.to_owned())
 }
 
 #[cfg(test)]

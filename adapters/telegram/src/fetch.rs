@@ -9,7 +9,7 @@ use satchel_ports::{FetchedFile, FileFetchError};
 use serde_json::json;
 
 use crate::{
-    bot::{BotClient, CallError, Refused},
+    bot::{ApiError, BotClient, CallError},
     inbound::wire::{FileInfo, Locator},
 };
 
@@ -21,7 +21,7 @@ const LARGEST: u64 = 20 << 20;
 const OWN_SERVER_FETCHES: Duration = Duration::from_secs(20 * 60);
 
 /// The longest wait that Telegram asks for and that is waited here; a fetch is tried a few times only.
-const LONGEST_ASKED: u64 = 60;
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Opens a file by its reference; with a Bot API server of one's own, from the directory where that keeps its files.
 ///
@@ -40,7 +40,7 @@ pub(crate) async fn open(
     }
     let wait = if client.has_own_server() { OWN_SERVER_FETCHES } else { Duration::ZERO };
     let body = json!({ "file_id": file_id }).to_string().into_bytes();
-    let info: FileInfo = match client.ask_json("getFile", body, wait).await {
+    let info: FileInfo = match client.request_json("getFile", body, wait).await {
         Ok(info) => info,
         Err(error) => return Err(not_told(client, reference, error).await),
     };
@@ -56,20 +56,21 @@ pub(crate) async fn open(
 
 /// What a failed call means for the file.
 async fn not_told(client: &BotClient, reference: &FileReference, error: CallError) -> FileFetchError {
-    let CallError::Refused(Refused { code, description, retry_after, .. }) = error else {
-        return try_again(&error.to_string());
+    let (code, description) = match error {
+        CallError::Refused(ApiError { code, description, .. }) => (code, description),
+        CallError::RateLimited { retry_after, .. } => {
+            // The number is a floor, and whoever tries again doesn't know it.
+            let wait = retry_after.unwrap_or(Duration::from_secs(1)).min(MAX_RETRY_AFTER);
+            tokio::time::sleep(wait).await;
+            return try_again("Telegram asked us to wait");
+        }
+        error => return try_again(&error.to_string()),
     };
     let words = description.to_lowercase();
     if words.contains("file is too big") {
         return too_large(client, reference.bytes);
     }
     match code {
-        429 => {
-            // The number is a floor, and whoever tries again doesn't know it.
-            let asked = retry_after.unwrap_or(1).min(LONGEST_ASKED);
-            tokio::time::sleep(Duration::from_secs(asked)).await;
-            try_again("Telegram asked us to wait")
-        }
         500.. => try_again("Telegram has a problem of its own"),
         // A link ends after an hour and `getFile` makes a new one.
         404 => try_again("Telegram doesn't find it"),

@@ -8,7 +8,6 @@ mod channel;
 mod fetch;
 mod inbound;
 
-mod activity;
 mod bot;
 mod classify;
 mod known;
@@ -20,7 +19,8 @@ mod render;
 mod send;
 mod settings;
 
-pub use bot::{Patience, TelegramError};
+pub use bot::TelegramError;
 pub use channel::TelegramChannel;
 pub use inbound::TelegramListener;
+pub use satchel_platform_http::HttpTimeouts;
 pub use settings::{BotCommand, LookupSettings, TelegramSettings, Webhook};

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::{
     bot::{BotClient, CallError},
-    classify::{IdStatus, Tried, Verdict, classify_id, judge},
+    classify::{ApiOperation, CallOutcome, IdStatus, classify_error, classify_id},
     message_ids::{Counter, MessageIds, Search},
     place::Place,
     settings::LookupSettings,
@@ -177,7 +177,7 @@ impl Lookup<'_> {
         let Ok(number) = i32::try_from(id) else { return Ok(IdStatus::NoMessage) };
         let payload = StopMessageLiveLocation::new(self.chat, MessageId(number));
         loop {
-            let answered: Result<IgnoredAny, CallError> = self.client.ask(&payload).await;
+            let answered: Result<IgnoredAny, CallError> = self.client.request(&payload).await;
             match classify_id(answered.err()) {
                 Err(SendError::NotSent { retry_after_ms: Some(wait), .. })
                     if Duration::from_millis(wait) <= self.settings.max_flood_wait =>
@@ -194,17 +194,25 @@ impl Lookup<'_> {
         if !(Place { chat: self.chat, topic: None }).is_group() {
             return Ok(Rights::All);
         }
-        let me: Me = match self.client.ask(&GetMe::new()).await.map_err(|error| judge(error, Tried::Probe)) {
+        let me: Me = match self
+            .client
+            .request(&GetMe::new())
+            .await
+            .map_err(|error| classify_error(error, ApiOperation::Probe))
+        {
             Ok(me) => me,
-            Err(Verdict::Failed(error)) => return Err(error),
-            Err(Verdict::AlreadySo | Verdict::Moved { .. }) => return Ok(Rights::Partial),
+            Err(CallOutcome::Failed(error)) => return Err(error),
+            Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => return Ok(Rights::Partial),
         };
         let asked = GetChatMember::new(self.chat, UserId(me.id));
-        let member: Member = match self.client.ask(&asked).await.map_err(|error| judge(error, Tried::Probe)) {
-            Ok(member) => member,
-            Err(Verdict::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. }))) => return Err(error),
-            Err(_) => return Ok(Rights::Partial),
-        };
+        let member: Member =
+            match self.client.request(&asked).await.map_err(|error| classify_error(error, ApiOperation::Probe)) {
+                Ok(member) => member,
+                Err(CallOutcome::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. }))) => {
+                    return Err(error);
+                }
+                Err(_) => return Ok(Rights::Partial),
+            };
         let is_admin = matches!(member.status.as_str(), "administrator" | "creator");
         Ok(match is_admin {
             true if member.can_edit_messages => Rights::EditsOthers,

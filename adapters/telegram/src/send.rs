@@ -1,28 +1,27 @@
 //! A part as a call of the Bot API: what it becomes, and how it is made.
 
 mod compose;
-mod upload;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use reqwest::multipart::Form;
 use satchel_domain::delivery::SendError;
+use satchel_platform_http::{UploadProgress, open_file_part, show_while};
 use satchel_ports::Blobs;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub(crate) use compose::{Composed, NoCall, VOICE_NAME, edit, new_message};
 
-use crate::bot::{BotClient, CallError, Progress};
+use crate::bot::{BotClient, CallError};
 
-/// How long an upload goes on before people are shown that it does.
-const SHOWN_AFTER: Duration = Duration::from_millis(700);
-
-/// How often they are shown it again: Telegram takes an activity away after five seconds.
-const SHOWN_AGAIN: Duration = Duration::from_millis(4_500);
+/// How often people are shown that an upload goes on: Telegram takes an activity away after five seconds.
+const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 
 /// Makes a call. `show` is called now and then while files are on their way.
 ///
 /// The outer error is that the call could not be begun.
-pub(crate) async fn make<T: DeserializeOwned>(
+pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     client: &BotClient,
     blobs: &Arc<dyn Blobs>,
     composed: &Composed,
@@ -30,22 +29,30 @@ pub(crate) async fn make<T: DeserializeOwned>(
 ) -> Result<Result<T, CallError>, SendError> {
     if composed.uploads.is_empty() {
         let body = serde_json::to_vec(&composed.fields).expect("texts and numbers are JSON");
-        return Ok(client.ask_json(composed.method, body, Duration::ZERO).await);
+        return Ok(client.request_json(composed.method, body, Duration::ZERO).await);
     }
-    let progress = Progress::of(composed.bytes());
-    let form = upload::form(composed, blobs, &progress).await?;
-    tokio::select! {
-        answered = client.upload(composed.method, form, &progress) => Ok(answered),
-        never = show_now_and_then(show) => match never {},
-    }
+    let progress = UploadProgress::new(composed.bytes());
+    let form = open_form(composed, blobs, &progress).await?;
+    Ok(show_while(client.upload(composed.method, form, &progress), ACTIVITY_INTERVAL, show).await)
 }
 
-async fn show_now_and_then(show: impl Fn()) -> Infallible {
-    tokio::time::sleep(SHOWN_AFTER).await;
-    loop {
-        show();
-        tokio::time::sleep(SHOWN_AGAIN).await;
+/// Opens the files of a call. Nothing has been sent when one of them can't be read.
+async fn open_form(composed: &Composed, blobs: &Arc<dyn Blobs>, progress: &UploadProgress) -> Result<Form, SendError> {
+    let mut form = Form::new();
+    for (name, value) in &composed.fields {
+        // Texts stand for themselves; everything else is JSON (Bot API, Making requests).
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        form = form.text(name.clone(), value);
     }
+    for upload in &composed.uploads {
+        let part =
+            open_file_part(&**blobs, &upload.sha256, upload.bytes, &upload.filename, &upload.mime, progress).await?;
+        form = form.part(upload.name.clone(), part);
+    }
+    Ok(form)
 }
 
 #[cfg(test)]

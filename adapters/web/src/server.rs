@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::Router;
-use satchel_http_server::{ConnectionTimeouts, ProxyRange};
+use satchel_http_server::{ProxyRange, ServerSettings};
 use satchel_ports::{Blobs, Channel, EventBus, Inbound, Ledger, event_bus::EventStream};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
@@ -98,14 +98,14 @@ impl WebServer {
     /// None so far: what goes wrong with one connection ends that one.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), WebError> {
         let Self { listener, router, trusted_proxies, hub, events, stopping, .. } = self;
-        let timeouts = ConnectionTimeouts::default();
+        let settings = ServerSettings { trusted_proxies, ..ServerSettings::default() };
         // Also when this is dropped in the middle.
         let _stops = stopping.clone().drop_guard();
         let ends = async {
             stop.cancelled().await;
             stopping.cancel();
         };
-        let serving = satchel_http_server::serve(listener, router, timeouts, trusted_proxies, stop.clone());
+        let serving = satchel_http_server::serve(listener, router, settings, stop.clone());
         let listening = async {
             if Arc::clone(&hub).listen(events, &stop).await == ListenerEnd::BusClosed {
                 tracing::warn!("the bus has closed; the page is brought up to date every few seconds only");

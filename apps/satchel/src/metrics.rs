@@ -7,7 +7,7 @@ mod bus;
 mod channel;
 mod inbound;
 mod model;
-pub mod page;
+pub mod server;
 
 #[cfg(test)]
 mod tests;

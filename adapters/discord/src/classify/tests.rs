@@ -1,7 +1,5 @@
 //! What each answer means: every line of the table of answers, in Discord's own codes.
 
-use std::time::Duration;
-
 use rstest::rstest;
 use serde_json::json;
 
@@ -12,12 +10,12 @@ fn no(status: u16, code: u64) -> CallError {
 }
 
 fn refused(status: u16, code: u64, message: &str, errors: Value) -> CallError {
-    CallError::Refused(Refused { status, code, message: message.to_owned(), errors })
+    CallError::Refused(ApiError { status, code, message: message.to_owned(), errors })
 }
 
 /// The name of what follows, which is what routing branches on.
-fn meaning(error: CallError, tried: Tried) -> String {
-    match judge(error, tried) {
+fn meaning(error: CallError, operation: ApiOperation) -> String {
+    match classify_error(error, operation) {
         SendError::NotSent { retry_after_ms: None, .. } => "not sent".to_owned(),
         SendError::NotSent { retry_after_ms: Some(wait), .. } => format!("not sent for {wait}"),
         SendError::Refused { refusal: Refusal::Item { index }, .. } => format!("item {index}"),
@@ -50,90 +48,83 @@ fn meaning(error: CallError, tried: Tried) -> String {
 #[case(400, 0, "Other")]
 #[case(405, 0, "Other")]
 fn answers_to_a_text(#[case] status: u16, #[case] code: u64, #[case] expected: &str) {
-    assert_eq!(meaning(no(status, code), Tried::Text), expected, "{status} {code}");
+    assert_eq!(meaning(no(status, code), ApiOperation::Text), expected, "{status} {code}");
 }
 
 #[rstest]
-#[case(403, 50_013, Tried::Bundle, "Other")]
-#[case(403, 50_013, Tried::Files(1), "forbidden")]
-#[case(403, 50_001, Tried::Bundle, "forbidden")]
-#[case(403, 50_013, Tried::EditToBundle, "Other")]
-#[case(403, 50_001, Tried::EditToBundle, "forbidden")]
-#[case(403, 50_013, Tried::Edit, "forbidden")]
-#[case(404, 10_008, Tried::EditToBundle, "TargetGone")]
-#[case(400, 50_006, Tried::EditToBundle, "BadMarkup")]
-#[case(400, 50_083, Tried::Edit, "TargetGone")]
-#[case(400, 50_083, Tried::EditToBundle, "TargetGone")]
-#[case(400, 50_083, Tried::Delete, "forbidden")]
-#[case(504, 0, Tried::Text, "in doubt")]
-#[case(504, 0, Tried::Files(2), "in doubt")]
-#[case(504, 0, Tried::Edit, "in doubt")]
-#[case(504, 0, Tried::Harmless, "not sent")]
-#[case(400, 50_006, Tried::Files(1), "Other")]
-#[case(400, 50_046, Tried::Files(3), "Other")]
-#[case(413, 40_005, Tried::Bundle, "TooLarge { limit: None }")]
-#[case(400, 50_173, Tried::Voice, "VoiceForbidden")]
-#[case(403, 50_173, Tried::Voice, "VoiceForbidden")]
-#[case(403, 50_013, Tried::Voice, "VoiceForbidden")]
-#[case(403, 50_001, Tried::Voice, "forbidden")]
-#[case(400, 50_159, Tried::Voice, "UnsupportedKind")]
-#[case(400, 50_160, Tried::Voice, "UnsupportedKind")]
-#[case(400, 50_161, Tried::Voice, "UnsupportedKind")]
-#[case(404, 10_008, Tried::Edit, "TargetGone")]
-#[case(403, 50_005, Tried::Edit, "TargetGone")]
-#[case(400, 50_162, Tried::Edit, "TargetGone")]
-#[case(404, 10_003, Tried::Edit, "forbidden")]
-#[case(404, 10_008, Tried::Delete, "TargetGone")]
-#[case(403, 50_013, Tried::Delete, "forbidden")]
-#[case(404, 10_008, Tried::Text, "forbidden")]
-fn answers_to_everything_else(#[case] status: u16, #[case] code: u64, #[case] tried: Tried, #[case] expected: &str) {
-    assert_eq!(meaning(no(status, code), tried), expected, "{status} {code} {tried:?}");
+#[case(403, 50_013, ApiOperation::Bundle, "Other")]
+#[case(403, 50_013, ApiOperation::Files(1), "forbidden")]
+#[case(403, 50_001, ApiOperation::Bundle, "forbidden")]
+#[case(403, 50_013, ApiOperation::EditToBundle, "Other")]
+#[case(403, 50_001, ApiOperation::EditToBundle, "forbidden")]
+#[case(403, 50_013, ApiOperation::Edit, "forbidden")]
+#[case(404, 10_008, ApiOperation::EditToBundle, "TargetGone")]
+#[case(400, 50_006, ApiOperation::EditToBundle, "BadMarkup")]
+#[case(400, 50_083, ApiOperation::Edit, "TargetGone")]
+#[case(400, 50_083, ApiOperation::EditToBundle, "TargetGone")]
+#[case(400, 50_083, ApiOperation::Delete, "forbidden")]
+#[case(504, 0, ApiOperation::Text, "in doubt")]
+#[case(504, 0, ApiOperation::Files(2), "in doubt")]
+#[case(504, 0, ApiOperation::Edit, "in doubt")]
+#[case(504, 0, ApiOperation::Harmless, "not sent")]
+#[case(400, 50_006, ApiOperation::Files(1), "Other")]
+#[case(400, 50_046, ApiOperation::Files(3), "Other")]
+#[case(413, 40_005, ApiOperation::Bundle, "TooLarge { limit: None }")]
+#[case(400, 50_173, ApiOperation::Voice, "VoiceForbidden")]
+#[case(403, 50_173, ApiOperation::Voice, "VoiceForbidden")]
+#[case(403, 50_013, ApiOperation::Voice, "VoiceForbidden")]
+#[case(403, 50_001, ApiOperation::Voice, "forbidden")]
+#[case(400, 50_159, ApiOperation::Voice, "UnsupportedKind")]
+#[case(400, 50_160, ApiOperation::Voice, "UnsupportedKind")]
+#[case(400, 50_161, ApiOperation::Voice, "UnsupportedKind")]
+#[case(404, 10_008, ApiOperation::Edit, "TargetGone")]
+#[case(403, 50_005, ApiOperation::Edit, "TargetGone")]
+#[case(400, 50_162, ApiOperation::Edit, "TargetGone")]
+#[case(404, 10_003, ApiOperation::Edit, "forbidden")]
+#[case(404, 10_008, ApiOperation::Delete, "TargetGone")]
+#[case(403, 50_013, ApiOperation::Delete, "forbidden")]
+#[case(404, 10_008, ApiOperation::Text, "forbidden")]
+fn answers_to_everything_else(
+    #[case] status: u16,
+    #[case] code: u64,
+    #[case] operation: ApiOperation,
+    #[case] expected: &str,
+) {
+    assert_eq!(meaning(no(status, code), operation), expected, "{status} {code} {operation:?}");
 }
 
 #[rstest]
-#[case(json!({"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "x"}]}}), Tried::Text, "BadMarkup")]
-#[case(json!({"content": {"_errors": []}}), Tried::Edit, "BadMarkup")]
-#[case(json!({"attachments": {"2": {"filename": {"_errors": []}}}}), Tried::Files(3), "item 2")]
-#[case(json!({"files": {"1": {"_errors": []}}}), Tried::Bundle, "item 1")]
-#[case(json!({"attachments": {"0": {"description": {"_errors": []}}}}), Tried::Files(1), "Other")]
-#[case(json!({"attachments": {"_errors": [{"message": "x"}]}}), Tried::Files(3), "Other")]
-#[case(json!({"components": {"0": {"_errors": []}}}), Tried::Text, "Other")]
-#[case(json!({"nonce": 7}), Tried::Text, "Other")]
-#[case(json!("odd"), Tried::Text, "Other")]
-fn a_form_is_refused_for_the_field_that_is_named(#[case] errors: Value, #[case] tried: Tried, #[case] expected: &str) {
-    assert_eq!(meaning(refused(400, 50_035, "Invalid Form Body", errors), tried), expected);
+#[case(json!({"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "x"}]}}), ApiOperation::Text, "BadMarkup")]
+#[case(json!({"content": {"_errors": []}}), ApiOperation::Edit, "BadMarkup")]
+#[case(json!({"attachments": {"2": {"filename": {"_errors": []}}}}), ApiOperation::Files(3), "item 2")]
+#[case(json!({"files": {"1": {"_errors": []}}}), ApiOperation::Bundle, "item 1")]
+#[case(json!({"attachments": {"0": {"description": {"_errors": []}}}}), ApiOperation::Files(1), "Other")]
+#[case(json!({"attachments": {"_errors": [{"message": "x"}]}}), ApiOperation::Files(3), "Other")]
+#[case(json!({"components": {"0": {"_errors": []}}}), ApiOperation::Text, "Other")]
+#[case(json!({"nonce": 7}), ApiOperation::Text, "Other")]
+#[case(json!("odd"), ApiOperation::Text, "Other")]
+fn a_form_is_refused_for_the_field_that_is_named(
+    #[case] errors: Value,
+    #[case] operation: ApiOperation,
+    #[case] expected: &str,
+) {
+    assert_eq!(meaning(refused(400, 50_035, "Invalid Form Body", errors), operation), expected);
 }
 
 #[test]
-fn discords_own_wait_is_told_in_milliseconds() {
-    let limited = |retry_after| CallError::RateLimited { retry_after, global: false, reason: "wait".to_owned() };
-    assert_eq!(meaning(limited(Some(Duration::from_millis(7_250))), Tried::Text), "not sent for 7250");
-    assert_eq!(meaning(limited(None), Tried::Edit), "not sent");
-}
-
-#[test]
-fn what_is_no_answer_leaves_doubt_unless_nothing_was_written() {
+fn doubt_over_harmless_calls_is_none() {
     let reason = || "words".to_owned();
-    for (error, expected, harmless) in [
-        (CallError::NotSent { reason: reason() }, "not sent", "not sent"),
-        (CallError::Lost { reason: reason() }, "in doubt", "not sent"),
-        (CallError::NotAnAnswer { status: 200, reason: reason() }, "in doubt", "not sent"),
-        (CallError::NotAnAnswer { status: 502, reason: reason() }, "in doubt", "not sent"),
-        (
-            CallError::NotAnAnswer { status: 413, reason: reason() },
-            "TooLarge { limit: None }",
-            "TooLarge { limit: None }",
-        ),
-        (CallError::Unreadable { reason: reason() }, "unreadable", "unreadable"),
-    ] {
-        assert_eq!(meaning(error.clone(), Tried::Files(1)), expected, "{error:?}");
-        assert_eq!(meaning(error.clone(), Tried::Harmless), harmless, "{error:?}");
+    for error in [CallError::Lost { reason: reason() }, CallError::NotAnAnswer { status: 502, reason: reason() }] {
+        assert_eq!(meaning(error.clone(), ApiOperation::Files(1)), "in doubt", "{error:?}");
+        assert_eq!(meaning(error.clone(), ApiOperation::Harmless), "not sent", "{error:?}");
     }
+    let too_large = CallError::NotAnAnswer { status: 413, reason: reason() };
+    assert_eq!(meaning(too_large, ApiOperation::Harmless), "TooLarge { limit: None }");
 }
 
 #[test]
 fn a_person_is_told_in_words_of_their_own() {
-    let words = |error| match judge(error, Tried::Text) {
+    let words = |error| match classify_error(error, ApiOperation::Text) {
         SendError::Forbidden { reason } | SendError::Refused { reason, .. } => reason,
         other => format!("{other:?}"),
     };
@@ -154,6 +145,6 @@ fn a_person_is_told_in_words_of_their_own() {
 
 #[test]
 fn only_a_readable_no_says_that_reading_is_not_allowed() {
-    assert!(may_not_read(&no(403, 50_001)) && may_not_read(&no(404, 10_003)));
-    assert!(!may_not_read(&no(500, 0)) && !may_not_read(&CallError::Lost { reason: String::new() }));
+    assert!(is_read_denied(&no(403, 50_001)) && is_read_denied(&no(404, 10_003)));
+    assert!(!is_read_denied(&no(500, 0)) && !is_read_denied(&CallError::Lost { reason: String::new() }));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::waits::LONGEST_ASKED;
+use super::backoff::MAX_RETRY_AFTER;
 use crate::rest::{Call, CallError, RestClient};
 
 /// The domains where Discord's own gateways are.
@@ -29,14 +29,14 @@ struct Limit {
 
 /// Asks where the gateway is.
 pub(super) async fn ask(rest: &RestClient) -> Result<Entrance, CallError> {
-    rest.ask(Call::get("/gateway/bot")).await
+    rest.request(Call::get("/gateway/bot")).await
 }
 
 impl Entrance {
     /// How long no session may be begun, as far as that is believed.
     pub(super) fn closed_for(&self) -> Option<Duration> {
         let limit = self.session_start_limit.as_ref().filter(|limit| limit.remaining == 0)?;
-        Some(Duration::from_millis(limit.reset_after).min(LONGEST_ASKED))
+        Some(Duration::from_millis(limit.reset_after).min(MAX_RETRY_AFTER))
     }
 }
 

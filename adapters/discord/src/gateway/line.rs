@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::{SinkExt, StreamExt};
 use reqwest::Url;
 use reqwest_websocket::{CloseCode, Message, Upgrade, WebSocket};
+use satchel_platform_http::random_fraction;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     sync::mpsc::{self, Permit},
@@ -14,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Event,
+    backoff::RetryTracker,
     closing::{self, Next},
     frame::{self, Said},
     talk::{Step, Talk},
-    waits::{Trouble, random},
 };
 use crate::{digest::key_of, rest::RestClient};
 
@@ -40,8 +41,8 @@ pub(super) async fn connect(rest: &RestClient, address: Url) -> Result<WebSocket
         let response = rest.http().get(address).upgrade().send().await?;
         response.into_websocket().await
     };
-    let patience = rest.patience();
-    match timeout(patience.connect + patience.answer, upgraded).await {
+    let timeouts = rest.timeouts();
+    match timeout(timeouts.connect + timeouts.answer, upgraded).await {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(error)) => Err(told(error)),
         Err(_) => Err("the gateway doesn't answer".to_owned()),
@@ -53,7 +54,7 @@ pub(super) async fn hold(
     token: &SecretString,
     mut socket: WebSocket,
     talk: &mut Talk,
-    trouble: &mut Trouble,
+    retries: &mut RetryTracker,
     events: &mpsc::Sender<Event>,
     room: Permit<'_, Event>,
     stop: &CancellationToken,
@@ -80,7 +81,7 @@ pub(super) async fn hold(
             }
             came = socket.next(), if room.is_some() => match came {
                 Some(Ok(Message::Text(text))) => match frame::read(&text) {
-                    Ok(frame) => talk.hear(frame, Instant::now(), random()),
+                    Ok(frame) => talk.hear(frame, Instant::now(), random_fraction()),
                     Err(reason) => Step::Tell(garbled(text.as_bytes(), reason)),
                 },
                 Some(Ok(Message::Binary(bytes))) => Step::Tell(garbled(&bytes, "it is no text")),
@@ -106,7 +107,7 @@ pub(super) async fn hold(
             Step::Tell(event) => {
                 room.take().expect("nothing is read without room for it").send(event);
                 if talk.is_established() {
-                    trouble.answers();
+                    retries.mark_recovered();
                 }
             }
             Step::Leave(next, reason) => {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     SlashCommand,
-    rest::{Call, CallError, Refused, RestClient},
+    rest::{ApiError, Call, CallError, RestClient},
 };
 
 /// How long one answer may take; Discord takes none after three seconds.
@@ -71,7 +71,7 @@ pub(crate) async fn answer(client: &RestClient, interaction: &Answerable) {
         ),
     };
     let call = Call::post(format!("/interactions/{id}/{}/callback", token.expose_secret()), &response);
-    let failed = match tokio::time::timeout(PATIENCE, client.ask::<IgnoredAny>(call)).await {
+    let failed = match tokio::time::timeout(PATIENCE, client.request::<IgnoredAny>(call)).await {
         Ok(Ok(_)) => return,
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer came in time".to_owned(),
@@ -113,11 +113,11 @@ pub(crate) async fn offer_commands(
 async fn offer(client: &RestClient, application: u64, commands: &[SlashCommand]) -> Result<(), CallError> {
     let path = format!("/applications/{application}/commands");
     let offered: Vec<CreateCommand> = commands.iter().take(MOST_COMMANDS).map(composed).collect();
-    let there: Option<Vec<Value>> = client.ask(Call::get(path.as_str())).await?;
+    let there: Option<Vec<Value>> = client.request(Call::get(path.as_str())).await?;
     if described(there.unwrap_or_default()) == described(offered.iter().map(|command| json!(command)).collect()) {
         return Ok(());
     }
-    client.ask::<IgnoredAny>(Call::put(path, &offered)).await.map(drop)
+    client.request::<IgnoredAny>(Call::put(path, &offered)).await.map(drop)
 }
 
 /// A command with one option for all that is said after its name, wherever the bot can be written to.
@@ -167,5 +167,5 @@ struct OfferedOption {
 
 /// Whether another try can't help: Discord takes the call and not what it says.
 fn is_for_good(error: &CallError) -> bool {
-    matches!(error, CallError::Refused(Refused { status: 400..500, .. }))
+    matches!(error, CallError::Refused(ApiError { status: 400..500, .. }))
 }

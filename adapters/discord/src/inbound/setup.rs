@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{bookmark::Bookmark, reading::Us};
 use crate::{
     DiscordError,
-    gateway::{GatewayWaits, Trouble},
+    gateway::{GatewayTimeouts, RetryTracker, delay_after_error, next_delay_logged},
     place::channel_name,
     rest::{Call, RestClient},
     snowflake,
@@ -23,22 +23,22 @@ use crate::{
 const AS_GOOD_AS_EQUAL_MS: u64 = 2_000;
 
 /// Who we are, however long it takes until Discord says so, and the time when it did, in milliseconds since 1970.
-pub(super) async fn us(rest: &RestClient, waits: GatewayWaits) -> Result<(Us, u64), DiscordError> {
-    let mut trouble = Trouble::new(waits);
+pub(super) async fn us(rest: &RestClient, waits: GatewayTimeouts) -> Result<(Us, u64), DiscordError> {
+    let mut retries = waits.new_retry_tracker();
     loop {
-        let (user, date): (Value, _) = asked(rest, "/users/@me", &mut trouble).await?;
+        let (user, date): (Value, _) = asked(rest, "/users/@me", &mut retries).await?;
         let now = now(date);
         // Of an old bot the application has another id than the user.
-        let (application, _): (Value, _) = asked(rest, "/applications/@me", &mut trouble).await?;
+        let (application, _): (Value, _) = asked(rest, "/applications/@me", &mut retries).await?;
         if let (Some(user_id), Some(application_id)) =
             (snowflake::read(&user, "id"), snowflake::read(&application, "id"))
         {
-            trouble.is_over();
+            retries.reset();
             let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
             tracing::info!(bot = name, "this bot listens on Discord");
             return Ok((Us { user_id, application_id }, now));
         }
-        tokio::time::sleep(trouble.again_because(&"what answers doesn't say who this bot is")).await;
+        tokio::time::sleep(next_delay_logged(&mut retries, &"what answers doesn't say who this bot is")).await;
     }
 }
 
@@ -56,19 +56,19 @@ fn now(date: Option<u64>) -> u64 {
 async fn asked<T: DeserializeOwned>(
     rest: &RestClient,
     path: &str,
-    trouble: &mut Trouble,
+    retries: &mut RetryTracker,
 ) -> Result<(T, Option<u64>), DiscordError> {
     loop {
-        match rest.ask_dated(Call::get(path)).await {
+        match rest.request_dated(Call::get(path)).await {
             Ok(told) => return Ok(told),
-            Err(error) => tokio::time::sleep(trouble.after_call(&error)?).await,
+            Err(error) => tokio::time::sleep(delay_after_error(retries, &error)?).await,
         }
     }
 }
 
 /// Where we stopped reading; where that isn't known, that we begin at `now`. Either is kept when this returns, however long it
 /// takes: what is said from now on is found again even if nothing else is kept before this process dies.
-pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayWaits) -> Bookmark {
+pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayTimeouts) -> Bookmark {
     let mut failures = 0;
     loop {
         match kept_or_begun(inbound, now).await {
@@ -108,7 +108,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::Patience;
+    use crate::HttpTimeouts;
 
     /// What a server that tells this time makes of ours.
     async fn told(date: &str) -> u64 {
@@ -124,8 +124,8 @@ mod tests {
                 socket.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        let rest = RestClient::new(&"token".into(), Some(&address.into()), Patience::default(), None).unwrap();
-        let (us, now) = us(&rest, GatewayWaits::default()).await.unwrap();
+        let rest = RestClient::new(&"token".into(), Some(&address.into()), HttpTimeouts::default(), None).unwrap();
+        let (us, now) = us(&rest, GatewayTimeouts::default()).await.unwrap();
         serving.abort();
         assert_eq!(us, Us { user_id: 7, application_id: 7 });
         now

@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     CallError,
-    answer::wait,
     call::{Call, Route},
     limiter::{Limiter, Manner, Told},
+    response::parse_retry_after,
 };
 
 /// How long is waited here for one's turn.
@@ -55,7 +55,7 @@ impl Pacer {
                 Err(at) => at,
             };
             if at > start + LONGEST_WAIT {
-                let retry_after = wait((at - now).as_secs_f64());
+                let retry_after = parse_retry_after((at - now).as_secs_f64());
                 let reason = "Discord takes no more of these for now".to_owned();
                 return Err(CallError::RateLimited { retry_after, global: false, reason });
             }
@@ -109,6 +109,6 @@ fn told(headers: &HeaderMap) -> Option<Told> {
         bucket: text("x-ratelimit-bucket")?.to_owned(),
         limit: text("x-ratelimit-limit")?.parse().ok()?,
         remaining: text("x-ratelimit-remaining")?.parse().ok()?,
-        reset_after: wait(seconds)?,
+        reset_after: parse_retry_after(seconds)?,
     })
 }

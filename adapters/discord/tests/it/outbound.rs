@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_discord::{DiscordChannel, DiscordSettings, Patience};
+use satchel_discord::{DiscordChannel, DiscordSettings, HttpTimeouts};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ConversationId, Filename, MessageRef, PartContent,
     PartId, Timestamp, TurnId, Visibility,
@@ -33,7 +33,7 @@ use satchel_routing::tables;
 use uuid::Uuid;
 
 /// Waits for tests in which answers never come.
-pub(crate) const SHORT: Patience = Patience {
+pub(crate) const SHORT: HttpTimeouts = HttpTimeouts {
     connect: Duration::from_millis(500),
     answer: Duration::from_millis(600),
     silence: Duration::from_millis(400),
@@ -76,7 +76,7 @@ pub(crate) fn channel_with(
     blobs: Arc<dyn Blobs>,
     capabilities: ChannelCapabilities,
 ) -> DiscordChannel {
-    DiscordChannel::with_patience(&settings(discord, capabilities), blobs, fetcher(), SHORT).unwrap()
+    DiscordChannel::with_timeouts(&settings(discord, capabilities), blobs, fetcher(), SHORT).unwrap()
 }
 
 impl Stage {

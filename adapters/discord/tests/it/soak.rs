@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayWaits, Patience};
+use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayTimeouts, HttpTimeouts};
 use satchel_domain::ChannelCapabilities;
 use satchel_fakes::{
     Fault, MemoryBlobs,
@@ -344,11 +344,11 @@ struct Listening {
 impl Listening {
     fn begin(settings: &DiscordSettings, book: &Arc<Book>) -> Self {
         let five = Duration::from_secs(5);
-        let patience = Patience { connect: five, answer: five, silence: five };
+        let timeouts = HttpTimeouts { connect: five, answer: five, silence: five };
         let blobs = Arc::new(MemoryBlobs::default());
-        let channel = DiscordChannel::with_patience(settings, blobs, Arc::new(NoFiles), patience);
+        let channel = DiscordChannel::with_timeouts(settings, blobs, Arc::new(NoFiles), timeouts);
         let channel = Arc::new(channel.expect("the settings are good"));
-        let waits = GatewayWaits {
+        let waits = GatewayTimeouts {
             between_sessions: Duration::from_millis(20),
             after_invalid: Duration::from_millis(5),
             first_retry: Duration::from_millis(5),
@@ -357,7 +357,7 @@ impl Listening {
             unreadable: Duration::from_millis(400),
             guilds: Duration::from_millis(300),
         };
-        let listener = DiscordListener::with_waits(settings.clone(), channel, waits);
+        let listener = DiscordListener::with_timeouts(settings.clone(), channel, waits);
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.run(Arc::clone(book) as _, stop.clone()));
         Self { task, stop }

@@ -5,21 +5,21 @@ use rstest::rstest;
 use super::*;
 
 fn no(code: u16, description: &str) -> CallError {
-    CallError::Refused(Refused { code, description: description.to_owned(), retry_after: None, migrated_to: None })
+    CallError::Refused(ApiError { code, description: description.to_owned(), migrated_to: None })
 }
 
 /// The name of what follows, which is what routing branches on.
-fn meaning(error: CallError, tried: Tried) -> String {
-    match judge(error, tried) {
-        Verdict::AlreadySo => "already so".to_owned(),
-        Verdict::Moved { to } => format!("moved to {to}"),
-        Verdict::Failed(SendError::NotSent { retry_after_ms: None, .. }) => "not sent".to_owned(),
-        Verdict::Failed(SendError::NotSent { retry_after_ms: Some(wait), .. }) => format!("not sent for {wait}"),
-        Verdict::Failed(SendError::Refused { refusal: Refusal::Item { index }, .. }) => format!("item {index}"),
-        Verdict::Failed(SendError::Refused { refusal, .. }) => format!("{refusal:?}"),
-        Verdict::Failed(SendError::Forbidden { .. }) => "forbidden".to_owned(),
-        Verdict::Failed(SendError::Unreadable { .. }) => "unreadable".to_owned(),
-        Verdict::Failed(SendError::InDoubt { .. }) => "in doubt".to_owned(),
+fn meaning(error: CallError, operation: ApiOperation) -> String {
+    match classify_error(error, operation) {
+        CallOutcome::NotModified => "already so".to_owned(),
+        CallOutcome::Migrated { to } => format!("moved to {to}"),
+        CallOutcome::Failed(SendError::NotSent { retry_after_ms: None, .. }) => "not sent".to_owned(),
+        CallOutcome::Failed(SendError::NotSent { retry_after_ms: Some(wait), .. }) => format!("not sent for {wait}"),
+        CallOutcome::Failed(SendError::Refused { refusal: Refusal::Item { index }, .. }) => format!("item {index}"),
+        CallOutcome::Failed(SendError::Refused { refusal, .. }) => format!("{refusal:?}"),
+        CallOutcome::Failed(SendError::Forbidden { .. }) => "forbidden".to_owned(),
+        CallOutcome::Failed(SendError::Unreadable { .. }) => "unreadable".to_owned(),
+        CallOutcome::Failed(SendError::InDoubt { .. }) => "in doubt".to_owned(),
     }
 }
 
@@ -49,7 +49,7 @@ fn meaning(error: CallError, tried: Tried) -> String {
 #[case(400, "Bad Request: something new", "Other")]
 #[case(409, "Conflict: something new", "Other")]
 fn answers_to_a_text(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
-    assert_eq!(meaning(no(code, description), Tried::Text), expected, "{description}");
+    assert_eq!(meaning(no(code, description), ApiOperation::Text), expected, "{description}");
 }
 
 #[rstest]
@@ -80,7 +80,7 @@ fn answers_to_a_text(#[case] code: u16, #[case] description: &str, #[case] expec
 #[case(400, "Bad Request: not enough rights to send documents to the chat", "Other")]
 #[case(400, "Bad Request: CHAT_WRITE_FORBIDDEN", "forbidden")]
 fn answers_to_files(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
-    assert_eq!(meaning(no(code, description), Tried::Files), expected, "{description}");
+    assert_eq!(meaning(no(code, description), ApiOperation::Files), expected, "{description}");
 }
 
 #[rstest]
@@ -91,70 +91,42 @@ fn answers_to_files(#[case] code: u16, #[case] description: &str, #[case] expect
 #[case(400, "Bad Request: CHAT_SEND_VOICES_FORBIDDEN", "VoiceForbidden")]
 #[case(403, "Forbidden: bot was blocked by the user", "forbidden")]
 fn answers_to_a_voice(#[case] code: u16, #[case] description: &str, #[case] expected: &str) {
-    assert_eq!(meaning(no(code, description), Tried::Voice), expected, "{description}");
+    assert_eq!(meaning(no(code, description), ApiOperation::Voice), expected, "{description}");
 }
 
 #[rstest]
 #[case(
-    Tried::Edit,
+    ApiOperation::Edit,
     "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
     "already so"
 )]
-#[case(Tried::Edit, "Bad Request: message to edit not found", "TargetGone")]
-#[case(Tried::Edit, "Bad Request: MESSAGE_ID_INVALID", "TargetGone")]
-#[case(Tried::Edit, "Bad Request: message can't be edited", "TargetGone")]
-#[case(Tried::Edit, "Bad Request: there is no text in the message to edit", "TargetGone")]
-#[case(Tried::Edit, "Bad Request: can't parse entities: x", "BadMarkup")]
-#[case(Tried::Edit, "Bad Request: chat not found", "forbidden")]
-#[case(Tried::Delete, "Bad Request: message to delete not found", "already so")]
-#[case(Tried::Delete, "Bad Request: MESSAGE_ID_INVALID", "already so")]
-#[case(Tried::Delete, "Bad Request: message can't be deleted", "Other")]
-fn answers_to_edits_and_deletions(#[case] tried: Tried, #[case] description: &str, #[case] expected: &str) {
-    assert_eq!(meaning(no(400, description), tried), expected, "{description}");
-}
-
-#[test]
-fn the_platforms_own_wait_is_told_in_milliseconds() {
-    let told = Refused {
-        code: 429,
-        description: "Too Many Requests: retry after 7".to_owned(),
-        retry_after: Some(7),
-        migrated_to: None,
-    };
-    assert_eq!(meaning(CallError::Refused(told), Tried::Text), "not sent for 7000");
-    assert_eq!(meaning(no(429, "Too Many Requests"), Tried::Text), "not sent");
+#[case(ApiOperation::Edit, "Bad Request: message to edit not found", "TargetGone")]
+#[case(ApiOperation::Edit, "Bad Request: MESSAGE_ID_INVALID", "TargetGone")]
+#[case(ApiOperation::Edit, "Bad Request: message can't be edited", "TargetGone")]
+#[case(ApiOperation::Edit, "Bad Request: there is no text in the message to edit", "TargetGone")]
+#[case(ApiOperation::Edit, "Bad Request: can't parse entities: x", "BadMarkup")]
+#[case(ApiOperation::Edit, "Bad Request: chat not found", "forbidden")]
+#[case(ApiOperation::Delete, "Bad Request: message to delete not found", "already so")]
+#[case(ApiOperation::Delete, "Bad Request: MESSAGE_ID_INVALID", "already so")]
+#[case(ApiOperation::Delete, "Bad Request: message can't be deleted", "Other")]
+fn answers_to_edits_and_deletions(#[case] operation: ApiOperation, #[case] description: &str, #[case] expected: &str) {
+    assert_eq!(meaning(no(400, description), operation), expected, "{description}");
 }
 
 #[test]
 fn a_chat_that_moved_says_where() {
-    let moved = Refused {
+    let moved = ApiError {
         code: 400,
         description: "Bad Request: group chat was upgraded to a supergroup chat".to_owned(),
-        retry_after: None,
         migrated_to: Some(-100_123),
     };
-    assert_eq!(meaning(CallError::Refused(moved), Tried::Files), "moved to -100123");
-}
-
-#[test]
-fn what_is_no_answer_leaves_doubt_unless_nothing_was_written() {
-    let reason = || "words".to_owned();
-    for (error, expected) in [
-        (CallError::NotConnected { reason: reason() }, "not sent"),
-        (CallError::Lost { reason: reason() }, "in doubt"),
-        (CallError::NotAnAnswer { status: 200, reason: reason() }, "in doubt"),
-        (CallError::NotAnAnswer { status: 502, reason: reason() }, "in doubt"),
-        (CallError::NotAnAnswer { status: 413, reason: reason() }, "TooLarge { limit: None }"),
-        (CallError::Unreadable { reason: reason() }, "unreadable"),
-    ] {
-        assert_eq!(meaning(error.clone(), Tried::Files), expected, "{error:?}");
-    }
+    assert_eq!(meaning(CallError::Refused(moved), ApiOperation::Files), "moved to -100123");
 }
 
 #[test]
 fn a_person_is_told_in_words_of_their_own() {
-    let words = |code, description| match judge(no(code, description), Tried::Text) {
-        Verdict::Failed(SendError::Forbidden { reason } | SendError::Refused { reason, .. }) => reason,
+    let words = |code, description| match classify_error(no(code, description), ApiOperation::Text) {
+        CallOutcome::Failed(SendError::Forbidden { reason } | SendError::Refused { reason, .. }) => reason,
         other => format!("{other:?}"),
     };
     for (code, description, expected) in [

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     reading::{Meaning, Reader},
-    trouble::{backoff, stopped_within},
+    retry::{BACKOFF, stopped_within},
 };
 use crate::{
     message_ids::MessageIds,
@@ -95,7 +95,7 @@ impl Desk {
     pub(super) async fn insist(&self, update: &Update, stop: &CancellationToken) -> bool {
         let mut failures = 0;
         while !self.take(update).await {
-            if stopped_within(backoff(failures), stop).await {
+            if stopped_within(BACKOFF.delay(failures), stop).await {
                 return false;
             }
             failures += 1;

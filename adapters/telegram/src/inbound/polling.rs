@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     desk::{Desk, Update},
     reading::{self, Meaning, kinds::ASKED_FOR},
-    trouble::{Next, Trouble, host, stopped_within, webhook},
+    retry::{RetryAction, host, new_retry_tracker, stopped_within, wait_before_retry, webhook},
 };
 use crate::{
     TelegramError,
-    bot::{BotClient, CallError, Refused},
+    bot::{ApiError, BotClient, CallError},
 };
 
 /// How long Telegram holds a poll open until something comes. Longer ones are cut by some networks on the way.
@@ -37,16 +37,16 @@ const AT_ONCE: usize = 16;
 
 /// Polls until `stop`.
 pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationToken) -> Result<(), TelegramError> {
-    let mut trouble = Trouble::default();
+    let mut retries = new_retry_tracker();
     let (mut offset, mut limit) = (0, MOST);
     // A webhook that was set before us is of the past; one that comes later is somebody's who lives.
     let mut has_polled = false;
     loop {
-        let asked = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, HELD_OPEN, limit), HELD_OPEN);
+        let asked = client.request_json::<Vec<Value>>("getUpdates", asking(offset, HELD_OPEN, limit), HELD_OPEN);
         let Some(answered) = stop.run_until_cancelled(asked).await else { break };
         match answered {
             Ok(updates) => {
-                trouble.is_over();
+                retries.reset();
                 has_polled = true;
                 limit = MOST;
                 let is_empty = updates.is_empty();
@@ -60,21 +60,21 @@ pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationTok
                 offset = if is_empty { 0 } else { after };
             }
             Err(error) => {
-                let webhook_set = !has_polled && matches!(error, CallError::Refused(Refused { code: 409, .. }));
+                let webhook_set = !has_polled && matches!(error, CallError::Refused(ApiError { code: 409, .. }));
                 if webhook_set && stop.run_until_cancelled(deleted_webhook(client)).await == Some(true) {
                     continue;
                 }
                 // An answer that is longer than any that is read would come again, and nothing after it ever; its first
                 // update alone can be read, and is moved past.
                 limit = if matches!(error, CallError::NotAnAnswer { .. }) { 1 } else { limit };
-                if trouble.wait(client, &error, stop).await? == Next::Stop {
+                if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
                     break;
                 }
             }
         }
     }
     if offset > 0 {
-        let told = client.ask_json::<Vec<Value>>("getUpdates", asking(offset, Duration::ZERO, 1), Duration::ZERO);
+        let told = client.request_json::<Vec<Value>>("getUpdates", asking(offset, Duration::ZERO, 1), Duration::ZERO);
         // Without it the last updates come once more and are known by their keys.
         let _ = tokio::time::timeout(LAST_PATIENCE, told).await;
     }
@@ -92,7 +92,7 @@ fn asking(offset: i64, held_open: Duration, limit: u8) -> Vec<u8> {
 /// Deletes a webhook that stands in the way, its waiting updates kept. Tells whether one was set.
 async fn deleted_webhook(client: &BotClient) -> bool {
     let Some(url) = webhook(client).await.map(|info| info.url).filter(|url| !url.is_empty()) else { return false };
-    let deleted = client.ask_json::<bool>("deleteWebhook", b"{}".to_vec(), Duration::ZERO).await;
+    let deleted = client.request_json::<bool>("deleteWebhook", b"{}".to_vec(), Duration::ZERO).await;
     match &deleted {
         Ok(_) => tracing::info!(
             "the webhook at {} is deleted, since this bot polls; nothing that waited is lost",

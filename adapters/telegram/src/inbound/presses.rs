@@ -19,7 +19,7 @@ pub(super) async fn answer(client: &BotClient, mut pressed: mpsc::Receiver<Strin
     while let Some(query) = pressed.recv().await {
         let stopping = stop.is_cancelled();
         let body = json!({ "callback_query_id": query }).to_string().into_bytes();
-        let asked = client.ask_json::<bool>("answerCallbackQuery", body, Duration::ZERO);
+        let asked = client.request_json::<bool>("answerCallbackQuery", body, Duration::ZERO);
         let patience = if stopping { LAST_PATIENCE } else { PATIENCE };
         let failed = match tokio::time::timeout(patience, asked).await {
             Ok(Ok(_)) => continue,

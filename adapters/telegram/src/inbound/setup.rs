@@ -6,13 +6,13 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    trouble::{Next, Trouble},
+    retry::{RetryAction, new_retry_tracker, wait_before_retry},
     wire::User,
     words::Us,
 };
 use crate::{
     BotCommand, TelegramError,
-    bot::{BotClient, CallError, Refused},
+    bot::{ApiError, BotClient, CallError},
 };
 
 /// The most commands that Telegram takes.
@@ -24,13 +24,13 @@ pub(super) async fn us(
     answers_in: &[String],
     stop: &CancellationToken,
 ) -> Result<Option<Us>, TelegramError> {
-    let mut trouble = Trouble::default();
+    let mut retries = new_retry_tracker();
     loop {
-        let asked = client.ask_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
+        let asked = client.request_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
         let Some(answered) = stop.run_until_cancelled(asked).await else { return Ok(None) };
         let error = match answered {
             Ok(us) => {
-                trouble.is_over();
+                retries.reset();
                 if us.can_read_all_group_messages == Some(false) && !answers_in.is_empty() {
                     tracing::warn!(
                         "this bot sees only what is written to it in groups where it is no administrator; to answer \
@@ -40,10 +40,10 @@ pub(super) async fn us(
                 return Ok(Some(Us { id: us.id, username: us.username.unwrap_or_default() }));
             }
             // A token that was never given to a bot makes an address that isn't found.
-            Err(CallError::Refused(Refused { code: 404, .. })) => return Err(TelegramError::UnknownToken),
+            Err(CallError::Refused(ApiError { code: 404, .. })) => return Err(TelegramError::UnknownToken),
             Err(error) => error,
         };
-        if trouble.wait(client, &error, stop).await? == Next::Stop {
+        if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
             return Ok(None);
         }
     }
@@ -60,7 +60,7 @@ pub(super) async fn offer_commands(client: &BotClient, commands: &[BotCommand], 
         .map(|command| json!({ "command": command.name, "description": command.description }))
         .collect();
     let body = json!({ "commands": offered }).to_string().into_bytes();
-    let told = client.ask_json::<bool>("setMyCommands", body, Duration::ZERO);
+    let told = client.request_json::<bool>("setMyCommands", body, Duration::ZERO);
     if let Some(Err(error)) = stop.run_until_cancelled(told).await {
         tracing::warn!(error = %error, "Telegram doesn't offer the commands to people; they work all the same");
     }

@@ -5,7 +5,7 @@ mod server;
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_http_server::ConnectionTimeouts;
+use satchel_http_server::ServerSettings;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
@@ -18,12 +18,12 @@ use self::{
 use super::{
     desk::Desk,
     reading::kinds::ASKED_FOR,
-    trouble::{self, Next, Trouble, host},
+    retry::{self, RetryAction, host, new_retry_tracker, wait_before_retry},
     wire::WebhookInfo,
 };
 use crate::{
     TelegramError, Webhook,
-    bot::{BotClient, CallError, Refused},
+    bot::{ApiError, BotClient, CallError},
 };
 
 /// How soon it is looked whether the webhook is still ours and Telegram gets through to it. Each look is made after
@@ -51,9 +51,9 @@ pub(super) async fn listen(
     let door = Door::new(path, secret.clone(), desk, standing.clone());
     let over = stop.child_token();
     // The page's limits: what can be reached from everywhere is the same door twice.
-    let timeouts = ConnectionTimeouts::default();
+    let settings = ServerSettings { trusted_proxies: webhook.trusted_proxies.clone(), ..ServerSettings::default() };
     let router = server::router(Arc::new(door));
-    let serving = satchel_http_server::serve(listener, router, timeouts, webhook.trusted_proxies.clone(), over.clone());
+    let serving = satchel_http_server::serve(listener, router, settings, over.clone());
     let keeping = async {
         let kept = keep_set(client, &webhook.url, &secret, &standing, stop).await;
         // A webhook that is refused ends the serving too.
@@ -94,14 +94,14 @@ async fn keep_set(
 
 /// Returns once the webhook leads to another address. Until then it tells whether Telegram gets through to ours.
 async fn is_elsewhere(client: &BotClient, url: &SecretString, secret: &SecretString, reached: &mut Reached) {
-    if let Some(info) = trouble::webhook(client).await {
+    if let Some(info) = retry::webhook(client).await {
         reached.begin(&info);
     }
     let mut looks = FIRST_LOOK;
     loop {
         tokio::time::sleep(looks).await;
         looks = (looks * 2).min(LOOKED_AFTER);
-        let Some(info) = trouble::webhook(client).await else { continue };
+        let Some(info) = retry::webhook(client).await else { continue };
         if !is_same_place(&info.url, url.expose_secret()) {
             return;
         }
@@ -143,24 +143,24 @@ async fn set(
         "allowed_updates": ASKED_FOR,
     });
     let body = body.to_string().into_bytes();
-    let mut trouble = Trouble::default();
+    let mut retries = new_retry_tracker();
     loop {
-        let asked = client.ask_json::<bool>("setWebhook", body.clone(), Duration::ZERO);
+        let asked = client.request_json::<bool>("setWebhook", body.clone(), Duration::ZERO);
         let Some(answered) = stop.run_until_cancelled(asked).await else { return Ok(()) };
         let error = match answered {
             Ok(_) => {
-                trouble.is_over();
+                retries.reset();
                 tracing::info!("Telegram calls this bot's webhook at {}", host(url.expose_secret()));
                 return Ok(());
             }
             Err(error) => error,
         };
-        if let CallError::Refused(Refused { code: 400, description, .. }) = &error
+        if let CallError::Refused(ApiError { code: 400, description, .. }) = &error
             && !description.contains("resolve host")
         {
             return Err(TelegramError::Refused { reason: format!("the webhook can't be set ({description})") });
         }
-        if trouble.wait(client, &error, stop).await? == Next::Stop {
+        if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
             return Ok(());
         }
     }

@@ -38,7 +38,7 @@ fn item(filename: &str, mime: &str, form: FileForm, media: MediaInfo, caption: &
 }
 
 /// The call as one value, to be compared as a whole.
-fn shown(composed: &Composed) -> serde_json::Value {
+fn shown(composed: &Composed) -> Value {
     let uploads: Vec<_> = composed
         .uploads
         .iter()
@@ -47,7 +47,7 @@ fn shown(composed: &Composed) -> serde_json::Value {
     json!({ "method": composed.method, "fields": composed.fields, "uploads": uploads })
 }
 
-fn sent(content: &PartContent, place: Place) -> serde_json::Value {
+fn sent(content: &PartContent, place: Place) -> Value {
     let reply_to = MessageRef("7".to_owned());
     shown(&new_message(content, place, Some(&reply_to), &limit()).unwrap())
 }

@@ -26,11 +26,11 @@ use satchel_fakes::{
 };
 use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
-use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramSettings};
+use satchel_telegram::{HttpTimeouts, LookupSettings, TelegramChannel, TelegramSettings};
 use uuid::Uuid;
 
 /// Waits for tests in which answers never come.
-pub(crate) const SHORT: Patience = Patience {
+pub(crate) const SHORT: HttpTimeouts = HttpTimeouts {
     connect: Duration::from_millis(500),
     answer: Duration::from_millis(600),
     silence: Duration::from_millis(400),
@@ -81,7 +81,7 @@ impl Stage {
         let telegram = FakeTelegram::start(rules).await.unwrap();
         let blobs = Arc::new(MemoryBlobs::default());
         let settings = settings(&telegram, capabilities);
-        let channel = TelegramChannel::with_patience(&settings, Arc::clone(&blobs) as _, SHORT).unwrap();
+        let channel = TelegramChannel::with_timeouts(&settings, Arc::clone(&blobs) as _, SHORT).unwrap();
         let person = telegram.person(4711, "Anna");
         let chat = telegram.private_chat(person);
         Self { telegram, channel: Arc::new(channel), blobs, chat }

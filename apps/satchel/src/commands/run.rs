@@ -90,16 +90,16 @@ pub async fn run(
     let figures = Figures::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen {
-        let listener = metrics::page::listen(address).await?;
+        let listener = metrics::server::bind(address).await?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
         let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&stores.ledger));
-        let text: metrics::page::Text = Arc::new(move || {
+        let text: metrics::server::RenderText = Arc::new(move || {
             let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&ledger));
             Box::pin(async move { figures.text(&*ledger).await })
         });
         let stop = stop.clone();
         tasks.spawn(async move {
-            metrics::page::serve(listener, text, stop).await;
+            metrics::server::serve(listener, text, stop).await;
             Ok(())
         });
     }

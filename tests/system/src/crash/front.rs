@@ -6,7 +6,7 @@ use satchel_discord::{DiscordChannel, DiscordListener, DiscordSettings};
 use satchel_domain::{ChannelCapabilities, ChannelName};
 use satchel_fakes::{FakeChannel, FakeDiscord, FakeMode, Timeouts, telegram::FakeTelegram};
 use satchel_ports::{Blobs, Channel, Fetcher, Inbound};
-use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramListener, TelegramSettings};
+use satchel_telegram::{HttpTimeouts, LookupSettings, TelegramChannel, TelegramListener, TelegramSettings};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -86,8 +86,8 @@ impl Open {
                     commands: Vec::new(),
                     look_up: quick_look_up(),
                 };
-                let patience = Patience { connect, answer, silence: answer };
-                let channel = Arc::new(TelegramChannel::with_patience(&settings, blobs, patience)?);
+                let timeouts = HttpTimeouts { connect, answer, silence: answer };
+                let channel = Arc::new(TelegramChannel::with_timeouts(&settings, blobs, timeouts)?);
                 Ok(Self::Telegram { channel, settings: Box::new(settings) })
             }
             Front::Discord => {
@@ -98,8 +98,8 @@ impl Open {
                     answers_in: vec!["*".to_owned()],
                     commands: Vec::new(),
                 };
-                let patience = satchel_discord::Patience { connect, answer, silence: answer };
-                let channel = DiscordChannel::with_patience(&settings, blobs, fetcher, patience)?;
+                let timeouts = HttpTimeouts { connect, answer, silence: answer };
+                let channel = DiscordChannel::with_timeouts(&settings, blobs, fetcher, timeouts)?;
                 Ok(Self::Discord { channel: Arc::new(channel), settings: Box::new(settings) })
             }
         }

@@ -23,7 +23,7 @@ const INWARD: [(&str, &[&str]); 7] = [
 ];
 
 /// Adapters that other adapters may know: what several of them need of a vendor, written once. They know no adapter.
-const SUPPORT: [&str; 1] = ["satchel-http-server"];
+const SUPPORT: [&str; 2] = ["satchel-http-server", "satchel-platform-http"];
 
 /// What an adapter may know of ours, besides [`SUPPORT`].
 const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
@@ -67,14 +67,14 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
     ("async-nats", &["satchel-nats"]),
-    ("axum", &["satchel-http-server", "satchel-telegram", "satchel-web"]),
+    ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
     ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
     ("cap-std", &["satchel-files"]),
     ("clap", &["satchel", "xtask"]),
     ("croner", &["satchel"]),
     ("genai", &["satchel-models"]),
-    ("getrandom", &["satchel-discord", "satchel-telegram", "satchel-web"]),
+    ("getrandom", &["satchel-platform-http", "satchel-telegram", "satchel-web"]),
     ("globset", &["satchel-attachments"]),
     ("hmac", &["satchel-web"]),
     ("hyper", &["satchel-http-server"]),
@@ -95,7 +95,15 @@ const HOMES: [(&str, &[&str]); 52] = [
     ("prometheus-client", &["satchel"]),
     (
         "reqwest",
-        &["satchel", "satchel-discord", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"],
+        &[
+            "satchel",
+            "satchel-discord",
+            "satchel-http",
+            "satchel-models",
+            "satchel-platform-http",
+            "satchel-speech",
+            "satchel-telegram",
+        ],
     ),
     ("reqwest-websocket", &["satchel-discord"]),
     ("rmcp", &["satchel-mcp"]),
@@ -103,10 +111,21 @@ const HOMES: [(&str, &[&str]); 52] = [
         "rustix",
         &["satchel", "satchel-console", "satchel-files", "satchel-speech", "satchel-starlark", "satchel-telegram"],
     ),
-    ("rustls", &["satchel", "satchel-discord", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"]),
+    ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
     ("rustyline", &["satchel-console"]),
     ("schemars", &["satchel-tools"]),
-    ("secrecy", &["satchel", "satchel-discord", "satchel-models", "satchel-speech", "satchel-telegram", "satchel-web"]),
+    (
+        "secrecy",
+        &[
+            "satchel",
+            "satchel-discord",
+            "satchel-models",
+            "satchel-platform-http",
+            "satchel-speech",
+            "satchel-telegram",
+            "satchel-web",
+        ],
+    ),
     ("serde-saphyr", &["satchel"]),
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::store::{Stopped, Store};
 use crate::{
-    classify::may_not_read,
+    classify::is_read_denied,
     inbound::history::{Ask, PAGE},
-    rest::{Call, CallError, Refused},
+    rest::{ApiError, Call, CallError},
     snowflake,
 };
 
@@ -89,7 +89,7 @@ impl Store {
                 messages.sort_by_key(|message| snowflake::read(message, "id"));
                 Page::Shown(messages)
             }
-            Answer::Refused(error) if may_not_read(&error) => Page::Closed,
+            Answer::Refused(error) if is_read_denied(&error) => Page::Closed,
             Answer::Refused(error) | Answer::Nothing(error) => Page::Withheld(error),
         })
     }
@@ -140,7 +140,7 @@ impl Store {
         let mut since = Instant::now();
         loop {
             let asked =
-                self.over.run_until_cancelled(self.rest.ask(Call::get(path).giving_way())).await.ok_or(Stopped)?;
+                self.over.run_until_cancelled(self.rest.request(Call::get(path).giving_way())).await.ok_or(Stopped)?;
             let wait = match asked {
                 Ok(told) => return Ok(Answer::Told(told)),
                 Err(CallError::Refused(refused)) if refused.status < 500 && refused.status != 401 => {
@@ -148,7 +148,7 @@ impl Store {
                 }
                 Err(error) if tries == Tries::Once => return Ok(Answer::Nothing(error)),
                 Err(CallError::RateLimited { retry_after, .. }) => retry_after.unwrap_or_default(),
-                Err(error @ (CallError::Refused(Refused { status: 500.., .. }) | CallError::NotAnAnswer { .. })) => {
+                Err(error @ (CallError::Refused(ApiError { status: 500.., .. }) | CallError::NotAnAnswer { .. })) => {
                     if useless == 0 {
                         since = Instant::now();
                     }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::asking::{Asked, Tries};
 use crate::{
     digest::key_of,
-    gateway::GatewayWaits,
+    gateway::GatewayTimeouts,
     inbound::{
         bookmark::Bookmark,
         interactions::Answerable,
@@ -57,7 +57,7 @@ pub(in crate::inbound) struct Store {
     pub(in crate::inbound) reader: Reader,
     pub(in crate::inbound) rest: RestClient,
     pub(in crate::inbound) known: Arc<Known>,
-    pub(in crate::inbound) waits: GatewayWaits,
+    pub(in crate::inbound) waits: GatewayTimeouts,
     /// Ends what is tried again and again.
     pub(in crate::inbound) over: CancellationToken,
     pub(in crate::inbound) state: State,

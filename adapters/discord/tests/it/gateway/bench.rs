@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_discord::{
-    DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayWaits, Patience, SlashCommand,
+    DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayTimeouts, HttpTimeouts, SlashCommand,
 };
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use satchel_fakes::{
@@ -43,8 +43,8 @@ pub(crate) const THREAD: u64 = 9_110;
 pub(crate) struct Bench {
     pub(crate) fake: Arc<FakeDiscord>,
     pub(crate) settings: DiscordSettings,
-    pub(crate) waits: GatewayWaits,
-    pub(crate) patience: Patience,
+    pub(crate) waits: GatewayTimeouts,
+    pub(crate) timeouts: HttpTimeouts,
     pub(crate) direct: u64,
 }
 
@@ -75,7 +75,7 @@ impl Bench {
             answers_in: vec!["*".to_owned()],
             commands: vec![SlashCommand { name: "files".into(), description: "Lists your files".into() }],
         };
-        let waits = GatewayWaits {
+        let waits = GatewayTimeouts {
             between_sessions: Duration::from_millis(10),
             after_invalid: Duration::from_millis(2),
             first_retry: Duration::from_millis(4),
@@ -84,17 +84,17 @@ impl Bench {
             unreadable: Duration::from_millis(400),
             guilds: Duration::from_millis(300),
         };
-        let patience = Patience {
+        let timeouts = HttpTimeouts {
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(5),
             silence: Duration::from_millis(500),
         };
-        Self { fake: Arc::new(fake), settings, waits, patience, direct }
+        Self { fake: Arc::new(fake), settings, waits, timeouts, direct }
     }
 
     pub(crate) fn channel(&self) -> Arc<DiscordChannel> {
         let blobs = Arc::new(MemoryBlobs::default());
-        let channel = DiscordChannel::with_patience(&self.settings, blobs, Arc::new(NoFetcher), self.patience);
+        let channel = DiscordChannel::with_timeouts(&self.settings, blobs, Arc::new(NoFetcher), self.timeouts);
         Arc::new(channel.expect("the settings are good"))
     }
 
@@ -103,7 +103,7 @@ impl Bench {
     }
 
     pub(crate) fn listener_of(&self, channel: Arc<DiscordChannel>) -> DiscordListener {
-        DiscordListener::with_waits(self.settings.clone(), channel, self.waits)
+        DiscordListener::with_timeouts(self.settings.clone(), channel, self.waits)
     }
 
     pub(crate) fn listen(&self, taker: &Arc<Taker>) -> Listening {

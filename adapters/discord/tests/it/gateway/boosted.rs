@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_discord::{DiscordChannel, DiscordListener, GatewayWaits};
+use satchel_discord::{DiscordChannel, DiscordListener, GatewayTimeouts};
 use satchel_domain::PartContent;
 use satchel_fakes::{FakeFile, discord::Tier};
 use satchel_ports::Channel;
@@ -14,9 +14,9 @@ const MIB: u64 = 1 << 20;
 const WORK: u64 = 72;
 
 fn listen(stage: &Stage, channel: &Arc<DiscordChannel>, taker: &Arc<Taker>) -> Listening {
-    let waits = GatewayWaits { bookmark: Duration::from_millis(10), ..GatewayWaits::default() };
+    let waits = GatewayTimeouts { bookmark: Duration::from_millis(10), ..GatewayTimeouts::default() };
     let settings = settings(&stage.discord, unpaced());
-    Listening::begin(DiscordListener::with_waits(settings, Arc::clone(channel), waits), taker)
+    Listening::begin(DiscordListener::with_timeouts(settings, Arc::clone(channel), waits), taker)
 }
 
 #[tokio::test]

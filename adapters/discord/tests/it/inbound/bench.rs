@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use satchel_discord::{DiscordChannel, Patience, SlashCommand};
+use satchel_discord::{DiscordChannel, HttpTimeouts, SlashCommand};
 use satchel_domain::InboundMessage;
 use satchel_fakes::MemoryBlobs;
 use satchel_http::{FetchSettings, HttpFetcher};
@@ -22,14 +22,14 @@ pub(crate) async fn start() -> Bench {
 
 /// A channel that fetches people's files from this machine.
 pub(crate) fn channel(bench: &Bench) -> DiscordChannel {
-    let patience = Patience {
+    let timeouts = HttpTimeouts {
         connect: Duration::from_secs(5),
         answer: Duration::from_secs(5),
         silence: Duration::from_millis(300),
     };
     let allowed = vec!["127.0.0.0/8".parse().expect("it is a range")];
     let fetcher = HttpFetcher::new(FetchSettings { allowed, ..FetchSettings::default() });
-    DiscordChannel::with_patience(&bench.settings, Arc::new(MemoryBlobs::default()), Arc::new(fetcher), patience)
+    DiscordChannel::with_timeouts(&bench.settings, Arc::new(MemoryBlobs::default()), Arc::new(fetcher), timeouts)
         .expect("the settings are good")
 }
 

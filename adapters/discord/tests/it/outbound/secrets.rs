@@ -64,7 +64,7 @@ fn channel(token: &str, api_url: Option<String>) -> DiscordChannel {
         answers_in: Vec::new(),
         commands: Vec::new(),
     };
-    DiscordChannel::with_patience(&settings, Arc::new(MemoryBlobs::default()), fetcher(), SHORT).unwrap()
+    DiscordChannel::with_timeouts(&settings, Arc::new(MemoryBlobs::default()), fetcher(), SHORT).unwrap()
 }
 
 /// Does everything that a channel can do, and gathers what it says about it.

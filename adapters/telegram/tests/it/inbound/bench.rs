@@ -16,7 +16,7 @@ use satchel_fakes::{
 use satchel_ports::{Inbound, InboundError};
 use satchel_routing::tables;
 use satchel_telegram::{
-    BotCommand, LookupSettings, Patience, TelegramChannel, TelegramError, TelegramListener, TelegramSettings,
+    BotCommand, HttpTimeouts, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings,
 };
 use serde_json::Value;
 use tokio::{
@@ -61,12 +61,12 @@ impl Bench {
     }
 
     pub(crate) fn channel(&self) -> TelegramChannel {
-        let patience = Patience {
+        let timeouts = HttpTimeouts {
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(5),
             silence: Duration::from_secs(2),
         };
-        TelegramChannel::with_patience(&self.settings, Arc::new(MemoryBlobs::default()), patience)
+        TelegramChannel::with_timeouts(&self.settings, Arc::new(MemoryBlobs::default()), timeouts)
             .expect("the settings are good")
     }
 

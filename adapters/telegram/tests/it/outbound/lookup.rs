@@ -14,7 +14,7 @@ const ASKED: &str = "stopMessageLiveLocation";
 /// A process that knows nothing of what was sent before it.
 fn restarted(stage: &Stage) -> TelegramChannel {
     let settings = settings(&stage.telegram, unpaced());
-    TelegramChannel::with_patience(&settings, Arc::clone(&stage.blobs) as _, SHORT).unwrap()
+    TelegramChannel::with_timeouts(&settings, Arc::clone(&stage.blobs) as _, SHORT).unwrap()
 }
 
 /// A look-up behind this message of a person, which the ledger knows.

@@ -66,7 +66,7 @@ fn channel(token: &str, api_url: Option<String>) -> TelegramChannel {
         commands: Vec::new(),
         look_up: LookupSettings::default(),
     };
-    TelegramChannel::with_patience(&settings, Arc::new(MemoryBlobs::default()), SHORT).unwrap()
+    TelegramChannel::with_timeouts(&settings, Arc::new(MemoryBlobs::default()), SHORT).unwrap()
 }
 
 /// Does everything that a channel can do, and gathers what it says about it.

@@ -1,62 +1,12 @@
-//! Files flow: whole, watched, and never held.
+//! Files flow: whole, shown while they do, and never in part.
 
-use std::time::Instant;
-
-use async_trait::async_trait;
-use futures::StreamExt;
-use satchel_domain::{Sha256, part::FileForm};
-use satchel_fakes::{Fault, Moment};
-use satchel_ports::{BlobError, StoredBlob};
+use satchel_domain::part::FileForm;
+use satchel_fakes::Fault;
 
 use super::*;
 
-/// Blobs that can be made to stop flowing.
-struct Slow {
-    inner: Arc<MemoryBlobs>,
-    /// How many pieces flow, and how long is waited before each; then nothing comes any more.
-    pieces: usize,
-    wait: Duration,
-}
-
-#[async_trait]
-impl Blobs for Slow {
-    async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
-        self.inner.put(content, hint, limit).await
-    }
-
-    async fn open(&self, sha256: &Sha256, range: Option<std::ops::Range<u64>>) -> Result<ByteStream, BlobError> {
-        let content = self.inner.open(sha256, range).await?;
-        let (pieces, wait) = (self.pieces, self.wait);
-        let slow = content.enumerate().then(move |(number, piece)| async move {
-            if number >= pieces {
-                futures::future::pending::<()>().await;
-            }
-            tokio::time::sleep(wait).await;
-            piece
-        });
-        Ok(slow.boxed())
-    }
-
-    async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
-        self.inner.list_stale(grace).await
-    }
-
-    async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
-        self.inner.mark(unreferenced, grace).await
-    }
-
-    async fn sweep(&self) -> Result<u64, BlobError> {
-        self.inner.sweep().await
-    }
-}
-
-fn slow(stage: &Stage, pieces: usize, wait: Duration, patience: Patience) -> TelegramChannel {
-    let blobs = Slow { inner: Arc::clone(&stage.blobs), pieces, wait };
-    TelegramChannel::with_patience(&settings(&stage.telegram, unpaced()), Arc::new(blobs), patience).unwrap()
-}
-
 #[tokio::test]
-async fn a_document_of_forty_megabytes_goes_through_whole() {
+async fn large_file_arrives_whole() {
     let stage = Stage::new().await;
     let file = FakeFile::generated("big.bin", "application/octet-stream", 7, 40_000_000);
     let item = stage.item(&file, FileForm::Document).await;
@@ -67,45 +17,20 @@ async fn a_document_of_forty_megabytes_goes_through_whole() {
 }
 
 #[tokio::test]
-async fn no_more_is_read_than_the_platform_takes() {
+async fn long_upload_shows_its_action() {
     let stage = Stage::new().await;
-    let file = FakeFile::generated("big.bin", "application/octet-stream", 7, 40_000_000);
-    let item = stage.item(&file, FileForm::Document).await;
-    stage.telegram.script_next("sendDocument", Fault::Hang { performed: false });
-    let answer = stage.send(PartContent::File(item)).await;
+    let part = stage.part(PartContent::File(stage.item(&photo(1), FileForm::Document).await));
+    let timeouts = HttpTimeouts { answer: Duration::from_secs(1), ..SHORT };
+    let settings = settings(&stage.telegram, unpaced());
+    let channel = TelegramChannel::with_timeouts(&settings, Arc::clone(&stage.blobs) as _, timeouts).unwrap();
+    stage.telegram.script_next("sendDocument", Fault::Hang { performed: true });
+    let answer = channel.send(&part).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
-    // What the sockets' buffers hold, and no more: the file waits in the store and not in memory.
-    assert!(stage.blobs.served() < 16 << 20, "{} bytes were read", stage.blobs.served());
+    assert_eq!(stage.telegram.transcript().chats[&stage.chat].actions, ["upload_document"]);
 }
 
 #[tokio::test]
-async fn an_upload_that_moves_slowly_is_waited_for_and_shown() {
-    let stage = Stage::new().await;
-    let file = FakeFile::generated("slow.bin", "application/octet-stream", 7, 10 * 64 * 1024);
-    let part = stage.part(PartContent::File(stage.item(&file, FileForm::Document).await));
-    // Twice the time limit for silence, and never silent for long.
-    let patience = Patience { silence: Duration::from_millis(1_400), ..SHORT };
-    let channel = slow(&stage, usize::MAX, Duration::from_millis(300), patience);
-    channel.send(&part).await.unwrap();
-    let transcript = stage.telegram.transcript();
-    assert_eq!(transcript.files(stage.chat)[0].sha256, file.sha256());
-    assert_eq!(transcript.chats[&stage.chat].actions, ["upload_document"]);
-}
-
-#[tokio::test]
-async fn an_upload_that_stops_moving_ends_in_doubt() {
-    let stage = Stage::new().await;
-    let file = FakeFile::generated("stuck.bin", "application/octet-stream", 7, 10 * 64 * 1024);
-    let part = stage.part(PartContent::File(stage.item(&file, FileForm::Document).await));
-    let began = Instant::now();
-    let answer = slow(&stage, 3, Duration::ZERO, SHORT).send(&part).await;
-    assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    assert_eq!(stage.telegram.transcript().visible(stage.chat).count(), 0);
-}
-
-#[tokio::test]
-async fn bytes_that_cannot_be_read_to_their_end_are_unreadable_and_nothing_arrives() {
+async fn truncated_file_is_not_sent() {
     for damage in ["missing", "damaged", "shorter", "longer"] {
         let stage = Stage::new().await;
         let file = FakeFile::generated("a.bin", "application/octet-stream", 7, 300_000);
@@ -123,19 +48,4 @@ async fn bytes_that_cannot_be_read_to_their_end_are_unreadable_and_nothing_arriv
         }
         assert_eq!(stage.telegram.transcript().visible(stage.chat).count(), 0, "{damage}");
     }
-}
-
-#[tokio::test]
-async fn an_upload_that_is_dropped_stops() {
-    let stage = Stage::new().await;
-    let file = FakeFile::generated("dropped.bin", "application/octet-stream", 7, 10 * 64 * 1024);
-    let part = stage.part(PartContent::File(stage.item(&file, FileForm::Document).await));
-    let arrived = stage.telegram.on_nth("sendDocument", 1, Moment::Arrived);
-    let channel = slow(&stage, 5, Duration::ZERO, SHORT);
-    tokio::select! {
-        answer = channel.send(&part) => panic!("it never ends by itself: {answer:?}"),
-        _ = arrived => {}
-    }
-    stage.send(text("the next")).await.unwrap();
-    assert_eq!(stage.telegram.transcript().visible(stage.chat).count(), 1);
 }

@@ -60,7 +60,7 @@ async fn a_channel_that_has_gone_on_is_not_held_again_behind_those_that_are_aske
 #[tokio::test]
 async fn what_is_said_waits_for_no_answer_that_never_comes() {
     let mut bench = Bench::start().await;
-    bench.patience.answer = Duration::from_secs(60);
+    bench.timeouts.answer = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
     meets(&bench, When::Every, NO_ANSWER).await;
     go_on(&bench, &taker, "and on").await;
@@ -71,7 +71,7 @@ async fn what_is_said_waits_for_no_answer_that_never_comes() {
 async fn a_try_that_comes_to_nothing_makes_way_for_the_next_channels() {
     for fault in [NO_ANSWER, Fault::RateLimit { retry_after_ms: 60_000 }] {
         let mut bench = Bench::start().await;
-        bench.patience.answer = Duration::from_millis(150);
+        bench.timeouts.answer = Duration::from_millis(150);
         let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
         let places = [GENERAL, bench.direct];
         let before = places.map(|channel| asked(&bench, channel));
@@ -86,7 +86,7 @@ async fn a_try_that_comes_to_nothing_makes_way_for_the_next_channels() {
 #[tokio::test]
 async fn a_new_session_is_kept_though_what_is_withheld_is_never_answered() {
     let mut bench = Bench::start().await;
-    bench.patience.answer = Duration::from_secs(60);
+    bench.timeouts.answer = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
     let before = taker.bookmark();
     meets(&bench, When::Nth(bench.fake.requests(HISTORY) + 1), NO_ANSWER).await;

@@ -1,64 +1,21 @@
-//! What came back from a call, or why nothing did.
+//! What the REST API answers to a call, and its refusals.
 
 use std::time::Duration;
 
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use secrecy::{ExposeSecret, SecretString};
+use satchel_platform_http::{ApiResponse, PlatformError, redact_token};
+use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serenity::model::Timestamp;
 
-/// An answer as it came.
-#[derive(Debug)]
-pub(super) struct Answered {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Vec<u8>,
-}
+/// Why a call of the REST API has no result.
+pub(crate) type CallError = satchel_platform_http::CallError<ApiError>;
 
-/// Why a call has no result. Never holds the token or an address.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(crate) enum CallError {
-    /// There was no connection to write the request to.
-    #[error("Discord can't be reached: {reason}")]
-    NotSent { reason: String },
-    /// Discord takes no more of these calls for now, or it is known that it wouldn't.
-    #[error("{reason}")]
-    RateLimited {
-        /// How long not; unknown where whoever stands before Discord says it.
-        retry_after: Option<Duration>,
-        /// Whether all calls are meant, and not only those of this kind. Whoever doesn't say how long in Discord's
-        /// words stands before it, and knows no kinds.
-        global: bool,
-        /// The words for it.
-        reason: String,
-    },
-    /// The request may have been read, and no answer came.
-    #[error("Discord's answer was lost: {reason}")]
-    Lost { reason: String },
-    /// What came back is no answer of the REST API.
-    #[error("what answered with status {status} is not Discord: {reason}")]
-    NotAnAnswer {
-        /// The status of whatever answered.
-        status: u16,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Discord said no.
-    #[error("{0}")]
-    Refused(Refused),
-    /// A file's bytes could not be read, so that the request can't have been complete.
-    #[error("a file's bytes can't be read: {reason}")]
-    Unreadable {
-        /// Why not.
-        reason: String,
-    },
-}
-
-/// A readable no.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+/// A readable no of Discord.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
-pub(crate) struct Refused {
+pub(crate) struct ApiError {
     /// The status of HTTP.
     pub(crate) status: u16,
     /// Discord's own code, 0 for none (Opcodes and Status Codes, JSON).
@@ -68,10 +25,14 @@ pub(crate) struct Refused {
     pub(crate) errors: Value,
 }
 
+impl PlatformError for ApiError {
+    const PLATFORM: &'static str = "Discord";
+}
+
 /// Reads an answer. What can't be read says nothing about what was done: a proxy that answers in Discord's place
 /// doesn't know it either.
-pub(super) fn decode<T: DeserializeOwned>(answered: &Answered, token: &SecretString) -> Result<T, CallError> {
-    let Answered { status, headers, body } = answered;
+pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &SecretString) -> Result<T, CallError> {
+    let ApiResponse { status, headers, body } = response;
     let status = *status;
     let not_an_answer = |reason: &str| CallError::NotAnAnswer { status, reason: reason.to_owned() };
     if (200..300).contains(&status) {
@@ -85,21 +46,22 @@ pub(super) fn decode<T: DeserializeOwned>(answered: &Answered, token: &SecretStr
     let message = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
     if status == 429 {
         let seconds = said.as_ref().and_then(|said| said.get("retry_after")).and_then(Value::as_f64);
-        let seconds = seconds.and_then(wait);
+        let seconds = seconds.and_then(parse_retry_after);
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
         return Err(CallError::RateLimited {
-            retry_after: seconds.or_else(|| header.and_then(wait)),
+            retry_after: seconds.or_else(|| header.and_then(parse_retry_after)),
+            // Whoever doesn't say how long in Discord's words stands before it, and knows no kinds of calls.
             global: seconds.is_none() || said.as_ref().and_then(|said| said.get("global")) == Some(&Value::Bool(true)),
-            reason: message.map_or_else(|| "too many requests".to_owned(), |words| plain(words, token)),
+            reason: message.map_or_else(|| "too many requests".to_owned(), |words| redact_token(words, token)),
         });
     }
     let (Some(said), Some(message)) = (&said, message) else {
         return Err(not_an_answer("an error without Discord's words"));
     };
-    Err(CallError::Refused(Refused {
+    Err(CallError::Refused(ApiError {
         status,
         code: said.get("code").and_then(Value::as_u64).unwrap_or(0),
-        message: plain(message, token),
+        message: redact_token(message, token),
         errors: said.get("errors").cloned().unwrap_or(Value::Null),
     }))
 }
@@ -115,29 +77,10 @@ pub(super) fn dated(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// Seconds as Discord writes them, in whole milliseconds, never less than meant.
-pub(super) fn wait(seconds: f64) -> Option<Duration> {
+pub(super) fn parse_retry_after(seconds: f64) -> Option<Duration> {
     /// No wait that Discord means is as long; a larger number would be no time at all.
     const LONGEST: f64 = 86_400.0 * 30.0;
     let sane = seconds.is_finite() && seconds >= 0.0;
     let microseconds = sane.then(|| Duration::from_secs_f64(seconds.min(LONGEST)).as_micros())?;
     u64::try_from(microseconds.div_ceil(1_000)).ok().map(Duration::from_millis)
-}
-
-/// The words without the token, which a server of one's own may repeat.
-fn plain(words: &str, token: &SecretString) -> String {
-    words.replace(token.expose_secret(), "<token>")
-}
-
-impl CallError {
-    /// What a client's error says about the request. Only a failure to connect, which includes finding the address and
-    /// agreeing on encryption, says that nothing was written.
-    pub(super) fn unanswered(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        let mut deepest: &dyn std::error::Error = &error;
-        while let Some(deeper) = deepest.source() {
-            deepest = deeper;
-        }
-        let reason = deepest.to_string();
-        if error.is_connect() || error.is_builder() { Self::NotSent { reason } } else { Self::Lost { reason } }
-    }
 }

@@ -1,0 +1,137 @@
+//! Why a call has no result, and what that means for the part that it carried.
+
+use std::{error::Error, time::Duration};
+
+use satchel_domain::delivery::{Refusal, SendError};
+use secrecy::{ExposeSecret, SecretString};
+
+/// A refusal in the form in which one platform writes it.
+pub trait PlatformError: Error {
+    /// The platform's name, as people know it.
+    const PLATFORM: &'static str;
+}
+
+/// Why a call has no result. Never holds the token or an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError<E: PlatformError> {
+    /// There was no connection to write the request to.
+    #[error("{} can't be reached: {reason}", E::PLATFORM)]
+    NotConnected { reason: String },
+    /// The request may have been read, and no answer came.
+    #[error("{}'s answer was lost: {reason}", E::PLATFORM)]
+    Lost { reason: String },
+    /// What came back is no answer of the platform's API.
+    #[error("what answered with status {status} is not {}: {reason}", E::PLATFORM)]
+    NotAnAnswer { status: u16, reason: String },
+    /// A file's bytes could not be read, so that the request can't have been complete.
+    #[error("a file's bytes can't be read: {reason}")]
+    Unreadable { reason: String },
+    /// The platform takes no more of these calls for now, or it is known that it wouldn't.
+    #[error("{reason}")]
+    RateLimited {
+        /// How long not; `None` where the answer doesn't say.
+        retry_after: Option<Duration>,
+        /// Whether the answer means all calls, and not only those of this kind.
+        global: bool,
+        reason: String,
+    },
+    #[error("{0}")]
+    Refused(E),
+}
+
+impl<E: PlatformError> CallError<E> {
+    /// Says what a client's error tells about the request. Only a failure to connect, which includes finding the address
+    /// and agreeing on encryption, says that nothing was written.
+    #[must_use]
+    pub fn from_transport_error(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut deepest: &dyn Error = &error;
+        while let Some(deeper) = deepest.source() {
+            deepest = deeper;
+        }
+        let reason = deepest.to_string();
+        if error.is_connect() || error.is_builder() { Self::NotConnected { reason } } else { Self::Lost { reason } }
+    }
+
+    /// Returns what follows for the part that the call carried.
+    ///
+    /// # Errors
+    /// A refusal, which only the platform's adapter can read.
+    pub fn into_send_error(self) -> Result<SendError, E> {
+        let reason = self.to_string();
+        Ok(match self {
+            Self::NotConnected { .. } => SendError::NotSent { retry_after_ms: None, reason },
+            Self::RateLimited { retry_after, .. } => {
+                let retry_after_ms = retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                SendError::NotSent { retry_after_ms, reason }
+            }
+            Self::Unreadable { reason } => SendError::Unreadable { reason },
+            // Whoever says so, with whatever body, has not read the request to its end: a proxy with a limit of its own
+            // stands before many a server.
+            Self::NotAnAnswer { status: 413, .. } => SendError::Refused {
+                refusal: Refusal::TooLarge { limit: None },
+                reason: "the request is too large for the server".to_owned(),
+            },
+            // A proxy that answers in the platform's place doesn't know what that did, whichever status it invents.
+            Self::Lost { .. } | Self::NotAnAnswer { .. } => SendError::InDoubt { reason },
+            Self::Refused(refusal) => return Err(refusal),
+        })
+    }
+}
+
+/// Returns the text without the token, which a server that is not the platform's own may repeat.
+#[must_use]
+pub fn redact_token(text: &str, token: &SecretString) -> String {
+    text.replace(token.expose_secret(), "<token>")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A refusal of a platform that exists in tests alone.
+    #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+    #[error("no")]
+    pub(crate) struct StubRefusal;
+
+    impl PlatformError for StubRefusal {
+        const PLATFORM: &'static str = "Stub";
+    }
+
+    #[test]
+    fn failed_calls_map_to_send_errors() {
+        let reason = || "why".to_owned();
+        let limited = |retry_after| CallError::RateLimited { retry_after, global: false, reason: reason() };
+        let not_sent = |retry_after_ms, reason: &str| SendError::NotSent { retry_after_ms, reason: reason.to_owned() };
+        let in_doubt = |reason: &str| SendError::InDoubt { reason: reason.to_owned() };
+        let too_large = SendError::Refused {
+            refusal: Refusal::TooLarge { limit: None },
+            reason: "the request is too large for the server".to_owned(),
+        };
+        for (error, expected) in [
+            (CallError::NotConnected { reason: reason() }, Ok(not_sent(None, "Stub can't be reached: why"))),
+            (CallError::Lost { reason: reason() }, Ok(in_doubt("Stub's answer was lost: why"))),
+            (
+                CallError::NotAnAnswer { status: 200, reason: reason() },
+                Ok(in_doubt("what answered with status 200 is not Stub: why")),
+            ),
+            (
+                CallError::NotAnAnswer { status: 502, reason: reason() },
+                Ok(in_doubt("what answered with status 502 is not Stub: why")),
+            ),
+            (CallError::NotAnAnswer { status: 413, reason: reason() }, Ok(too_large)),
+            (CallError::Unreadable { reason: reason() }, Ok(SendError::Unreadable { reason: reason() })),
+            (limited(Some(Duration::from_millis(7_250))), Ok(not_sent(Some(7_250), "why"))),
+            (limited(Some(Duration::MAX)), Ok(not_sent(Some(u64::MAX), "why"))),
+            (limited(None), Ok(not_sent(None, "why"))),
+            (CallError::Refused(StubRefusal), Err(StubRefusal)),
+        ] {
+            assert_eq!(error.clone().into_send_error(), expected, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn token_is_redacted_from_texts() {
+        assert_eq!(redact_token("/botSECRET/x SECRET", &"SECRET".into()), "/bot<token>/x <token>");
+    }
+}

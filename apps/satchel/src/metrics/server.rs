@@ -1,0 +1,99 @@
+//! Serves the metrics at an address of their own, for who may see them and not the page.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures::future::BoxFuture;
+use satchel_http_server::{ConnectionTimeouts, ServerSettings};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::CONTENT_TYPE;
+
+/// How long a client may take to bring its request, and to take some of the answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long requests in flight are waited for once we stop; a scrape that is cut off is made again.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+const MAX_HEAD_BYTES: usize = 8 * 1024;
+
+const MAX_CONNECTIONS: usize = 16;
+
+/// Makes the text that is served.
+pub type RenderText = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
+
+/// Begins to listen.
+///
+/// # Errors
+/// When the address can't be listened on.
+pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("failed to listen on `metrics.listen` {address}"))
+}
+
+/// Answers until `stop` is cancelled.
+pub async fn serve(listener: TcpListener, render: RenderText, stop: CancellationToken) {
+    let timeouts = ConnectionTimeouts {
+        head: REQUEST_TIMEOUT,
+        reader: REQUEST_TIMEOUT,
+        last_requests: DRAIN_TIMEOUT,
+        ..ConnectionTimeouts::default()
+    };
+    let settings = ServerSettings {
+        timeouts,
+        max_connections: MAX_CONNECTIONS,
+        buffer_bytes: MAX_HEAD_BYTES,
+        ..ServerSettings::default()
+    };
+    let router = Router::new().fallback(handle_request).with_state(render);
+    satchel_http_server::serve(listener, router, settings, stop).await;
+}
+
+async fn handle_request(State(render): State<RenderText>, request: Request) -> Response {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, content_type, body) = match request.uri().path() {
+        _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET /metrics\n".to_owned()),
+        _ if !is_safe_host(request.headers()) => (
+            StatusCode::MISDIRECTED_REQUEST,
+            "text/plain",
+            "ask for the figures by an IP address or as localhost\n".to_owned(),
+        ),
+        "/metrics" => (StatusCode::OK, CONTENT_TYPE, render().await),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "the figures are at /metrics\n".to_owned()),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        // Scrapes are far between, and there are few connections.
+        (header::CONNECTION, "close"),
+    ];
+    (status, headers, body).into_response()
+}
+
+/// Whether a request asks for us by a name that nobody else can give us. Any page in a browser on this machine could ask
+/// under a name of its own that it lets point here.
+fn is_safe_host(headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let host = host.to_str().unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => match port.parse::<u16>() {
+            Ok(_) => name,
+            Err(_) => return false,
+        },
+        _ => host,
+    };
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).map(|name| name.parse::<Ipv6Addr>());
+    name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok() || matches!(address, Some(Ok(_)))
+}
