@@ -11,11 +11,7 @@ use std::{
 use cap_std::fs::{Dir, Metadata, MetadataExt};
 use satchel_domain::{ConversationId, path::Mount};
 
-use super::{
-    DirectoryWorkspace,
-    place::{Place, directory_name},
-    usage,
-};
+use super::{DirectoryWorkspace, place::Place, usage};
 use crate::{directory, modes, temp};
 
 /// How far a disk's times may lie behind the clock: by a tick, or by two seconds where a disk counts in twos.
@@ -66,7 +62,7 @@ impl DirectoryWorkspace {
     /// # Errors
     /// When a directory can't be read or emptied.
     pub async fn sweep_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
-        let active: HashSet<String> = active.iter().map(directory_name).collect();
+        let active: HashSet<String> = active.iter().map(ConversationId::to_file_name).collect();
         self.in_background(move |place| {
             let mut freed = 0;
             for conversation in place.root.entries()? {
