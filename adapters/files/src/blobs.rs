@@ -166,7 +166,7 @@ impl Arriving {
 
     fn publish(mut self, sha256: Sha256, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
         let writing_failed = |error| writing_failed(error, &self.guard);
-        let (mime, media) = detect::file(self.temp.file(), hint).map_err(writing_failed)?;
+        let (mime, media) = detect::content(self.temp.file(), hint).map_err(writing_failed)?;
         self.temp.sync().map_err(writing_failed)?;
         let (shard, publishing) = self.store.shard(&sha256).map_err(writing_failed)?;
         if still_wanted.strong_count() == 0 {

@@ -8,9 +8,8 @@ mod media;
 mod tests;
 
 use std::{
-    fs::File,
     io::{self, Read, Seek},
-    panic,
+    panic::{self, AssertUnwindSafe},
 };
 
 use satchel_domain::MediaInfo;
@@ -25,14 +24,14 @@ pub const HEAD: u64 = 64 * 1024;
 const UNKNOWN: &str = "application/octet-stream";
 
 /// Reads from a file what [`mime`] and [`media`] tell. Its position is at its end afterwards.
-pub(crate) fn file(mut file: &File, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
+pub(crate) fn content(mut file: impl Read + Seek, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
     file.rewind()?;
     let mut head = Vec::new();
-    file.take(HEAD).read_to_end(&mut head)?;
+    file.by_ref().take(HEAD).read_to_end(&mut head)?;
     // A header that makes a parser panic costs what it would have told, never the file.
     let mime = panic::catch_unwind(|| mime(&head, hint)).unwrap_or_else(|_| UNKNOWN.to_owned());
     file.rewind()?;
-    let media = panic::catch_unwind(|| media(&mime, file)).unwrap_or_default();
+    let media = panic::catch_unwind(AssertUnwindSafe(|| media(&mime, &mut file))).unwrap_or_default();
     file.seek(io::SeekFrom::End(0))?;
     Ok((mime, media))
 }

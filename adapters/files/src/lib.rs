@@ -1,4 +1,5 @@
-//! The disk: blobs in a directory, the workspaces of conversations, and what their bytes are.
+//! The disk: blobs in a directory, the workspaces of conversations, and what their bytes are. Beside them, blobs in
+//! memory, which keep the same promises.
 //!
 //! **Why the directory store is not `object_store`'s.** Satchel's stores beyond one machine are reached through
 //! `object_store`; its `LocalFileSystem` was weighed for the directory and doesn't give what the port promises:
@@ -16,12 +17,14 @@ pub mod detect;
 mod digest;
 mod directory;
 mod flow;
+mod memory_blobs;
 mod modes;
 mod reserve;
 mod temp;
 pub mod workspace;
 
 pub use blobs::DirectoryBlobs;
+pub use memory_blobs::MemoryBlobs;
 pub use modes::close_to_others;
 pub use workspace::DirectoryWorkspace;
 

@@ -9,7 +9,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::UNIX_EPOCH,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
@@ -161,6 +161,19 @@ impl Workspace for DirectoryWorkspace {
             place.hand_over(&from, &to).map_err(|error| failure(path, error))
         })
         .await
+    }
+
+    async fn remove_leftovers(&self) -> io::Result<u64> {
+        match self.close_to_others().await {
+            Ok(0) => {}
+            Ok(workspaces) => tracing::info!(workspaces, "closed to others what an earlier version left open to them"),
+            Err(error) => tracing::warn!(%error, "failed to close all workspaces to others"),
+        }
+        self.remove_temporary_files().await
+    }
+
+    async fn sweep_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
+        self.empty_idle_tmp(active, read_at).await
     }
 }
 

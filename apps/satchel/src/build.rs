@@ -2,26 +2,18 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{
-    AgentSettings, IsOwner, IsOwnersChat, Services, Steer, SteeringMode, Toolbox,
-    prompt::{INSTRUCTIONS, add_instructions},
-};
+use satchel_agent::{AgentSettings, IsOwner, IsOwnersChat, Services, Steer, Toolbox};
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
-use satchel_ports::{
-    Blobs, Channel, EventBus, Fetcher, FileLinks, Inbound, LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
-    ledger::usage::Quotas,
-};
-use satchel_tools::{
-    RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, path_fields::PathFields, send_voice,
-};
+use satchel_ports::{Channel, Inbound, ledger::usage::Quotas};
+use satchel_tools::{RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, turn::Steering},
-    fetch,
     lanes::{Hosting, Lanes, TurnSlots},
-    time_zone::machine_zone,
+    maintenance::Maintenance,
+    ports::{ExtraTool, Ports},
 };
 
 /// How many lanes this process works on at once; further ones wait in the ledger.
@@ -30,45 +22,9 @@ const LANES: usize = 256;
 /// How many of them may run turns of one person; their further ones wait.
 const TURNS_PER_PERSON: usize = LANES / 4;
 
-/// Everything that touches the world.
-#[derive(Clone)]
-pub struct Ports {
-    /// Where everything is recorded.
-    pub ledger: Arc<dyn Ledger>,
-    /// Where bytes lie.
-    pub blobs: Arc<dyn Blobs>,
-    /// Where tools work on files.
-    pub workspace: Arc<dyn Workspace>,
-    /// Who hears of what happens.
-    pub bus: Arc<dyn EventBus>,
-    /// Who fetches what others have named.
-    pub fetcher: Arc<dyn Fetcher>,
-    /// Who answers.
-    pub model: Arc<dyn LanguageModel>,
-    /// Who speaks; `None` where no voice is configured.
-    pub speech: Option<Arc<dyn Speech>>,
-    /// Who evaluates scripts; `None` where nobody does.
-    pub scripts: Option<Arc<dyn ScriptHost>>,
-    /// Who gives files away that can't be sent; `None` where nobody does.
-    pub links: Option<Arc<dyn FileLinks>>,
-    /// Where people are. Only lanes of these channels are worked on.
-    pub channels: Vec<Arc<dyn Channel>>,
-    /// What the model may ask for besides the tools that Satchel brings along.
-    pub tools: Vec<ExtraTool>,
-}
-
-/// A tool of a program that embeds Satchel.
-#[derive(Clone)]
-pub struct ExtraTool {
-    /// The tool.
-    pub tool: Arc<dyn Tool>,
-    /// Which of its arguments hold paths, so that the path policy can hold them.
-    pub paths: PathFields,
-}
-
 /// How all of it behaves.
 #[derive(Debug, Clone, Default)]
-pub struct Behaviour {
+pub struct SatchelOptions {
     /// How turns run.
     pub agent: AgentSettings,
     /// How parts are retried and given up.
@@ -87,66 +43,27 @@ pub struct Behaviour {
     pub quotas: Option<Quotas>,
 }
 
-impl Behaviour {
-    /// What the configuration asks for.
-    #[must_use]
-    pub fn of(config: &Config) -> Self {
-        let tools = &config.tools;
-        Self {
-            agent: AgentSettings {
-                instructions: config.instructions.as_deref().map_or_else(|| INSTRUCTIONS.to_owned(), add_instructions),
-                time_zone: machine_zone(),
-                model_calls: config.turn.model_calls,
-                tool_calls: config.turn.tool_calls,
-                steering: match config.turn.steering {
-                    Steering::Inject => SteeringMode::Inject,
-                    Steering::Wait => SteeringMode::Wait,
-                },
-                tool_time: tools.timeout,
-                confirm: tools.confirm.clone(),
-                confirm_time: tools.confirm_time,
-                on_doubt: config.delivery.rules().on_doubt,
-                privileged_in_groups: tools.privileged_in_groups,
-                ..AgentSettings::default()
-            },
-            delivery: config.delivery.rules(),
-            inbound: InboundLimits {
-                file_bytes: config.attachments.max_inbound_file_bytes,
-                files_per_turn: usize::try_from(config.attachments.max_inbound_files_per_turn).unwrap_or(usize::MAX),
-                ..InboundLimits::default()
-            },
-            tools: ToolLimits {
-                save_bytes: tools.save_max_file_bytes,
-                inbound_file_bytes: config.attachments.max_inbound_file_bytes,
-                add_files: usize::try_from(tools.add.max_files).unwrap_or(usize::MAX),
-                add_file_bytes: tools.add.max_file_bytes,
-                add_call_bytes: tools.add.max_call_bytes,
-                add_turn_bytes: tools.add.max_turn_bytes,
-                download_file_bytes: tools.download.max_file_bytes,
-                download_call_bytes: tools.download.max_call_bytes,
-                ..ToolLimits::default()
-            },
-            scripts: ScriptRules {
-                time_limit: tools.script.timeout,
-                allowed_tools: tools.script.allowed_tools.clone(),
-                deny_all_tools: tools.script.deny_all_tools,
-                ..ScriptRules::default()
-            },
-            download_hosts: fetch::download_hosts(config),
-            access: config.access(),
-            quotas: Some(config.attachments.quotas),
-        }
-    }
-}
-
 /// Satchel, put together.
 pub struct Satchel {
     /// The way in, for the channels' inbound sides.
     pub inbound: Arc<dyn Inbound>,
-    /// The way in for what Satchel does unasked. Channels don't get it.
-    pub own_door: OwnDoor,
+    /// The way in for turns that Satchel starts itself. Channels don't get it.
+    pub internal_inbound: OwnDoor,
     /// The work; nothing happens until it runs.
-    pub lanes: Lanes,
+    pub runner: Runner,
+}
+
+/// The work of a process: the turns and deliveries of its lanes, and the maintenance of the stores beside them.
+pub struct Runner {
+    lanes: Lanes,
+    maintenance: Maintenance,
+}
+
+impl Runner {
+    /// Works until `stop` is cancelled; then finishes the parts in flight, gives the lanes back and returns.
+    pub async fn run(self, stop: CancellationToken) {
+        tokio::join!(self.lanes.run(stop.clone()), self.maintenance.run(stop));
+    }
 }
 
 /// Why the ports can't be put together.
@@ -164,7 +81,7 @@ pub enum BuildError {
 ///
 /// # Errors
 /// When two channels or two tools have one name, or a tool's description is longer than providers take.
-pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> {
+pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildError> {
     let Ports { ledger, blobs, workspace, bus, fetcher, model, speech, scripts, links, channels, tools: extra_tools } =
         ports;
     let tool_services = ToolServices {
@@ -172,22 +89,22 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         blobs: Arc::clone(&blobs),
         workspace: Arc::clone(&workspace),
         fetcher,
-        download_hosts: behaviour.download_hosts,
-        limits: behaviour.tools,
+        download_hosts: options.download_hosts,
+        limits: options.tools,
     };
     let mut tools = built_in(tool_services.clone());
     if speech.as_ref().is_some_and(|speech| speech.can_speak()) {
         tools.register(send_voice()).expect("no built-in tool is called like it, and the table knows it");
     }
     if let Some(host) = scripts {
-        let tool = execute_script(tool_services.clone(), host, behaviour.scripts);
+        let tool = execute_script(tool_services.clone(), host, options.scripts);
         tools.register(tool).expect("no built-in tool is called like it, and the table knows it");
     }
     for ExtraTool { tool, paths } in extra_tools {
         tools.register_with(tool, paths)?;
     }
     let tools = tools.for_model(&tool_services);
-    let access = Arc::new(behaviour.access);
+    let access = Arc::new(options.access);
     let is_owner: IsOwner = {
         let access = Arc::clone(&access);
         Arc::new(move |channel, sender| access.is_owner(channel, sender))
@@ -209,17 +126,17 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         links: links.clone(),
         is_owner,
         is_owners_chat,
-        settings: behaviour.agent,
+        settings: options.agent,
     };
     let channels = by_name(channels)?;
     let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
     let (claim, claimed) = mpsc::channel(LANES);
-    let (rules, inbound) = (behaviour.delivery, behaviour.inbound);
+    let (rules, inbound) = (options.delivery, options.inbound);
     let hosting = Hosting {
         services,
         blobs,
         workspace: Arc::clone(&workspace),
-        quotas: behaviour.quotas.unwrap_or(Quotas::NONE),
+        quotas: options.quotas.unwrap_or(Quotas::NONE),
         speech,
         channels,
         rules,
@@ -227,9 +144,11 @@ pub fn build(ports: Ports, behaviour: Behaviour) -> Result<Satchel, BuildError> 
         access: Arc::clone(&access),
         turn_slots: TurnSlots::new(TURNS_PER_PERSON),
     };
+    let maintenance = Maintenance::new(Arc::clone(&ledger), Arc::clone(&hosting.blobs), Arc::clone(&workspace));
+    let runner = Runner { lanes: Lanes::new(hosting, claimed), maintenance };
     let reception = Reception::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
-    let own_door = reception.own_door();
-    Ok(Satchel { inbound: Arc::new(reception), own_door, lanes: Lanes::new(hosting, claimed) })
+    let internal_inbound = reception.own_door();
+    Ok(Satchel { inbound: Arc::new(reception), internal_inbound, runner })
 }
 
 fn by_name(channels: Vec<Arc<dyn Channel>>) -> Result<HashMap<ChannelName, Arc<dyn Channel>>, BuildError> {
@@ -268,7 +187,7 @@ mod tests {
                 tier: SafetyTier::ReadOnly,
                 time_limit: None,
             });
-            ExtraTool { tool: Arc::new(tool), paths: PathFields::None }
+            ExtraTool::without_paths(Arc::new(tool))
         };
         Ports {
             ledger: Arc::new(MockLedger::new()),
@@ -286,7 +205,7 @@ mod tests {
     }
 
     fn error(channels: &[&'static str], tools: &[&'static str]) -> Option<String> {
-        build(ports(channels, tools), Behaviour::default()).err().map(|error| error.to_string())
+        build(ports(channels, tools), SatchelOptions::default()).err().map(|error| error.to_string())
     }
 
     #[tokio::test]

@@ -285,5 +285,7 @@ fn interval(period: Duration) -> Interval {
     interval
 }
 
+// They run schedules, too.
 #[cfg(test)]
+#[cfg(feature = "application")]
 mod tests;

@@ -2,7 +2,9 @@
 
 use std::{
     collections::HashMap,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 
 use async_trait::async_trait;
@@ -56,12 +58,17 @@ impl MeteredWorkspace {
         Ok(reservation)
     }
 
-    /// Measures every workspace that counts, and tells the ledger of each.
-    ///
-    /// # Errors
-    /// When the ledger can't be read.
-    pub async fn record_all(&self) -> Result<(), LedgerError> {
-        for usage in self.ledger.usages(&UsageQuery::All).await? {
+    /// Measures every workspace that counts, and records each in the ledger: what was removed without the tools counts no
+    /// longer.
+    async fn record_all(&self) {
+        let usages = match self.ledger.usages(&UsageQuery::All).await {
+            Ok(usages) => usages,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                return tracing::warn!(error, "what workspaces hold could not be recorded");
+            }
+        };
+        for usage in usages {
             if let UsageScope::Conversation(conversation) = &usage.scope
                 && usage.workspace_bytes > 0
             {
@@ -69,7 +76,6 @@ impl MeteredWorkspace {
                 self.record(conversation).await;
             }
         }
-        Ok(())
     }
 
     /// Tells the ledger what the workspace holds. What it is told in vain, the next write tells it.
@@ -165,6 +171,18 @@ impl Workspace for MeteredWorkspace {
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
         self.inner.rename_conversation(from, to).await
     }
+
+    async fn remove_leftovers(&self) -> io::Result<u64> {
+        let removed = self.inner.remove_leftovers().await;
+        self.record_all().await;
+        removed
+    }
+
+    async fn sweep_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
+        let freed = self.inner.sweep_tmp(active, read_at).await;
+        self.record_all().await;
+        freed
+    }
 }
 
 #[cfg(test)]
@@ -232,7 +250,7 @@ mod tests {
         stage.write("/tmp/a", 6_000).await.unwrap();
         std::fs::remove_file(stage.directory.path().join("workspaces/telegram=7/tmp/a")).unwrap();
         assert_eq!(stage.counted().await, 6_000);
-        stage.workspace.record_all().await.unwrap();
+        stage.workspace.record_all().await;
         assert_eq!(stage.counted().await, 0);
     }
 

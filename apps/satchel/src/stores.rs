@@ -8,10 +8,9 @@ use std::{
 
 use anyhow::Context;
 use satchel_domain::{ChannelName, ConversationId, Sender};
-use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_files::DirectoryWorkspace;
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
 use satchel_ports::{Blobs, Ledger, Workspace};
-
 use uuid::Uuid;
 
 use crate::{
@@ -20,14 +19,8 @@ use crate::{
         storage::{BlobStore, Database},
     },
     metered_workspace::MeteredWorkspace,
-    upkeep::Upkeep,
+    ports::{BLOBS, WORKSPACES, create_private_dir, open_directories},
 };
-
-/// Where files lie in the data directory.
-const BLOBS: &str = "blobs";
-
-/// Where the tools of all conversations work in it.
-const WORKSPACES: &str = "workspaces";
 
 /// What must outlive the process.
 #[derive(Clone)]
@@ -39,22 +32,7 @@ pub struct Stores {
     /// The directories of the tools.
     pub workspace: DirectoryWorkspace,
     /// The same, as they count for the quotas.
-    metered: Arc<MeteredWorkspace>,
-}
-
-impl Stores {
-    /// The directories of the tools, as they count for the quotas.
-    #[must_use]
-    pub fn metered_workspace(&self) -> Arc<dyn Workspace> {
-        Arc::clone(&self.metered) as _
-    }
-
-    /// What is to be kept in order while they are used.
-    #[must_use]
-    pub fn upkeep(&self) -> Upkeep {
-        let Self { ledger, blobs, workspace, metered } = self.clone();
-        Upkeep { ledger, blobs, workspace, metered }
-    }
+    pub metered_workspace: Arc<dyn Workspace>,
 }
 
 /// Opens all stores; to be called within a Tokio runtime. `only` is the one conversation that the process serves.
@@ -69,7 +47,9 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
         BlobStore::Directory(directory) => directory.clone(),
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
-    private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
+    create_private_dir(data_dir)
+        .await
+        .with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
     let kept = kept_directories(config);
     tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
     let access = config.access();
@@ -78,16 +58,14 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
         .await
         .context("the ledger can't be used")?;
-    // The directories are opened with calls that block, once.
     let workspaces_dir = data_dir.join(WORKSPACES);
     let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
-    let opened = tokio::task::spawn_blocking(move || open_directories(blobs_dir, workspaces_dir, shared, quota));
-    let (blobs, workspace) = opened.await.context("opening the stores was interrupted")??;
+    let (blobs, workspace) = open_directories(blobs_dir, workspaces_dir, shared, quota).await?;
     let reserve = config.storage.reserve;
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
-    let metered = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
-    Ok(Stores { ledger, blobs: Arc::new(blobs), workspace, metered })
+    let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
+    Ok(Stores { ledger, blobs: Arc::new(blobs), workspace, metered_workspace })
 }
 
 /// The directory of the database.
@@ -145,24 +123,6 @@ fn close_to_others(kept: &[KeptDirectory]) {
             Ok(()) => {}
         }
     }
-}
-
-/// Makes a directory that is missing, for nobody but its owner: what people write lies in it.
-async fn private(directory: &Path) -> std::io::Result<()> {
-    let mut builder = tokio::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(directory).await
-}
-
-fn open_directories(
-    blobs: PathBuf,
-    workspaces: PathBuf,
-    shared: Option<PathBuf>,
-    quota: u64,
-) -> anyhow::Result<(DirectoryBlobs, DirectoryWorkspace)> {
-    let blobs = DirectoryBlobs::open(&blobs).context("the file store can't be used")?;
-    let workspace =
-        DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota).context("the workspaces can't be used")?;
-    Ok((blobs, workspace))
 }
 
 #[cfg(test)]

@@ -58,6 +58,19 @@ pub struct MediaInfo {
     pub animated: bool,
 }
 
+/// What is known of bytes once they are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBlob {
+    /// Their address.
+    pub sha256: Sha256,
+    /// Their number.
+    pub bytes: u64,
+    /// Their type, detected from the bytes.
+    pub mime: String,
+    /// What their header tells.
+    pub media: MediaInfo,
+}
+
 /// A file that Satchel knows. Its bytes live in the blob store, addressed by `sha256`; they are never in here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
@@ -91,6 +104,34 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// Makes a file of stored bytes: for the person, without a description, and without a number until the ledger
+    /// stores it.
+    #[must_use]
+    pub fn new(
+        id: AttachmentId,
+        conversation: ConversationId,
+        source: AttachmentSource,
+        filename: Filename,
+        stored: StoredBlob,
+        created_at: Timestamp,
+    ) -> Self {
+        let StoredBlob { sha256, bytes, mime, media } = stored;
+        Self {
+            id,
+            number: 0,
+            conversation,
+            source,
+            filename,
+            mime,
+            bytes,
+            sha256,
+            media,
+            description: String::new(),
+            created_at,
+            visibility: Visibility::Deliver,
+        }
+    }
+
     /// The top-level type: `image` of `image/png`.
     #[must_use]
     pub fn kind(&self) -> &str {

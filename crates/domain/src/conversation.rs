@@ -4,6 +4,11 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::Sha256;
+
+/// The longest file name that is written out; a longer one becomes a digest.
+const MAX_FILE_NAME_BYTES: usize = 200;
+
 /// The name of a channel: `telegram`, `discord`, `web`, `console`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -71,10 +76,35 @@ impl ConversationId {
         Self { channel: self.channel.clone(), key: key.to_owned() }
     }
 
-    /// The conversation's own name on its channel.
+    /// The conversation's own name on its channel. It may hold slashes and dots: [`to_file_name`](Self::to_file_name)
+    /// is safe as a path.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Returns a name for a file or a directory of the conversation: one part of a path that leads nowhere else, and
+    /// another one for each conversation, also where a disk doesn't tell upper from lower case.
+    ///
+    /// `telegram:-100123/42` becomes `telegram=-100123+42`.
+    #[must_use]
+    pub fn to_file_name(&self) -> String {
+        let mut name = format!("{}=", self.channel);
+        for c in self.key.chars() {
+            match c {
+                '/' => name.push('+'),
+                c if c.is_ascii_uppercase() => name.extend(['^', c.to_ascii_lowercase()]),
+                c => name.push(c),
+            }
+        }
+        // Some systems drop a dot at the end of a name.
+        if name.ends_with('.') {
+            name.push('=');
+        }
+        match name.len() > MAX_FILE_NAME_BYTES {
+            true => format!("={}", Sha256::digest(self.to_string())),
+            false => name,
+        }
     }
 }
 
@@ -112,6 +142,8 @@ impl<'de> Deserialize<'de> for ConversationId {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -123,6 +155,35 @@ mod tests {
         assert_eq!((chat("telegram:-100123/42"), chat("discord:7")), ("telegram:-100123".into(), "discord:7".into()));
         for text in ["", "main", ":main", "console:", "Console:main", "console:a b", "console:a\nb", "console:ü"] {
             assert!(text.parse::<ConversationId>().is_err(), "{text}");
+        }
+    }
+
+    fn conversation(text: &str) -> ConversationId {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn directories_are_named_so_that_people_find_them() {
+        for (id, name) in [
+            ("telegram:-100123/42", "telegram=-100123+42"),
+            ("console:main", "console=main"),
+            ("web:aB", "web=a^b"),
+            ("web:..", "web=..="),
+        ] {
+            assert_eq!(conversation(id).to_file_name(), name);
+        }
+        assert_eq!(conversation(&format!("web:{}", "A".repeat(200))).to_file_name().len(), 65);
+    }
+
+    proptest! {
+        #[test]
+        fn different_conversations_have_different_directories(
+            a in "(web|x):[aAbB./@_-]{1,6}", b in "(web|x):[aAbB./@_-]{1,6}",
+        ) {
+            let (a, b) = (conversation(&a), conversation(&b));
+            let (name, other) = (a.to_file_name(), b.to_file_name());
+            prop_assert_eq!(a == b, name.eq_ignore_ascii_case(&other));
+            prop_assert!(!name.contains(['/', '\\', ':']) && name != "." && name != "..");
         }
     }
 }

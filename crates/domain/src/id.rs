@@ -19,8 +19,9 @@ macro_rules! id {
         }
 
         impl fmt::Debug for $name {
+            /// Writes the type and the id on one line, `TurnId(0190c5a0-…)`, in pretty output too.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.hyphenated().fmt(f)
+                write!(f, "{}({self})", stringify!($name))
             }
         }
 
@@ -104,6 +105,14 @@ mod tests {
             assert!(!ids[at + 1..].contains(id), "{id}");
         }
         assert!(call(10_000).nested(0) > call(10_000) && call(u32::MAX).nested(9).turn == call(0).turn);
+    }
+
+    #[test]
+    fn debug_output_names_type_and_id() {
+        let text = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
+        let turn: TurnId = text.parse().unwrap();
+        assert_eq!((format!("{turn:?}"), format!("{turn:#?}")), (format!("TurnId({text})"), format!("TurnId({text})")));
+        assert_eq!(format!("{:?}", Some(PartId(turn.0))), format!("Some(PartId({text}))"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChannelName, ConversationId, Filename, MessageRef, Sha256, SystemTask, Timestamp,
+    ChannelName, ConversationId, Filename, MessageRef, Sha256, StoredBlob, SystemTask, Timestamp,
     reference_block::AttachmentReference,
 };
 
@@ -70,6 +70,26 @@ impl FileReference {
             stored: None,
             voice_note: false,
         }
+    }
+
+    /// A file whose bytes the channel has put into the blob store already. They are kept for as long as the message
+    /// waits; the channel's `fetch` finds them again with [`stored_blob`](Self::stored_blob).
+    #[must_use]
+    pub fn stored(blob: &StoredBlob, filename: Filename) -> Self {
+        let locator = serde_json::to_string(blob).expect("it has keys that are strings");
+        Self {
+            mime: Some(blob.mime.clone()),
+            bytes: Some(blob.bytes),
+            stored: Some(blob.sha256),
+            ..Self::new(locator, filename)
+        }
+    }
+
+    /// Returns the blob of a reference that [`stored`](Self::stored) made.
+    #[must_use]
+    pub fn stored_blob(&self) -> Option<StoredBlob> {
+        let blob: StoredBlob = serde_json::from_str(&self.locator).ok()?;
+        (self.stored == Some(blob.sha256)).then_some(blob)
     }
 }
 
@@ -168,4 +188,26 @@ pub struct RefusedFile {
     pub bytes: Option<u64>,
     /// Why, in words for the person and the model.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MediaInfo;
+
+    #[test]
+    fn stored_reference_leads_back_to_its_blob() {
+        let media = MediaInfo { width: Some(3), ..MediaInfo::default() };
+        let blob = StoredBlob { sha256: Sha256::digest("plan"), bytes: 4, mime: "text/plain".to_owned(), media };
+        let reference = FileReference::stored(&blob, Filename::from_untrusted("plan.txt"));
+        assert_eq!(
+            (reference.stored, reference.bytes),
+            (Some(blob.sha256), Some(4)),
+            "it is kept while the message waits"
+        );
+        assert_eq!(reference.stored_blob(), Some(blob));
+        let other = FileReference { stored: Some(Sha256::digest("other")), ..reference };
+        assert_eq!(other.stored_blob(), None, "bytes that nobody keeps are not given out");
+        assert_eq!(FileReference::new("/a/b".to_owned(), Filename::from_untrusted("b")).stored_blob(), None);
+    }
 }

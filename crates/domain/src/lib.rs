@@ -31,7 +31,7 @@ pub mod sha256;
 pub mod size;
 pub mod time;
 
-pub use attachment::{Attachment, AttachmentSource, MediaInfo, Visibility};
+pub use attachment::{Attachment, AttachmentSource, MediaInfo, StoredBlob, Visibility};
 pub use capabilities::ChannelCapabilities;
 pub use conversation::{ChannelName, ConversationId};
 pub use disk::{DiskFull, DiskReserve, DiskSpace};

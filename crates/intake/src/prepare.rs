@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, DiskFull, FileReference, InboxId, RefusedFile, Sender, Timestamp,
-    TurnId, Visibility, delivery::SendError, size,
+    TurnId, delivery::SendError, size,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, Lease, Ledger, LedgerError, Speech,
@@ -195,20 +195,10 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
             store(fetching.blobs, reference, bytes.or(reference.bytes), content, limit).await?
         }
     };
-    Ok(Attachment {
-        id: AttachmentId(fetching.ledger.new_id()),
-        number: 0,
-        conversation: fetching.lease.conversation.clone(),
-        source: AttachmentSource::User,
-        filename: reference.filename.clone(),
-        mime: stored.mime,
-        bytes: stored.bytes,
-        sha256: stored.sha256,
-        media: stored.media,
-        description: reference.caption.clone(),
-        created_at: fetching.ledger.now(),
-        visibility: Visibility::Deliver,
-    })
+    let (id, conversation) = (AttachmentId(fetching.ledger.new_id()), fetching.lease.conversation.clone());
+    let (source, filename) = (AttachmentSource::User, reference.filename.clone());
+    let file = Attachment::new(id, conversation, source, filename, stored, fetching.ledger.now());
+    Ok(Attachment { description: reference.caption.clone(), ..file })
 }
 
 async fn store(

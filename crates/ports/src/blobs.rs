@@ -3,8 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;
-use satchel_domain::{DiskFull, Filename, MediaInfo, Sha256, remedy};
-use serde::{Deserialize, Serialize};
+use satchel_domain::{DiskFull, Filename, Sha256, StoredBlob, remedy};
 
 use crate::ByteStream;
 
@@ -17,19 +16,6 @@ pub struct BlobHint {
     pub mime: Option<String>,
     /// Their number; where there is no room for so many, none of them is read.
     pub bytes: Option<u64>,
-}
-
-/// What is known of bytes once they are stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredBlob {
-    /// Their address.
-    pub sha256: Sha256,
-    /// Their number.
-    pub bytes: u64,
-    /// Their type, detected from the bytes.
-    pub mime: String,
-    /// What their header tells.
-    pub media: MediaInfo,
 }
 
 /// Why bytes could not be stored or read.

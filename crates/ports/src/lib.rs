@@ -27,7 +27,7 @@ use futures::Stream;
 /// The bytes of a file as they flow: never the whole file at once.
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
-pub use blobs::{BlobError, BlobHint, Blobs, StoredBlob};
+pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
 };
@@ -37,6 +37,7 @@ pub use file_links::{FileLinks, LINK_TTL, LinkError};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{HolderId, Lease, Ledger, LedgerError};
+pub use satchel_domain::StoredBlob;
 pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 pub use speech::{Recording, Speech, SpeechError, SynthesizedSpeech};
 pub use tool::{MAX_DESCRIPTION_CHARS, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec};

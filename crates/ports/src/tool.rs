@@ -3,10 +3,16 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, CallId, ConversationId, Sender, ToolOutcome};
+use bytes::Bytes;
+use futures::stream;
+use satchel_domain::{
+    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, Filename, Sender, StoredBlob, ToolOutcome,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::{BlobError, BlobHint, Blobs, Ledger};
 
 /// What a tool may do to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -72,6 +78,34 @@ pub struct ToolContext {
     pub tools: Option<Arc<dyn ToolCaller>>,
     /// Who reads the answer.
     pub reader: OutcomeReader,
+}
+
+impl ToolContext {
+    /// Makes a file of the tool out of stored bytes, for its outcome.
+    #[must_use]
+    pub fn new_file(&self, ledger: &dyn Ledger, filename: Filename, stored: StoredBlob) -> Attachment {
+        let (id, conversation) = (AttachmentId(ledger.new_id()), self.conversation.clone());
+        Attachment::new(id, conversation, AttachmentSource::Tool, filename, stored, ledger.now())
+    }
+
+    /// Stores bytes and makes a file of the tool out of them, for its outcome. Large files are streamed into the store
+    /// instead, and then become a [`new_file`](Self::new_file).
+    ///
+    /// # Errors
+    /// When the bytes can't be stored.
+    pub async fn store_file(
+        &self,
+        ledger: &dyn Ledger,
+        blobs: &dyn Blobs,
+        filename: Filename,
+        content: impl Into<Bytes>,
+    ) -> Result<Attachment, BlobError> {
+        let content = content.into();
+        let bytes = content.len() as u64;
+        let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: Some(bytes) };
+        let stored = blobs.put(Box::pin(stream::iter([Ok(content)])), &hint, bytes).await?;
+        Ok(self.new_file(ledger, filename, stored))
+    }
 }
 
 impl fmt::Debug for ToolContext {

@@ -1,5 +1,7 @@
 //! The files that a conversation's tools work on.
 
+use std::{io, time::SystemTime};
+
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
 use serde::{Deserialize, Serialize};
@@ -124,6 +126,7 @@ pub enum WorkspaceError {
 /// - Conversations don't see each other's files, unless the operator made `/shared` one directory for all.
 /// - `list` is sorted by path.
 /// - `rename_conversation` moves all of a conversation's files at once, or none; nothing of another conversation's is replaced.
+/// - `remove_leftovers` and `sweep_tmp` touch nothing that a running turn uses.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Workspace: Send + Sync {
@@ -153,4 +156,17 @@ pub trait Workspace: Send + Sync {
     /// Gives everything of a conversation to the one that it goes on as; `false` when there is nothing to give, or the
     /// other has files of its own.
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;
+
+    /// Removes what processes left when they died, and returns how many files there were. Called once after a start, in
+    /// the background; a workspace that dies with its process has nothing to remove.
+    async fn remove_leftovers(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    /// Empties `/tmp` of every conversation but the `active` ones, which were read at `read_at` or later, and returns the
+    /// bytes freed. Where something was changed after `read_at`, a turn has started that `active` doesn't name: that
+    /// `/tmp` stays. A workspace without a `/tmp` that lasts has nothing to empty.
+    async fn sweep_tmp(&self, _active: &[ConversationId], _read_at: SystemTime) -> io::Result<u64> {
+        Ok(0)
+    }
 }

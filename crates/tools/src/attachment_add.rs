@@ -4,7 +4,7 @@ mod claims;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility, WorkspacePath, size::format_bytes,
+    Attachment, AttachmentSource, Filename, ToolOutcome, Visibility, WorkspacePath, size::format_bytes,
 };
 use satchel_ports::{
     BlobError, BlobHint, SafetyTier, StoredBlob, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery,
@@ -234,20 +234,8 @@ async fn add(
     if let Some(known) = known(services, context, &filename, &stored).await? {
         return Ok(Attachment { mime: mime.unwrap_or(known.mime), description, visibility, ..known });
     }
-    Ok(Attachment {
-        id: AttachmentId(services.ledger.new_id()),
-        number: 0,
-        conversation: context.conversation.clone(),
-        source: AttachmentSource::Tool,
-        filename,
-        mime: mime.unwrap_or(stored.mime),
-        bytes: stored.bytes,
-        sha256: stored.sha256,
-        media: stored.media,
-        description,
-        created_at: services.ledger.now(),
-        visibility,
-    })
+    let file = context.new_file(&*services.ledger, filename, stored);
+    Ok(Attachment { mime: mime.unwrap_or(file.mime), description, visibility, ..file })
 }
 
 /// Finds the conversation's file of which this one is a copy: a file that was saved and comes back keeps its number. The

@@ -3,13 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures::stream;
-use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility, script::fenced_block,
-    size::format_bytes,
-};
-use satchel_ports::{BlobHint, OutcomeReader, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_domain::{Attachment, Filename, ToolOutcome, Visibility, script::fenced_block, size::format_bytes};
+use satchel_ports::{OutcomeReader, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{ToolServices, failure};
@@ -140,28 +135,9 @@ async fn keep(
     services: &ToolServices,
     context: &ToolContext,
 ) -> Result<Attachment, ToolError> {
-    let bytes = whole.len() as u64;
-    let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: Some(bytes) };
-    let content = Box::pin(stream::iter([Ok(Bytes::from(whole))]));
-    let stored = services
-        .blobs
-        .put(content, &hint, bytes)
-        .await
-        .map_err(|error| failure::because("it could not be stored", &error))?;
-    Ok(Attachment {
-        id: AttachmentId(services.ledger.new_id()),
-        number: 0,
-        conversation: context.conversation.clone(),
-        source: AttachmentSource::Tool,
-        filename,
-        mime: stored.mime,
-        bytes: stored.bytes,
-        sha256: stored.sha256,
-        media: stored.media,
-        description: String::new(),
-        created_at: services.ledger.now(),
-        visibility,
-    })
+    let stored = context.store_file(&*services.ledger, &*services.blobs, filename, whole).await;
+    let file = stored.map_err(|error| failure::because("it could not be stored", &error))?;
+    Ok(Attachment { visibility, ..file })
 }
 
 /// Makes a tool answer with no more than can be read.

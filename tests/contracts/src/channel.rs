@@ -1,8 +1,9 @@
 //! The promises of the `Channel` port, one function each; an adapter runs them all through [`crate::channel_contract!`].
 //!
-//! What a channel can do chooses the promises that bind it ([`ChannelCapabilities`]); what its fixture can't bring
-//! about ([`Trouble`]) is passed over, so that a channel without a network runs the same suite.
+//! What a channel can do chooses the promises that bind it ([`ChannelCapabilities`]). What its fixture can't bring about
+//! is named with `without`, so that a channel without a network runs the same suite and nothing is passed over unseen.
 
+mod declared;
 mod deliveries;
 mod lookups;
 
@@ -24,6 +25,15 @@ use satchel_ports::{
     ledger::{RecordedMessage, RecordedMessages},
 };
 use uuid::Uuid;
+
+pub use self::{
+    declared::{DeclaredFixture, Gap},
+    deliveries::an_interrupted_send_that_arrived_is_one_message,
+    lookups::{
+        history_look_up_returns_only_unique_match, id_look_up_skips_recorded_messages,
+        id_look_up_tells_whether_part_arrived,
+    },
+};
 
 /// Longer than any wait that a fixture's channel is set to.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -84,20 +94,24 @@ pub trait ChannelFixture: Send + Sync {
 
 /// Runs every promise against an adapter: `channel_contract!(my_fixture().await)`, inside a module of its own.
 ///
-/// The expression makes a new [`ChannelFixture`]; the calling crate depends on `tokio`.
+/// The expression makes a new [`ChannelFixture`]; the calling crate depends on `tokio`. What the fixture can't bring about
+/// is named by its [`Gap`]: `channel_contract!(my_fixture(), without: [Reset, Hang])`. A gap that isn't named is a failure.
 #[macro_export]
 macro_rules! channel_contract {
-    (@each $fixture:expr; $($promise:ident,)+) => {
+    (@each $fixture:expr, $gaps:expr; $($promise:ident,)+) => {
         $(
             #[tokio::test]
             async fn $promise() {
-                let fixture = $fixture;
+                let fixture = $crate::channel::DeclaredFixture::new($fixture, $gaps);
                 $crate::channel::$promise(&fixture).await;
             }
         )+
     };
     ($fixture:expr) => {
-        $crate::channel_contract!(@each $fixture;
+        $crate::channel_contract!($fixture, without: []);
+    };
+    ($fixture:expr, without: [$($gap:ident),* $(,)?]) => {
+        $crate::channel_contract!(@each $fixture, &[$($crate::channel::Gap::$gap),*];
             conversations_begin_with_its_name,
             a_text_arrives_once_under_the_id_that_was_answered,
             texts_arrive_in_the_order_in_which_they_were_sent,
@@ -412,14 +426,6 @@ pub async fn a_deletion_of_a_message_that_is_gone_is_success(fixture: &dyn Chann
         fixture.channel().delete(&fixture.conversation(), message).await.unwrap();
     }
 }
-
-pub use self::{
-    deliveries::an_interrupted_send_that_arrived_is_one_message,
-    lookups::{
-        history_look_up_returns_only_unique_match, id_look_up_skips_recorded_messages,
-        id_look_up_tells_whether_part_arrived,
-    },
-};
 
 /// Catches: a probe that sends something.
 pub async fn a_probe_changes_nothing(fixture: &dyn ChannelFixture) {

@@ -12,7 +12,10 @@ mod wrapped;
 use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
+use satchel::{
+    build::{Satchel, SatchelOptions, build},
+    ports::{ExtraTool, Ports},
+};
 use satchel_domain::{
     Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
@@ -25,7 +28,6 @@ use satchel_ports::{
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
 use satchel_starlark::{ScriptSettings, WorkerPool};
-use satchel_tools::path_fields::PathFields;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -143,7 +145,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let voice = Wrapped::new(RequestVoice, &points);
     let (reached, done) = (options.reached.clone(), options.done.clone());
     let waiting = Wrapped::new(WaitForPerson { reached, done }, &points);
-    let extra = |tool| ExtraTool { tool, paths: PathFields::None };
+    let extra = ExtraTool::without_paths;
     let scripts = options.script_worker.clone().map(|worker| -> Arc<dyn ScriptHost> {
         Arc::new(Wrapped::new(WorkerPool::new(ScriptSettings::new(worker)), &points))
     });
@@ -160,13 +162,13 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
         channels: vec![Arc::new(Wrapped::new(front.channel(), &points))],
         tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice)), extra(Arc::new(waiting))],
     };
-    let mut behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
+    let mut behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
     if options.confirms {
         behaviour.agent.confirm.push(SafetyTier::SideEffecting);
     }
-    let Satchel { inbound, lanes, .. } = build(ports, behaviour).expect("each channel has a name of its own");
+    let Satchel { inbound, runner, .. } = build(ports, behaviour).expect("each channel has a name of its own");
     let stop = CancellationToken::new();
-    let lanes = tokio::spawn(lanes.run(stop.clone()));
+    let working = tokio::spawn(runner.run(stop.clone()));
     let inbound = Arc::new(WrappedInbound::new(inbound, &points));
     let listening = {
         let stop = stop.clone();
@@ -176,7 +178,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let (turns, parts) = settled(&*ledger, &options).await?;
     stop.cancel();
     listening.await.context("the channel broke down")??;
-    lanes.await.context("the lanes broke down")?;
+    working.await.context("the lanes broke down")?;
     let ended = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::as_str).to_owned();
     Ok(CrashReport {
         endings: turns.into_iter().map(ended).collect(),

@@ -161,5 +161,17 @@ impl ChannelFixture for Fixture {
 }
 
 mod promises {
-    satchel_contracts::channel_contract!(super::fixture());
+    satchel_contracts::channel_contract!(
+        super::fixture(),
+        without: [
+            ConnectionRefused,
+            RateLimited,
+            ServerError,
+            Reset,
+            AnswerLost,
+            NotAnAnswer,
+            Hang,
+            Forbidden,
+        ]
+    );
 }

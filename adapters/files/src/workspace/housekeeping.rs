@@ -11,24 +11,15 @@ use std::{
 use cap_std::fs::{Dir, Metadata, MetadataExt};
 use satchel_domain::{ConversationId, path::Mount};
 
-use super::{
-    DirectoryWorkspace,
-    place::{Place, directory_name},
-    usage,
-};
+use super::{DirectoryWorkspace, place::Place, usage};
 use crate::{directory, modes, temp};
 
 /// How far a disk's times may lie behind the clock: by a tick, or by two seconds where a disk counts in twos.
 const MAX_CLOCK_LAG: Duration = Duration::from_secs(2);
 
 impl DirectoryWorkspace {
-    /// Removes the temporary files of processes that are dead and returns how many there were.
-    ///
-    /// It walks all workspaces, so it is meant to run beside everything else after a start.
-    ///
-    /// # Errors
-    /// When a directory can't be read.
-    pub async fn remove_leftovers(&self) -> io::Result<u64> {
+    /// Removes the temporary files of processes that are dead and returns how many there were. It walks all workspaces.
+    pub(super) async fn remove_temporary_files(&self) -> io::Result<u64> {
         self.in_background(|place| {
             let shared = place.shared.as_ref().map(|(shared, _)| remove_leftovers(shared)).transpose()?;
             Ok(remove_leftovers(&place.root)? + shared.unwrap_or(0))
@@ -37,8 +28,7 @@ impl DirectoryWorkspace {
     }
 
     /// Closes to others what earlier versions left open to them in the workspaces; returns how many there were.
-    ///
-    /// Meant to run in the background after a start: nobody else reaches it since the start itself.
+    /// Nobody else reaches it since the start itself.
     ///
     /// # Errors
     /// When something can't be read or closed; everything else is closed all the same.
@@ -58,15 +48,8 @@ impl DirectoryWorkspace {
         .await
     }
 
-    /// Empties `/tmp` of every conversation but the `active` ones, which were read at `read_at` or later; returns the
-    /// bytes freed.
-    ///
-    /// Where something was changed after `read_at`, a turn has begun that `active` doesn't name: that `/tmp` stays.
-    ///
-    /// # Errors
-    /// When a directory can't be read or emptied.
-    pub async fn sweep_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
-        let active: HashSet<String> = active.iter().map(directory_name).collect();
+    pub(super) async fn empty_idle_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
+        let active: HashSet<String> = active.iter().map(ConversationId::to_file_name).collect();
         self.in_background(move |place| {
             let mut freed = 0;
             for conversation in place.root.entries()? {

@@ -2,25 +2,20 @@
 
 use std::{
     collections::HashMap,
-    fmt::Write,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use cap_std::fs::Dir;
-use satchel_domain::{ConversationId, Sha256, WorkspacePath, path::Mount};
+use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
 use satchel_ports::WorkspaceError;
-use sha2::Digest;
 
 use super::{failure, usage::Usage};
 use crate::{
     OpenError, directory,
     modes::{self, Audience},
 };
-
-/// The longest name that is written out; a longer one is a digest.
-const LONGEST: usize = 200;
 
 /// The root of all workspaces.
 #[derive(Debug)]
@@ -48,7 +43,7 @@ impl Place {
     pub(super) fn host_directory(&self, conversation: &ConversationId, mount: Mount) -> PathBuf {
         match &self.shared {
             Some((_, path)) if mount == Mount::Shared => path.clone(),
-            _ => self.path.join(directory_name(conversation)).join(mount.name()),
+            _ => self.path.join(conversation.to_file_name()).join(mount.name()),
         }
     }
 
@@ -95,7 +90,7 @@ impl Place {
 
     /// Renames a conversation's directory, if the other's isn't there or is empty.
     pub(super) fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> io::Result<bool> {
-        let (from, to) = (directory_name(from), directory_name(to));
+        let (from, to) = (from.to_file_name(), to.to_file_name());
         match self.root.rename(&from, &self.root, &to) {
             Ok(()) => directory::sync(&self.root)?,
             Err(error) if is_left_alone(&error) => return Ok(false),
@@ -107,7 +102,7 @@ impl Place {
     }
 
     fn below_root(conversation: &ConversationId, mount: Mount) -> PathBuf {
-        Path::new(&directory_name(conversation)).join(mount.name())
+        Path::new(&conversation.to_file_name()).join(mount.name())
     }
 }
 
@@ -115,62 +110,4 @@ impl Place {
 fn is_left_alone(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
     matches!(error.kind(), NotFound | DirectoryNotEmpty | AlreadyExists)
-}
-
-/// Names the conversation's directory: another one for each, also where a disk doesn't tell upper from lower case.
-pub(super) fn directory_name(conversation: &ConversationId) -> String {
-    let mut name = format!("{}=", conversation.channel());
-    for c in conversation.key().chars() {
-        match c {
-            '/' => name.push('+'),
-            c if c.is_ascii_uppercase() => name.extend(['^', c.to_ascii_lowercase()]),
-            c => name.push(c),
-        }
-    }
-    // Some systems drop a dot at the end of a name.
-    if name.ends_with('.') {
-        name.push('=');
-    }
-    if name.len() > LONGEST {
-        let digest = Sha256(sha2::Sha256::digest(conversation.to_string()).into());
-        name.clear();
-        write!(name, "={digest}").expect("writing to a string doesn't fail");
-    }
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn conversation(text: &str) -> ConversationId {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn directories_are_named_so_that_people_find_them() {
-        for (id, name) in [
-            ("telegram:-100123/42", "telegram=-100123+42"),
-            ("console:main", "console=main"),
-            ("web:aB", "web=a^b"),
-            ("web:..", "web=..="),
-        ] {
-            assert_eq!(directory_name(&conversation(id)), name);
-        }
-        assert_eq!(directory_name(&conversation(&format!("web:{}", "A".repeat(200)))).len(), 65);
-    }
-
-    proptest! {
-        #[test]
-        fn different_conversations_have_different_directories(
-            a in "(web|x):[aAbB./@_-]{1,6}", b in "(web|x):[aAbB./@_-]{1,6}",
-        ) {
-            let (a, b) = (conversation(&a), conversation(&b));
-            let (name, other) = (directory_name(&a), directory_name(&b));
-            prop_assert_eq!(a == b, name.eq_ignore_ascii_case(&other));
-            prop_assert!(!name.contains(['/', '\\', ':']) && name != "." && name != "..");
-        }
-    }
 }

@@ -12,7 +12,7 @@ use satchel_ports::{WorkspaceError, WriteMode};
 
 use super::{
     failure, no_room,
-    place::{Place, directory_name},
+    place::Place,
     usage::{self, EMPTY_ENTRY_BYTES, Usage},
 };
 use crate::{
@@ -63,7 +63,7 @@ impl Writing {
         if path.relative().split('/').count() > MAX_PATH_DEPTH {
             return Err(WorkspaceError::TooDeep { path: path.clone(), limit: MAX_PATH_DEPTH });
         }
-        let directory = directory_name(conversation);
+        let directory = conversation.to_file_name();
         let usage = place.usage(&directory);
         let (parent, freed) = {
             let mut usage = lock(&usage);
@@ -201,7 +201,7 @@ pub(super) fn remove(
     let failed = |error| failure(path, error);
     let mount = place.mount(conversation, path)?;
     let parent = directory::open(&mount, parent(path)).map_err(failed)?;
-    let usage = place.usage(&directory_name(conversation));
+    let usage = place.usage(&conversation.to_file_name());
     let mut usage = lock(&usage);
     let metadata = parent.symlink_metadata(name).map_err(failed)?;
     match metadata.file_type() {
@@ -218,7 +218,7 @@ pub(super) fn remove(
 
 /// What counts for a conversation.
 pub(super) fn used_bytes(place: &Place, conversation: &ConversationId) -> io::Result<u64> {
-    let directory = directory_name(conversation);
+    let directory = conversation.to_file_name();
     let usage = place.usage(&directory);
     let mut usage = lock(&usage);
     usage.settled(|| place.measure(&directory))
@@ -226,7 +226,7 @@ pub(super) fn used_bytes(place: &Place, conversation: &ConversationId) -> io::Re
 
 /// Forgets what was counted, so that it is measured anew.
 pub(super) fn forget_usage(place: &Place, conversation: &ConversationId) {
-    lock(&place.usage(&directory_name(conversation))).invalidate();
+    lock(&place.usage(&conversation.to_file_name())).invalidate();
 }
 
 /// The name of what is to be changed, if it may be.

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 
 mod blobs;
+mod memory_blobs;
 mod workspace;

@@ -152,7 +152,19 @@ impl ChannelFixture for Fixture {
 }
 
 mod promises {
-    satchel_contracts::channel_contract!(super::fixture());
+    satchel_contracts::channel_contract!(
+        super::fixture(),
+        without: [
+            ConnectionRefused,
+            RateLimited,
+            ServerError,
+            Reset,
+            AnswerLost,
+            NotAnAnswer,
+            Hang,
+            Forbidden,
+        ]
+    );
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use tokio::io::AsyncWriteExt;
 use super::{WrongUsage, one_line, write_json, write_table, written_at};
 use crate::{
     cli::{AttachmentChoice, FileKey},
-    upkeep::{self, Collected},
+    maintenance::{self, GcReport},
 };
 
 /// Lists files, the newest first.
@@ -206,7 +206,7 @@ pub async fn remove(
 /// # Errors
 /// When the stores fail or the output can't be written.
 pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Collected { looked_at, unreferenced, freed } = upkeep::collect(ledger, blobs).await?;
+    let GcReport { looked_at, unreferenced, freed } = maintenance::collect_garbage(ledger, blobs).await?;
     writeln!(out, "{unreferenced} unreferenced of {looked_at} old, {} freed", size::format_bytes(freed))?;
     Ok(())
 }

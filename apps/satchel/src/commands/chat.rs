@@ -14,7 +14,7 @@ use super::{
     terminal::{Opening, Surroundings, Terminal, verdict},
 };
 use crate::{
-    build::Behaviour, cli::ChatOptions, commands::record::Record, config::Config, models::Decision, scripts,
+    build::SatchelOptions, cli::ChatOptions, commands::record::Record, config::Config, models::Decision, scripts,
     stores::Stores,
 };
 
@@ -40,7 +40,7 @@ pub async fn run(
         decision,
         around: &around,
         conversation: options.conversation.clone(),
-        behaviour: Behaviour::of(config),
+        behaviour: SatchelOptions::from_config(config),
         scripts: scripts::open(config),
         shown: !options.json,
         live: message.is_none(),

@@ -29,15 +29,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{WrongUsage, terminal::WATCHED};
 use crate::{
-    build::{Behaviour, Ports, Satchel, build},
+    build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     disks::file_directories,
     fetch,
     metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
     models::{self, Decision},
+    ports::Ports,
+    retention::RetentionTask,
     schedules, scripts, speech,
     stores::Stores,
-    upkeep::{self, RetentionTask},
 };
 
 /// The channels that this process can host.
@@ -156,7 +157,7 @@ async fn serve(
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
-        workspace: stores.metered_workspace(),
+        workspace: Arc::clone(&stores.metered_workspace),
         bus: Arc::clone(&bus),
         fetcher,
         model,
@@ -166,7 +167,7 @@ async fn serve(
         channels: channels.collect(),
         tools: Vec::new(),
     };
-    let Satchel { inbound, own_door, lanes } = build(ports, Behaviour::of(config))?;
+    let Satchel { inbound, internal_inbound, runner } = build(ports, SatchelOptions::from_config(config))?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(figures)));
     let mut address = None;
     for Platform { listen, .. } in platforms {
@@ -175,14 +176,14 @@ async fn serve(
     let retention = RetentionTask {
         retention: config.attachments.retention,
         ledger: Arc::clone(&stores.ledger),
-        door: own_door.clone(),
+        door: internal_inbound.clone(),
     };
-    let (kept, stopping) = (stores.upkeep(), stop.clone());
+    let stopping = stop.clone();
     tasks.spawn(async move {
-        upkeep::run(kept, Some(retention), stopping).await;
+        retention.run_daily(stopping).await;
         Ok(())
     });
-    let scheduled = schedules::open(config).run(own_door, Arc::clone(&stores.ledger), stop.clone());
+    let scheduled = schedules::open(config).run(internal_inbound, Arc::clone(&stores.ledger), stop.clone());
     tasks.spawn(async move {
         scheduled.await;
         Ok(())
@@ -196,7 +197,7 @@ async fn serve(
     }
     let stop = stop.clone();
     tasks.spawn(async move {
-        lanes.run(stop).await;
+        runner.run(stop).await;
         Ok(())
     });
     Ok(address)

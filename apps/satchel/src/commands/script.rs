@@ -21,7 +21,7 @@ use super::{
     record::AttachmentRecord,
     terminal::{Opening, Surroundings, Terminal, verdict},
 };
-use crate::{build::Behaviour, cli::ScriptRunOptions, config::Config, models::Decision, scripts, stores::Stores};
+use crate::{build::SatchelOptions, cli::ScriptRunOptions, config::Config, models::Decision, scripts, stores::Stores};
 
 /// Among how many messages of the history the script's words are: its turn's, whatever a model did in it.
 const LAST_MESSAGES: u32 = 200;
@@ -74,7 +74,7 @@ pub async fn run(
         );
     };
     let last = Arc::new(Remembering { inner: host, last: Mutex::default() });
-    let mut behaviour = Behaviour::of(config);
+    let mut behaviour = SatchelOptions::from_config(config);
     // Whoever runs a script at the terminal has given their word for what it does, though not for a model's ideas.
     behaviour.agent.trust_written_scripts = true;
     let opening = Opening {

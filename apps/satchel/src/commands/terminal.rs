@@ -21,13 +21,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    build::{Behaviour, Ports, Satchel, build},
+    build::{Satchel, SatchelOptions, build},
     config::Config,
     fetch,
     models::{self, Decision},
+    ports::Ports,
     speech,
     stores::Stores,
-    upkeep,
 };
 
 /// How long the offline model waits before each piece when somebody watches it write.
@@ -65,8 +65,7 @@ impl Surroundings {
 pub(super) struct Terminal {
     pub(super) client: ConsoleClient,
     stop: CancellationToken,
-    lanes: JoinHandle<()>,
-    upkeep: JoinHandle<()>,
+    runner: JoinHandle<()>,
 }
 
 /// What a terminal is opened with.
@@ -76,7 +75,7 @@ pub(super) struct Opening<'a> {
     pub(super) decision: &'a Decision,
     pub(super) around: &'a Surroundings,
     pub(super) conversation: ConversationId,
-    pub(super) behaviour: Behaviour,
+    pub(super) behaviour: SatchelOptions,
     pub(super) scripts: Option<Arc<dyn ScriptHost>>,
     /// Whether replies are shown; otherwise the caller prints what is to be printed.
     pub(super) shown: bool,
@@ -103,11 +102,10 @@ impl Terminal {
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let piece_delay = if live && screen.look().terminal { WATCHED } else { Duration::ZERO };
         let model = models::open(decision, &stores.blobs, piece_delay, &models::as_it_is)?;
-        let upkeep = tokio::spawn(upkeep::run(stores.upkeep(), None, stop.clone()));
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
-            workspace: stores.metered_workspace(),
+            workspace: Arc::clone(&stores.metered_workspace),
             bus: Arc::clone(&bus) as _,
             fetcher: fetch::open(config),
             model,
@@ -117,7 +115,7 @@ impl Terminal {
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),
         };
-        let Satchel { inbound, lanes, .. } = build(ports, behaviour)?;
+        let Satchel { inbound, runner, .. } = build(ports, behaviour)?;
         let client = ConsoleClient {
             inbound,
             ledger: Arc::clone(&stores.ledger),
@@ -127,10 +125,10 @@ impl Terminal {
             name: around.name.clone(),
             shutdown: stop.clone(),
         };
-        // The screen listens before the lanes work, so that nothing of what they find to do is missed.
+        // The screen listens before the runner works, so that nothing of what they find to do is missed.
         follow(&client).await?;
-        let lanes = tokio::spawn(lanes.run(stop.clone()));
-        Ok(Self { client, stop, lanes, upkeep })
+        let runner = tokio::spawn(runner.run(stop.clone()));
+        Ok(Self { client, stop, runner })
     }
 
     /// Says one thing and waits until its reply is complete and all of it has gone out.
@@ -155,8 +153,7 @@ impl Terminal {
     /// When a part of it broke down.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
-        self.lanes.await.context("the lanes did not end in good order")?;
-        self.upkeep.await.context("the upkeep did not end in good order")
+        self.runner.await.context("the lanes did not end in good order")
     }
 }
 

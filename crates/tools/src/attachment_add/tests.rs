@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_domain::{CallId, Timestamp};
+use satchel_domain::{AttachmentId, CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Files in a script's hands: made, looked up, read.
 
-use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, size::format_bytes};
+use satchel_domain::{Attachment, AttachmentSource, Filename, size::format_bytes};
 use satchel_ports::{BlobError, BlobHint, ByteStream, OutcomeReader, script_host::NewScriptFile};
 use serde_json::{Value, json};
 
@@ -40,20 +40,9 @@ pub(super) async fn create(
         )),
         error => failed(failure::because(&format!("{filename} could not be stored"), &error).0),
     })?;
-    Ok(Attachment {
-        id: AttachmentId(world.services.ledger.new_id()),
-        number: 0,
-        conversation: world.context.conversation.clone(),
-        source: AttachmentSource::Script,
-        filename,
-        mime: mime.unwrap_or(stored.mime),
-        bytes: stored.bytes,
-        sha256: stored.sha256,
-        media: stored.media,
-        description,
-        created_at: world.services.ledger.now(),
-        visibility: file.visibility,
-    })
+    let made = world.context.new_file(&*world.services.ledger, filename, stored);
+    let (source, visibility) = (AttachmentSource::Script, file.visibility);
+    Ok(Attachment { source, mime: mime.unwrap_or(made.mime), description, visibility, ..made })
 }
 
 /// What is known of a file.

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, PartId, TurnId,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent, PartId, TurnId,
     capabilities::{Idempotency, VoiceRule},
     delivery::{Refusal, SendError},
 };
-use satchel_fakes::MemoryBlobs;
-use satchel_ports::{Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
+use satchel_files::MemoryBlobs;
+use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
 use satchel_routing::tables;
 use uuid::Uuid;
 
@@ -56,12 +56,13 @@ impl Channel for KeyedChannel {
         Ok(vec![MessageRef(part.part.to_string())])
     }
 
-    async fn fetch(&self, _: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        Err(FileFetchError::Permanent { reason: "nobody sends files here".to_owned() })
+    async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
+        let gone = || FileFetchError::Permanent { reason: "no file has this name".to_owned() };
+        reference.stored_blob().map(FetchedFile::Stored).ok_or_else(gone)
     }
 }
 
-struct KeyedHarness(Arc<KeyedChannel>);
+pub(crate) struct KeyedHarness(Arc<KeyedChannel>);
 
 #[async_trait]
 impl ChannelFixture for KeyedHarness {
@@ -96,16 +97,21 @@ impl ChannelFixture for KeyedHarness {
         false
     }
 
-    async fn person_sends(&self, _: &str, _: Bytes) -> Option<FileReference> {
-        None
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
+        let content = stream::iter([Ok(content)]).boxed();
+        let blob = self.0.blobs.put(content, &BlobHint::default(), 1 << 30).await.unwrap();
+        Some(FileReference::stored(&blob, Filename::from_untrusted(filename)))
     }
 }
 
-fn harness() -> KeyedHarness {
+pub(crate) fn harness() -> KeyedHarness {
     KeyedHarness(Arc::new(KeyedChannel { blobs: Arc::default(), sent: Mutex::default() }))
 }
 
-satchel_contracts::channel_contract!(harness());
+satchel_contracts::channel_contract!(
+    harness(),
+    without: [ConnectionRefused, RateLimited, ServerError, Reset, AnswerLost, NotAnAnswer, Hang, Forbidden]
+);
 
 #[tokio::test]
 async fn unsupported_operations_are_refused_by_default() {

@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 
+mod gaps;
 mod keyed_channel;

@@ -173,10 +173,15 @@ fn is_ours(dependency: &Dependency) -> bool {
 
 /// What is linked into `satchel`, tests and their features left out, with the features of each.
 fn linked_into_satchel() -> BTreeMap<String, BTreeSet<String>> {
+    linked_with(&[])
+}
+
+/// The same with these arguments of cargo's.
+fn linked_with(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(workspace_root());
     cargo.args(["tree", "--package", "satchel", "--edges", "normal", "--prefix", "none", "--format", "{p}|{f}"]);
-    let told = cargo.args(["--locked", "--offline"]).output().expect("cargo can be run");
+    let told = cargo.args(["--locked", "--offline"]).args(arguments).output().expect("cargo can be run");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     let mut linked: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in String::from_utf8_lossy(&told.stdout).lines() {
@@ -305,6 +310,19 @@ fn mocks_stay_in_tests() {
         assert!(!linked.contains_key(test_only), "{test_only} is linked into satchel");
     }
     assert!(!linked["satchel-ports"].contains("mocks"), "satchel is built with mocks");
+}
+
+/// Whoever embeds Satchel builds the core and what they ask for.
+#[test]
+fn embedding_core_links_no_platform() {
+    let linked = linked_with(&["--no-default-features"]);
+    let application = ["axum", "clap", "genai", "opus-pure", "rustyline", "serde-saphyr", "serenity", "teloxide"];
+    for heavy in application {
+        assert!(!linked.contains_key(heavy), "{heavy} is linked into a program that embeds satchel");
+    }
+    let whole = linked_into_satchel();
+    assert!(application.iter().all(|heavy| whole.contains_key(*heavy)), "the names are right: {whole:?}");
+    assert!(linked.len() <= 210, "{} crates are linked into a program that embeds satchel", linked.len());
 }
 
 #[test]
@@ -477,19 +495,39 @@ fn decisions_name_tests_that_exist() {
     assert_none(&complaints);
 }
 
-/// Code in a guide rots unless somebody compiles it.
+/// Code in a guide rots unless somebody compiles it: each block is a file of the example, or the end of its test, to the
+/// letter, and the listed dependencies are those that the blocks use.
 #[test]
-fn the_guide_to_embedding_shows_code_that_is_compiled() {
+fn guide_to_embedding_shows_the_compiled_example() {
     let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("it is UTF-8");
-    let example = read("apps/satchel/examples/board.rs");
-    let known: Vec<&str> = example.lines().map(str::trim).collect();
     let guide = read("docs/guide/embedding.md");
-    // The last block is about tests, which an example has none of.
-    let blocks: Vec<&str> = guide.split("```rust\n").skip(1).filter_map(|block| block.split("```").next()).collect();
-    assert_eq!(blocks.len(), 3);
-    let shown = blocks[..2].iter().flat_map(|block| block.lines()).map(str::trim);
-    let unknown: Vec<&str> = shown.filter(|line| !known.contains(line)).collect();
-    assert_none(&unknown.iter().map(|line| format!("not in the example: {line}")).collect::<Vec<_>>());
+    let blocks_of = |language: &str| -> Vec<String> {
+        let opening = format!("```{language}\n");
+        guide.split(&opening).skip(1).filter_map(|block| block.split("```").next()).map(str::to_owned).collect()
+    };
+    let blocks = blocks_of("rust");
+    let mut files: Vec<String> = ["board", "dice", "run", "main"]
+        .map(|name| read(&format!("apps/satchel/examples/board/{name}.rs")))
+        .iter()
+        .map(|file| file.lines().skip_while(|line| line.starts_with("//!") || line.is_empty()).collect())
+        .map(|lines: Vec<&str>| lines.join("\n") + "\n")
+        .collect();
+    let test = read("apps/satchel/tests/it/promises.rs");
+    let (_, promises) = test.split_once("\nstruct Fixture").expect("the test has a fixture");
+    files.push(format!("struct Fixture{promises}"));
+    assert_eq!(blocks, files);
+    let listed: BTreeSet<String> = blocks_of("toml")
+        .iter()
+        .flat_map(|block| block.lines())
+        .filter_map(|line| line.split_once(" = ").map(|(name, _)| name.replace('-', "_")))
+        .collect();
+    let metadata = metadata();
+    let (_, satchel) =
+        packages(&metadata).into_iter().find(|(folder, _)| folder == "apps/satchel").expect("it is a member");
+    let available = satchel.dependencies.iter().map(|dependency| dependency.name.replace('-', "_"));
+    let is_used = |name: &String| blocks.iter().any(|block| block.contains(&format!("{name}::")));
+    let missing: Vec<String> = available.filter(is_used).filter(|name| !listed.contains(name)).collect();
+    assert_none(&missing);
 }
 
 /// Whoever clones the project has no more than the project.

@@ -8,7 +8,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
+use satchel::{
+    build::{Satchel, SatchelOptions, build},
+    ports::{ExtraTool, Ports},
+};
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate,
     capabilities::StreamRule,
@@ -37,7 +40,7 @@ pub(crate) type MakeTools = fn(&Arc<dyn Ledger>, &Arc<dyn Blobs>) -> Vec<ExtraTo
 pub(crate) struct Setup {
     pub(crate) rules: PlatformRules,
     pub(crate) capabilities: ChannelCapabilities,
-    pub(crate) behaviour: Behaviour,
+    pub(crate) behaviour: SatchelOptions,
     pub(crate) settings: Settings,
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
     /// The tools that it has besides its own, made for its stores.
@@ -92,7 +95,7 @@ impl Setup {
     pub(crate) fn of(mode: FakeMode) -> Self {
         let rules = mode.rules();
         let capabilities = ChannelCapabilities { stream: StreamRule::None, ..rules.capabilities() };
-        let behaviour = Behaviour { delivery: quick_delivery(), ..Behaviour::default() };
+        let behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
         let (settings, scripts) = (Settings::default(), None);
         Self { rules, capabilities, behaviour, settings, scripts, tools: |_, _| Vec::new() }
     }
@@ -127,12 +130,12 @@ impl Product {
             channels: vec![Arc::clone(&channel) as _],
             tools,
         };
-        let Satchel { inbound, lanes, .. } = build(ports, behaviour).expect("each channel has a name of its own");
+        let Satchel { inbound, runner, .. } = build(ports, behaviour).expect("each channel has a name of its own");
         let turns = Arc::new(Taken { inner: inbound, turns: Mutex::default() });
         let stop = CancellationToken::new();
         let (shutdown, inbound) = (stop.clone(), Arc::clone(&turns));
         let listening = tokio::spawn(async move { channel.listen(inbound, shutdown).await });
-        let tasks = vec![tokio::spawn(lanes.run(stop.clone())), listening];
+        let tasks = vec![tokio::spawn(runner.run(stop.clone())), listening];
         Self { platform, conversation, ledger, turns, stop, tasks, directory }
     }
 

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream;
-use satchel::build::ExtraTool;
-use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility};
+use satchel::ports::ExtraTool;
+use satchel_domain::{Attachment, Filename, ToolOutcome};
 use satchel_fakes::FakeMode;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
-use satchel_ports::{BlobHint, Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
-use satchel_tools::path_fields::PathFields;
+use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::product::{Product, Setup};
@@ -40,22 +38,10 @@ impl Tool for Assemble {
         let mut attachments = Vec::new();
         for name in arguments["make"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             let content = Bytes::from(format!("the bytes of {name}"));
-            let stored = self.blobs.put(Box::pin(stream::iter([Ok(content)])), &BlobHint::default(), 1 << 20).await;
+            let filename = Filename::from_untrusted(name);
+            let stored = context.store_file(&*self.ledger, &*self.blobs, filename, content).await;
             let stored = stored.map_err(|error| ToolError(error.to_string()))?;
-            attachments.push(Attachment {
-                id: AttachmentId(self.ledger.new_id()),
-                number: 0,
-                conversation: context.conversation.clone(),
-                source: AttachmentSource::Tool,
-                filename: Filename::from_untrusted(name),
-                mime: "text/plain".to_owned(),
-                bytes: stored.bytes,
-                sha256: stored.sha256,
-                media: stored.media,
-                description: String::new(),
-                created_at: self.ledger.now(),
-                visibility: Visibility::Deliver,
-            });
+            attachments.push(Attachment { mime: "text/plain".to_owned(), ..stored });
         }
         let selection = arguments["send"].as_array().map(|names| {
             let is_sent = |file: &&Attachment| names.iter().any(|name| name == file.filename.as_str());
@@ -67,7 +53,7 @@ impl Tool for Assemble {
 
 fn assemble(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
     let tool = Arc::new(Assemble { ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) });
-    vec![ExtraTool { tool, paths: PathFields::None }]
+    vec![ExtraTool::without_paths(tool)]
 }
 
 /// What a call withheld stays withheld, and what a later call makes goes along.

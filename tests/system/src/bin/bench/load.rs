@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use satchel::build::{Behaviour, build};
+use satchel::build::{SatchelOptions, build};
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, InboundMessage, MessageRef, Sender,
     delivery::SendError,
@@ -69,9 +69,9 @@ async fn carry(load: Load) -> Result<Carried> {
         }],
     });
     let channel = Taking { name: conversation(0).channel().clone(), replied };
-    let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), Behaviour::default())?;
+    let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), SatchelOptions::default())?;
     let stop = CancellationToken::new();
-    let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
+    let working = tokio::spawn(satchel.runner.run(stop.clone()));
 
     let begun = Instant::now();
     let mut people = JoinSet::new();
@@ -84,7 +84,7 @@ async fn carry(load: Load) -> Result<Carried> {
     let seconds = begun.elapsed().as_secs_f64();
     let commits = opened.ledger.commits();
     stop.cancel();
-    lanes.await?;
+    working.await?;
     Ok(Carried { turns: load.turns * load.conversations as u64, seconds, commits })
 }
 

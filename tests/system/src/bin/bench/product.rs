@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use satchel::build::{Behaviour, Ports, build};
+use satchel::{
+    build::{SatchelOptions, build},
+    ports::Ports,
+};
 use satchel_domain::{ChannelCapabilities, ChannelName};
 use satchel_fakes::{FakeChannel, Timeouts};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
@@ -84,9 +87,9 @@ async fn work(product: Product) -> Result<()> {
             Open::front(product.front, channel, &platform, capabilities, blobs, fetcher(), WAITS)?
         }
     };
-    let satchel = build(opened.ports(model, front.channel()), Behaviour::default())?;
+    let satchel = build(opened.ports(model, front.channel()), SatchelOptions::default())?;
     let stop = CancellationToken::new();
-    let lanes = tokio::spawn(satchel.lanes.run(stop.clone()));
+    let working = tokio::spawn(satchel.runner.run(stop.clone()));
     let stopped = stop.clone();
     let listening = tokio::spawn(async move { front.listen(satchel.inbound, stopped).await });
     let ledger = opened.ledger;
@@ -96,7 +99,7 @@ async fn work(product: Product) -> Result<()> {
     })
     .await?;
     stop.cancel();
-    lanes.await?;
+    working.await?;
     listening.await?
 }
 

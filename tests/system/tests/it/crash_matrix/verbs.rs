@@ -53,7 +53,7 @@ const SPARED: [(&str, &str); 24] = [
         "channel.delete",
         "only where a reply that was shown while it grew has no text in the end, or a duplicate turns up late",
     ),
-    ("ledger.active_conversations", "the hourly upkeep asks, not a turn"),
+    ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use futures::TryStreamExt;
-use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
+use satchel::{
+    build::{Satchel, SatchelOptions, build},
+    ports::{ExtraTool, Ports},
+};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
@@ -25,7 +28,6 @@ use satchel_system::{
     },
     fetching::fetcher,
 };
-use satchel_tools::path_fields::PathFields;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -239,14 +241,14 @@ async fn start(
         scripts: None,
         links: None,
         channels: vec![front.channel()],
-        tools: vec![ExtraTool { tool: Arc::new(RequestVoice), paths: PathFields::None }],
+        tools: vec![ExtraTool::without_paths(Arc::new(RequestVoice))],
     };
     let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
-    let Satchel { inbound, lanes, .. } =
-        build(ports, Behaviour { delivery, ..Behaviour::default() }).expect("one channel");
+    let Satchel { inbound, runner, .. } =
+        build(ports, SatchelOptions { delivery, ..SatchelOptions::default() }).expect("one channel");
     let stop = stop.clone();
     tokio::spawn(async move {
-        let ((), listened) = tokio::join!(lanes.run(stop.clone()), front.listen(inbound, stop.clone()));
+        let ((), listened) = tokio::join!(runner.run(stop.clone()), front.listen(inbound, stop.clone()));
         listened.expect("the platform knows its bot");
     })
 }

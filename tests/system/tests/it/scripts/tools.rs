@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream;
-use satchel::build::ExtraTool;
-use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility};
-use satchel_ports::{BlobHint, Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
-use satchel_tools::path_fields::PathFields;
+use satchel::ports::ExtraTool;
+use satchel_domain::{Attachment, Filename, ToolOutcome};
+use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
 pub(super) fn all(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
@@ -21,7 +19,7 @@ pub(super) fn all(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<Extra
         makes("create_chart", "chart"),
         Arc::new(SearchNotes),
     ];
-    tools.into_iter().map(|tool| ExtraTool { tool, paths: PathFields::None }).collect()
+    tools.into_iter().map(ExtraTool::without_paths).collect()
 }
 
 fn spec(name: &str) -> ToolSpec {
@@ -52,22 +50,10 @@ impl Tool for Makes {
         let about = arguments["metric"].as_str().or(arguments["data"].as_str()).unwrap_or("data");
         let extension = if self.stem == "report" { "md" } else { "txt" };
         let content = Bytes::from(format!("{} {arguments}", self.name));
-        let stored = self.blobs.put(Box::pin(stream::iter([Ok(content)])), &BlobHint::default(), 1 << 20).await;
+        let filename = Filename::from_untrusted(&format!("{}-{about}.{extension}", self.stem));
+        let stored = context.store_file(&*self.ledger, &*self.blobs, filename, content).await;
         let stored = stored.map_err(|error| ToolError(error.to_string()))?;
-        let file = Attachment {
-            id: AttachmentId(self.ledger.new_id()),
-            number: 0,
-            conversation: context.conversation.clone(),
-            source: AttachmentSource::Tool,
-            filename: Filename::from_untrusted(&format!("{}-{about}.{extension}", self.stem)),
-            mime: "text/plain".to_owned(),
-            bytes: stored.bytes,
-            sha256: stored.sha256,
-            media: stored.media,
-            description: String::new(),
-            created_at: self.ledger.now(),
-            visibility: Visibility::Deliver,
-        };
+        let file = Attachment { mime: "text/plain".to_owned(), ..stored };
         Ok(ToolOutcome { attachments: vec![file], ..ToolOutcome::default() })
     }
 }

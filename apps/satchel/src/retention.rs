@@ -1,7 +1,7 @@
 //! Removes the oldest files of conversations that keep more than the configuration allows: once a day, and the
 //! conversation is told.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{Attachment, ChannelName, ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 use satchel_intake::{OwnDoor, commands::described};
@@ -13,8 +13,12 @@ use satchel_ports::{
     },
 };
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::attachments::Retention;
+use crate::{config::attachments::Retention, maintenance::log_report};
+
+/// How often it is looked whether a new day has begun.
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -33,6 +37,16 @@ pub struct RetentionTask {
 }
 
 impl RetentionTask {
+    /// Removes what is beyond the limits once a day, at the start too, until `stop` is cancelled.
+    pub async fn run_daily(self, stop: CancellationToken) {
+        loop {
+            log_report("files beyond the retention", self.run().await);
+            if stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_none() {
+                return;
+            }
+        }
+    }
+
     /// Removes what is beyond the limits, unless that was done today already; returns how many files went.
     ///
     /// A conversation is told before its files go: a process that dies in between tells the same once more, which counts

@@ -1,0 +1,44 @@
+//! What a program that embeds Satchel needs, in one place; `docs/guide/embedding.md` shows how it is put together.
+//!
+//! A front end implements [`ports::Channel`], gives it to [`Ports`], lets [`build()`] put everything together, runs the
+//! [`Runner`] and hands messages to [`ports::Inbound`].
+
+pub use satchel_agent::{AgentSettings, SteeringMode, prompt};
+/// What messages, files, parts and their ids are.
+pub use satchel_domain as domain;
+pub use satchel_files::{DirectoryBlobs, DirectoryWorkspace, MemoryBlobs};
+pub use satchel_http::{Allowed, FetchSettings, HttpFetcher};
+pub use satchel_intake::{
+    OwnDoor,
+    access::{self, Access, ChannelAccess},
+    prepare::InboundLimits,
+};
+pub use satchel_ledger::{QuotaRules, Settings as LedgerSettings, SqliteLedger};
+pub use satchel_local::{LocalBus, OfflineModel, Script, ScriptedModel, scripted_model};
+/// The traits that connect the core with the world, and what they exchange.
+pub use satchel_ports as ports;
+/// Planning and delivery by themselves, and the tables of what each channel can do.
+pub use satchel_routing::{self as routing, tables};
+pub use satchel_tools::{ScriptRules, ToolLimits, path_fields};
+
+pub use crate::{
+    build::{BuildError, Runner, Satchel, SatchelOptions, build},
+    metered_workspace::MeteredWorkspace,
+    ports::{ExtraTool, Ports},
+    time_zone::machine_zone,
+};
+
+#[cfg(feature = "terminal")]
+pub use satchel_console as terminal;
+#[cfg(feature = "discord")]
+pub use satchel_discord as discord;
+#[cfg(feature = "models")]
+pub use satchel_models as models;
+#[cfg(feature = "speech")]
+pub use satchel_speech as speech;
+#[cfg(feature = "scripts")]
+pub use satchel_starlark as scripts;
+#[cfg(feature = "telegram")]
+pub use satchel_telegram as telegram;
+#[cfg(feature = "web")]
+pub use satchel_web as web;

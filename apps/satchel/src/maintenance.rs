@@ -1,0 +1,145 @@
+//! What a process does while nobody looks: it removes bytes, leftovers and temporary files that nobody needs any more.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use satchel_domain::Timestamp;
+use satchel_intake::forget::BLOB_GRACE;
+use satchel_ports::{Blobs, Ledger, Workspace};
+use tokio_util::sync::CancellationToken;
+
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// For how long a conversation must have been idle before its `/tmp` is emptied.
+const TMP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a collection found and did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GcReport {
+    /// How many blobs were old enough to be looked at.
+    pub looked_at: usize,
+    /// How many of them nothing refers to; those are marked.
+    pub unreferenced: usize,
+    /// How many bytes were removed.
+    pub freed: u64,
+}
+
+/// Marks the bytes that nothing refers to and removes those that are marked.
+///
+/// # Errors
+/// When the store or the ledger fails; nothing that is referred to is ever removed.
+pub async fn collect_garbage(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<GcReport> {
+    let stale = blobs.list_stale(BLOB_GRACE).await?;
+    let unreferenced = ledger.find_unreferenced(&stale).await?;
+    blobs.mark(&unreferenced, BLOB_GRACE).await?;
+    let freed = blobs.sweep().await?;
+    Ok(GcReport { looked_at: stale.len(), unreferenced: unreferenced.len(), freed })
+}
+
+/// Empties `/tmp` of every conversation that has had no turn for a day; returns the bytes freed.
+///
+/// `now` is the disk's time: what is written after it belongs to a turn of which the ledger may know nothing yet.
+///
+/// # Errors
+/// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
+pub async fn empty_tmp(ledger: &dyn Ledger, workspace: &dyn Workspace, now: SystemTime) -> anyhow::Result<u64> {
+    let day = i64::try_from(TMP_TTL.as_millis()).unwrap_or(i64::MAX);
+    let since = Timestamp(ledger.now().0.saturating_sub(day));
+    let active = ledger.active_conversations(since).await?;
+    Ok(workspace.sweep_tmp(&active, now).await?)
+}
+
+/// Keeps the stores in order while the lanes work.
+pub struct Maintenance {
+    ledger: Arc<dyn Ledger>,
+    blobs: Arc<dyn Blobs>,
+    workspace: Arc<dyn Workspace>,
+}
+
+impl Maintenance {
+    /// Takes on these stores; the ledger knows what is referred to.
+    #[must_use]
+    pub fn new(ledger: Arc<dyn Ledger>, blobs: Arc<dyn Blobs>, workspace: Arc<dyn Workspace>) -> Self {
+        Self { ledger, blobs, workspace }
+    }
+
+    /// Removes at once what dead processes left in the workspaces, then collects garbage every hour until `stop` is
+    /// cancelled.
+    pub async fn run(self, stop: CancellationToken) {
+        log_report("what dead processes left in workspaces", self.workspace.remove_leftovers().await);
+        while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
+            let collected = collect_garbage(&*self.ledger, &*self.blobs).await;
+            log_report("bytes that nothing refers to", collected.map(|collected| collected.freed));
+            let emptied = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
+            log_report("the /tmp of idle conversations", emptied);
+        }
+    }
+}
+
+pub(crate) fn log_report(what: &str, removed: Result<u64, impl std::fmt::Display>) {
+    match removed {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "removed {what}"),
+        Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to remove {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use futures::{StreamExt, stream};
+    use satchel_domain::ConversationId;
+    use satchel_files::DirectoryWorkspace;
+    use satchel_ports::{MockBlobs, MockWorkspace, WriteMode, ledger::MockLedger};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tmp_stays_until_its_conversation_is_idle() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = DirectoryWorkspace::open(directory.path(), None, 1 << 20).unwrap();
+        let conversation: ConversationId = "console:main".parse().unwrap();
+        let content = stream::iter([Ok(Bytes::from_static(b"12345"))]).boxed();
+        let path = "/tmp/a".parse().unwrap();
+        workspace.write(&conversation, &path, content, WriteMode::CreateNew, 100).await.unwrap();
+        let day = 24 * 60 * 60 * 1000;
+        for (now, freed) in [(1_000 + day, 0), (1_001 + day, 5)] {
+            let mut ledger = MockLedger::new();
+            ledger.expect_now().return_const(Timestamp(now));
+            let last_turn = conversation.clone();
+            ledger
+                .expect_active_conversations()
+                .returning(move |since| Ok(if since <= Timestamp(1_000) { vec![last_turn.clone()] } else { vec![] }));
+            let later = SystemTime::now() + Duration::from_secs(60);
+            assert_eq!(empty_tmp(&ledger, &workspace, later).await.unwrap(), freed, "{now}");
+        }
+    }
+
+    /// Whoever embeds Satchel runs what `build` returns and nothing else.
+    #[tokio::test(start_paused = true)]
+    async fn bytes_and_tmp_are_collected_every_hour() {
+        let (mut ledger, mut blobs, mut workspace) = (MockLedger::new(), MockBlobs::new(), MockWorkspace::new());
+        let stop = CancellationToken::new();
+        workspace.expect_remove_leftovers().once().returning(|| Ok(0));
+        blobs.expect_list_stale().times(2).returning(|_| Ok(Vec::new()));
+        ledger.expect_find_unreferenced().times(2).returning(|_| Ok(Vec::new()));
+        blobs.expect_mark().times(2).returning(|_, _| Ok(()));
+        blobs.expect_sweep().times(2).returning(|| Ok(7));
+        ledger.expect_now().return_const(Timestamp(0));
+        ledger.expect_active_conversations().times(2).returning(|_| Ok(Vec::new()));
+        let (swept, stopping) = (AtomicUsize::new(0), stop.clone());
+        workspace.expect_sweep_tmp().times(2).returning(move |_, _| {
+            if swept.fetch_add(1, Ordering::SeqCst) == 1 {
+                stopping.cancel();
+            }
+            Ok(0)
+        });
+        let start = tokio::time::Instant::now();
+        Maintenance::new(Arc::new(ledger), Arc::new(blobs), Arc::new(workspace)).run(stop).await;
+        assert_eq!(start.elapsed().as_secs() / 3600, 2);
+    }
+}

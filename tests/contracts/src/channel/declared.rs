@@ -1,0 +1,92 @@
+//! A fixture that is held to what it declares: what it can't bring about is named, and nothing else is passed over.
+
+use super::*;
+
+/// What a fixture can't bring about, named in `channel_contract!(fixture, without: […])`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gap {
+    /// [`Trouble::ConnectionRefused`]
+    ConnectionRefused,
+    /// [`Trouble::RateLimited`]
+    RateLimited,
+    /// [`Trouble::ServerError`]
+    ServerError,
+    /// [`Trouble::Reset`]
+    Reset,
+    /// [`Trouble::AnswerLost`]
+    AnswerLost,
+    /// [`Trouble::NotAnAnswer`]
+    NotAnAnswer,
+    /// [`Trouble::Hang`]
+    Hang,
+    /// [`Trouble::Forbidden`]
+    Forbidden,
+    /// [`ChannelFixture::person_sends`]
+    InboundFiles,
+}
+
+impl From<Trouble> for Gap {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::ConnectionRefused => Self::ConnectionRefused,
+            Trouble::RateLimited { .. } => Self::RateLimited,
+            Trouble::ServerError => Self::ServerError,
+            Trouble::Reset => Self::Reset,
+            Trouble::AnswerLost => Self::AnswerLost,
+            Trouble::NotAnAnswer => Self::NotAnAnswer,
+            Trouble::Hang => Self::Hang,
+            Trouble::Forbidden => Self::Forbidden,
+        }
+    }
+}
+
+/// A fixture with its declared gaps. A gap that isn't declared fails the promise that meets it, and so does a declared
+/// one that isn't a gap.
+pub struct DeclaredFixture<F> {
+    fixture: F,
+    gaps: &'static [Gap],
+}
+
+impl<F> DeclaredFixture<F> {
+    #[must_use]
+    pub fn new(fixture: F, gaps: &'static [Gap]) -> Self {
+        Self { fixture, gaps }
+    }
+
+    fn check(&self, gap: Gap, is_possible: bool) {
+        let is_declared = self.gaps.contains(&gap);
+        assert!(is_possible || is_declared, "the fixture can't do {gap:?}: say so with `without: [{gap:?}]`");
+        assert!(!is_possible || !is_declared, "the fixture can do {gap:?}: take it off `without`");
+    }
+}
+
+#[async_trait]
+impl<F: ChannelFixture> ChannelFixture for DeclaredFixture<F> {
+    fn channel(&self) -> Arc<dyn Channel> {
+        self.fixture.channel()
+    }
+
+    fn conversation(&self) -> ConversationId {
+        self.fixture.conversation()
+    }
+
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        self.fixture.blobs()
+    }
+
+    async fn arrived(&self) -> Vec<Arrived> {
+        self.fixture.arrived().await
+    }
+
+    async fn trouble(&self, trouble: Trouble) -> bool {
+        let is_possible = self.fixture.trouble(trouble).await;
+        self.check(trouble.into(), is_possible);
+        is_possible
+    }
+
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
+        let reference = self.fixture.person_sends(filename, content).await;
+        self.check(Gap::InboundFiles, reference.is_some());
+        reference
+    }
+}
