@@ -74,7 +74,7 @@ impl Activities {
             Some(_) => LEFT_ALONE,
         };
         if let Some(error) = error {
-            tracing::debug!(channel.id = channel, %error, "an activity was not shown");
+            tracing::debug!(channel.id = channel, %error, "showing an activity failed");
         }
         self.channels().insert(channel, State::LeftAloneUntil(Instant::now() + alone_for));
     }

@@ -73,7 +73,7 @@ impl Activities {
             places.remove(&place);
             return;
         };
-        tracing::debug!(chat.id = %place.chat, %error, "an activity was not shown");
+        tracing::debug!(chat.id = %place.chat, %error, "showing an activity failed");
         let told = match &error {
             CallError::Refused(refused) => refused.retry_after.map(Duration::from_secs),
             _ => None,

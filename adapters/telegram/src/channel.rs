@@ -125,12 +125,12 @@ impl TelegramChannel {
                 Ok(result) => return Ok(Some(result)),
                 Err(Verdict::AlreadySo) => return Ok(None),
                 Err(Verdict::Moved { to }) if at == place && to != place.chat.0 => {
-                    tracing::info!(chat.id = %place.chat, to, "a group has become a supergroup");
+                    tracing::info!(chat.id = %place.chat, to, "a group became a supergroup; the conversation moves to its new id");
                     at = Place { chat: ChatId(to), topic: None };
                     self.known.has_moved(place.chat, at.chat);
                 }
                 Err(Verdict::Moved { .. }) => {
-                    return Err(SendError::Forbidden { reason: "the chat has become another one".to_owned() });
+                    return Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() });
                 }
                 Err(Verdict::Failed(error)) => {
                     self.learn(at, &error);
@@ -256,7 +256,7 @@ impl Channel for TelegramChannel {
             return Ok(LookupOutcome::uncertain("look-up is off"));
         }
         if self.known.now_at(place) != place {
-            return Ok(LookupOutcome::uncertain("the chat has become another one, which counts its messages anew"));
+            return Ok(LookupOutcome::uncertain("the chat has moved to a new id, which numbers its messages from 1"));
         }
         let (client, ids, settings) = (&self.client, &*self.message_ids, &self.look_up);
         Lookup { client, ids, settings, chat: place.chat, request }.run().await

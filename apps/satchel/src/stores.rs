@@ -69,7 +69,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
         BlobStore::Directory(directory) => directory.clone(),
         BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
     };
-    private(data_dir).await.with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
+    private(data_dir).await.with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
     let kept = kept_directories(config);
     tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
     let access = config.access();
@@ -77,7 +77,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let quotas = QuotaRules { quotas: config.attachments.quotas, is_owner };
     let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
         .await
-        .context("the ledger can't be used")?;
+        .context("failed to open the ledger")?;
     // The directories are opened with calls that block, once.
     let workspaces_dir = data_dir.join(WORKSPACES);
     let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
@@ -140,7 +140,7 @@ fn close_to_others(kept: &[KeptDirectory]) {
         match satchel_files::close_to_others(path, is_own) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "failed to look whether others can read what is kept here");
+                tracing::warn!(path = %path.display(), %error, "failed to check who can read the data");
             }
             Ok(()) => {}
         }
@@ -159,9 +159,9 @@ fn open_directories(
     shared: Option<PathBuf>,
     quota: u64,
 ) -> anyhow::Result<(DirectoryBlobs, DirectoryWorkspace)> {
-    let blobs = DirectoryBlobs::open(&blobs).context("the file store can't be used")?;
+    let blobs = DirectoryBlobs::open(&blobs).context("failed to open the file store")?;
     let workspace =
-        DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota).context("the workspaces can't be used")?;
+        DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota).context("failed to open the workspaces")?;
     Ok((blobs, workspace))
 }
 

@@ -77,10 +77,10 @@ pub struct Upkeep {
 pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: CancellationToken) {
     match upkeep.workspace.close_to_others().await {
         Ok(0) => {}
-        Ok(workspaces) => tracing::info!(workspaces, "closed to others what an earlier version left open to them"),
-        Err(error) => tracing::warn!(%error, "failed to close all workspaces to others"),
+        Ok(workspaces) => tracing::info!(workspaces, "removed other users' access to data of an earlier version"),
+        Err(error) => tracing::warn!(%error, "failed to remove other users' access to all workspaces"),
     }
-    report("what dead processes left in workspaces", upkeep.workspace.remove_leftovers().await);
+    report("leftovers of dead processes in workspaces", upkeep.workspace.remove_leftovers().await);
     record_workspaces(&upkeep).await;
     loop {
         if let Some(retention) = &retention {
@@ -90,7 +90,7 @@ pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: Cancell
             return;
         }
         let collected = collect(&*upkeep.ledger, &*upkeep.blobs).await;
-        report("bytes that nothing refers to", collected.map(|collected| collected.freed));
+        report("unused stored bytes", collected.map(|collected| collected.freed));
         let emptied = empty_tmp(&*upkeep.ledger, &upkeep.workspace, SystemTime::now()).await;
         report("the /tmp of idle conversations", emptied);
         record_workspaces(&upkeep).await;
@@ -101,7 +101,7 @@ pub async fn run(upkeep: Upkeep, retention: Option<RetentionTask>, stop: Cancell
 async fn record_workspaces(upkeep: &Upkeep) {
     if let Err(error) = upkeep.metered.record_all().await {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "what workspaces hold could not be recorded");
+        tracing::warn!(error, "recording the workspaces' sizes failed");
     }
 }
 

@@ -101,7 +101,7 @@ impl Trouble {
     /// It failed for a reason that the operator wants to know. Returns how long to wait before the next try.
     pub(crate) fn again_because(&mut self, error: &dyn Display) -> Duration {
         if !std::mem::replace(&mut self.told, true) {
-            tracing::warn!(error = %error, "Discord can't be reached; it is tried again and again");
+            tracing::warn!(error = %error, "cannot reach Discord; retrying with backoff");
         }
         self.again()
     }

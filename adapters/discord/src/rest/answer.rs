@@ -20,7 +20,7 @@ pub(super) struct Answered {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum CallError {
     /// There was no connection to write the request to.
-    #[error("Discord can't be reached: {reason}")]
+    #[error("cannot reach Discord: {reason}")]
     NotSent { reason: String },
     /// Discord takes no more of these calls for now, or it is known that it wouldn't.
     #[error("{reason}")]
@@ -34,10 +34,10 @@ pub(crate) enum CallError {
         reason: String,
     },
     /// The request may have been read, and no answer came.
-    #[error("Discord's answer was lost: {reason}")]
+    #[error("Discord's response was lost: {reason}")]
     Lost { reason: String },
     /// What came back is no answer of the REST API.
-    #[error("what answered with status {status} is not Discord: {reason}")]
+    #[error("the server that answered with status {status} is not Discord: {reason}")]
     NotAnAnswer {
         /// The status of whatever answered.
         status: u16,
@@ -48,7 +48,7 @@ pub(crate) enum CallError {
     #[error("{0}")]
     Refused(Refused),
     /// A file's bytes could not be read, so that the request can't have been complete.
-    #[error("a file's bytes can't be read: {reason}")]
+    #[error("failed to read a file to upload: {reason}")]
     Unreadable {
         /// Why not.
         reason: String,

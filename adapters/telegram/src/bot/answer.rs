@@ -8,13 +8,13 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// There was no connection to write the request to.
-    #[error("Telegram can't be reached: {reason}")]
+    #[error("cannot reach Telegram: {reason}")]
     NotConnected { reason: String },
     /// The request may have been read, and no answer came.
-    #[error("Telegram's answer was lost: {reason}")]
+    #[error("Telegram's response was lost: {reason}")]
     Lost { reason: String },
     /// What came back is no answer of the Bot API.
-    #[error("what answered with status {status} is not Telegram: {reason}")]
+    #[error("the server that answered with status {status} is not Telegram: {reason}")]
     NotAnAnswer {
         /// The status of whatever answered.
         status: u16,
@@ -25,7 +25,7 @@ pub(crate) enum CallError {
     #[error("{0}")]
     Refused(Refused),
     /// A file's bytes could not be read, so that the request can't have been complete.
-    #[error("a file's bytes can't be read: {reason}")]
+    #[error("failed to read a file to upload: {reason}")]
     Unreadable {
         /// Why not.
         reason: String,

@@ -107,7 +107,7 @@ pub(super) async fn exchange(
     };
     let answered = tokio::select! {
         answered = exchanged => answered,
-        () = progress.stalled(patience) => Err(CallError::Lost { reason: "no answer came in time".to_owned() }),
+        () = progress.stalled(patience) => Err(CallError::Lost { reason: "no response in time".to_owned() }),
     };
     match (answered, progress.unreadable()) {
         // The request can't have been complete, so nobody can have taken it; but a server may have said no already.

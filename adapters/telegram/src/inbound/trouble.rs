@@ -85,10 +85,10 @@ impl Trouble {
 
 async fn tell(kind: Kind, client: &BotClient, error: &CallError) {
     match kind {
-        Kind::Unreachable => tracing::warn!(error = %error, "Telegram can't be reached; it is tried again and again"),
-        Kind::Conflict => tracing::warn!("{}; it is tried again and again", explained(client).await),
-        Kind::Busy => tracing::warn!(error = %error, "Telegram has no time for us; it is tried again and again"),
-        Kind::Refused => tracing::warn!(error = %error, "Telegram refuses us; it is tried again and again"),
+        Kind::Unreachable => tracing::warn!(error = %error, "cannot reach Telegram; retrying with backoff"),
+        Kind::Conflict => tracing::warn!("{}; retrying with backoff", explained(client).await),
+        Kind::Busy => tracing::warn!(error = %error, "Telegram is overloaded; retrying with backoff"),
+        Kind::Refused => tracing::warn!(error = %error, "Telegram refused the request; retrying with backoff"),
     }
 }
 

@@ -48,7 +48,7 @@ pub async fn serve(listener: TcpListener, text: Text, stop: CancellationToken) {
             Ok(accepted) => accepted,
             // Such as when no file can be opened any more; it may pass.
             Err(error) => {
-                tracing::warn!(error = %error, "a connection to the metrics was not accepted");
+                tracing::warn!(error = %error, "accepting a connection to the metrics failed");
                 sleep(Duration::from_secs(1)).await;
                 continue;
             }
@@ -77,10 +77,10 @@ async fn answer(mut connection: TcpStream, text: &Text) -> std::io::Result<()> {
         (Some("GET" | "HEAD"), Some(_)) if !is_named_safely(&head) => (
             "421 Misdirected Request",
             "text/plain",
-            "ask for the figures by an IP address or as localhost\n".to_owned(),
+            "request the metrics by an IP address or as localhost\n".to_owned(),
         ),
         (Some("GET" | "HEAD"), Some("/metrics")) => ("200 OK", CONTENT_TYPE, text().await),
-        (Some("GET" | "HEAD"), Some(_)) => ("404 Not Found", "text/plain", "the figures are at /metrics\n".to_owned()),
+        (Some("GET" | "HEAD"), Some(_)) => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", "text/plain", "GET /metrics\n".to_owned()),
     };
     let length = body.len();
