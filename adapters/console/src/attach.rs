@@ -17,16 +17,16 @@ impl Pending {
     pub(crate) async fn attach(&mut self, path: &Path, limit: u64) -> Result<String, String> {
         let shown = clean_line(&path.display().to_string());
         let Some(reference) = reference(path) else {
-            return Err(format!("{shown} is not attached: its path isn't UTF-8; give it another name"));
+            return Err(format!("{shown} was not attached: its path isn't UTF-8; rename the file"));
         };
         if self.files.iter().any(|known| known.locator == reference.locator) {
-            return Err(format!("{shown} is attached already"));
+            return Err(format!("{shown} is already attached"));
         }
         let (_, bytes) =
-            regular_file::open(path).await.map_err(|reason| format!("{shown} is not attached: {reason}"))?;
+            regular_file::open(path).await.map_err(|reason| format!("{shown} was not attached: {reason}"))?;
         if bytes > limit {
             let (bytes, limit) = (size::format_bytes(bytes), size::format_bytes(limit));
-            return Err(format!("{shown} is not attached: it is {bytes}, at most {limit} are taken"));
+            return Err(format!("{shown} was not attached: it is {bytes}, the limit is {limit}"));
         }
         let told = format!("{} ({})", reference.filename, size::format_bytes(bytes));
         self.files.push(FileReference { bytes: Some(bytes), ..reference });
@@ -70,10 +70,10 @@ mod tests {
         let mut pending = Pending::default();
         assert_eq!(pending.attach(&small, 1000).await, Ok("small.txt (5 B)".to_owned()));
         for (path, reason) in [
-            (large, "it is 2 KB, at most 1 KB are taken"),
+            (large, "it is 2 KB, the limit is 1 KB"),
             (dir.path().to_owned(), "it is a directory"),
             (dir.path().join("gone\x1b[2J"), "no such file"),
-            (small.clone(), "attached already"),
+            (small.clone(), "already attached"),
         ] {
             let told = pending.attach(&path, 1000).await.unwrap_err();
             assert!(told.contains(reason), "{told}");

@@ -144,7 +144,7 @@ impl ConsoleChannel {
         if let Err(SendError::NotSent { reason, .. }) = &saved
             && !was_late
         {
-            self.screen.complain(&format!("{filename} is kept and written as soon as that works: {reason}"));
+            self.screen.complain(&format!("{filename} could not be written yet; I'll retry: {reason}"));
         }
         saved
     }
@@ -167,9 +167,11 @@ impl ConsoleChannel {
         let turn = part.turn;
         self.on_screen(move |screen| screen.text(turn, &lines)).await?.map_err(|error| match error {
             PrintError::Nothing(error) => {
-                SendError::NotSent { retry_after_ms: None, reason: format!("can't write to the terminal: {error}") }
+                SendError::NotSent { retry_after_ms: None, reason: format!("failed to write to the terminal: {error}") }
             }
-            PrintError::Partly(error) => SendError::InDoubt { reason: format!("the terminal broke off: {error}") },
+            PrintError::Partly(error) => {
+                SendError::InDoubt { reason: format!("writing to the terminal was interrupted: {error}") }
+            }
         })
     }
 
@@ -217,7 +219,7 @@ impl Channel for ConsoleChannel {
 
     async fn probe(&self) -> Result<(), SendError> {
         if self.screen.is_gone() {
-            return Err(SendError::NotSent { retry_after_ms: None, reason: "nobody reads the terminal".to_owned() });
+            return Err(SendError::NotSent { retry_after_ms: None, reason: "the terminal is closed".to_owned() });
         }
         // Where files can't be written words can; a file's own send says what is wrong there.
         Ok(())

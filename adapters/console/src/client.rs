@@ -28,16 +28,16 @@ pub struct ConsoleClient {
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// The process is stopping; what was sent stays in the ledger.
-    #[error("stopped before the turn was complete; it goes on at the next start")]
+    #[error("stopped before the reply was complete; it continues at the next start")]
     Stopped,
     /// The message was not taken.
-    #[error("the message was not taken")]
+    #[error("the message could not be stored")]
     NotTaken(#[source] InboundError),
     /// The turn can't be read.
-    #[error("the turn can't be read")]
+    #[error("failed to read the turn")]
     Ledger(#[source] LedgerError),
     /// Nothing would be heard of what happens.
-    #[error("the events can't be followed")]
+    #[error("failed to subscribe to events")]
     Bus(#[source] BusError),
     /// The terminal can't be used.
     #[error("failed to {doing}")]
@@ -63,7 +63,7 @@ impl ConsoleClient {
         };
         match self.inbound.accept(message).await {
             Ok(Some(turn)) => Ok(turn),
-            Ok(None) => Err(ConsoleError::NotTaken(InboundError("whoever sits here may not talk".into()))),
+            Ok(None) => Err(ConsoleError::NotTaken(InboundError("you are not allowed to send messages here".into()))),
             Err(error) => Err(ConsoleError::NotTaken(error)),
         }
     }

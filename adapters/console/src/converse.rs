@@ -111,7 +111,9 @@ impl Talk<'_> {
             1 => "1 file goes".to_owned(),
             n => format!("{n} files go"),
         };
-        screen.remark(&format!("{goes} with your next message; an empty line sends now, /detach drops"));
+        screen.remark(&format!(
+            "{goes} with your next message. Press Enter on an empty line to send now, or type /detach to remove."
+        ));
     }
 
     async fn send(&mut self, text: &str) {
@@ -123,7 +125,7 @@ impl Talk<'_> {
         match self.client.submit(text, files.clone()).await {
             Ok(turn) => self.turns.push(turn),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a message was not taken");
+                tracing::warn!(error = &error as &dyn std::error::Error, "storing a message failed");
                 let kept = if files.is_empty() { "" } else { "; its files stay attached" };
                 self.client.screen.complain(&format!("{error}{kept}. Please send it again."));
                 if !files.is_empty() {
@@ -146,7 +148,7 @@ impl Talk<'_> {
         if runs {
             self.send_with("/stop", Vec::new()).await;
         } else {
-            self.client.screen.remark("Ctrl-D leaves");
+            self.client.screen.remark("press Ctrl-D to quit");
         }
         Ok(())
     }
@@ -165,10 +167,10 @@ impl Talk<'_> {
 }
 
 const HELP: [&str; 4] = [
-    "/attach FILE…   attach to your next message, as files dropped on the line do",
-    "/detach         drop what is attached",
-    "Ctrl-C          stop the answer that is being made",
-    "Ctrl-D, /quit   leave; what is under way goes on at the next start",
+    "/attach FILE…   attach files to your next message; dropping files on the line works too",
+    "/detach         remove the attached files",
+    "Ctrl-C          stop the current answer",
+    "Ctrl-D, /quit   quit; unfinished work continues at the next start",
 ];
 
 #[cfg(test)]

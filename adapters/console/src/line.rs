@@ -41,7 +41,9 @@ pub fn interpret(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool
 
 fn attach(rest: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Line {
     if rest.is_empty() {
-        return Line::Wrong("which file? /attach PATH, several paths, quotes around spaces".to_owned());
+        return Line::Wrong(
+            "which file? Type /attach PATH; separate several paths by spaces, and quote paths with spaces".to_owned(),
+        );
     }
     let whole = resolve(rest, home);
     // A path with spaces that nobody quoted; also the only reading when a quote has no end.

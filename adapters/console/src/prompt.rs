@@ -83,7 +83,7 @@ fn editor(history: &Path) -> Result<Editor<(), FileHistory>, ConsoleError> {
     let mut editor = Editor::with_config(config).map_err(|error| terminal("use the terminal", error))?;
     // An unreadable history is an inconvenience, and no reason to keep somebody from talking.
     if let Err(error) = editor.load_history(history) {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the history of lines can't be read");
+        tracing::warn!(error = &error as &dyn std::error::Error, "failed to read the line history");
     }
     Ok(editor)
 }

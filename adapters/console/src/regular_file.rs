@@ -12,15 +12,15 @@ use tokio::fs::{File, OpenOptions};
 pub(crate) enum NotAFile {
     #[error("there is no such file")]
     Vanished,
-    #[error("its path isn't UTF-8; give it another name")]
+    #[error("its path isn't UTF-8; rename the file")]
     NotText,
     #[error("it is a directory; only files can be attached")]
     Directory,
-    #[error("it is a pipe, a device or the like; only regular files can be attached")]
+    #[error("it is a pipe or a device; only regular files can be attached")]
     Special,
     #[error("you have no permission to read it")]
     Forbidden,
-    #[error("it can't be read: {0}")]
+    #[error("failed to read it: {0}")]
     Unreadable(String),
 }
 

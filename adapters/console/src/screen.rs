@@ -162,7 +162,7 @@ impl Screen {
 pub fn banner(model: &str, data: &str, colour: bool) -> String {
     let look = Look { colour, ..Look::default() };
     let first = format!("{} · {}", markdown::paint("Satchel", Style::new().bold(), look), clean_line(model));
-    let second = format!("data in {} · /attach FILE, /help, Ctrl-D to leave", clean_line(data));
+    let second = format!("data in {} · /attach FILE, /help, Ctrl-D to quit", clean_line(data));
     format!("{first}\n{}", markdown::paint(&second, Style::new().dimmed(), look))
 }
 

@@ -129,7 +129,7 @@ impl DiscordChannel {
         self.activities.show(channel, async move {
             let call = Call::post(format!("/channels/{channel}/typing"), &json!({})).giving_way();
             let answered: Result<IgnoredAny, CallError> = client.request(call).await;
-            answered.inspect_err(|error| tracing::debug!(channel.id = channel, %error, "an activity was not shown"))
+            answered.inspect_err(|error| tracing::debug!(channel.id = channel, %error, "showing an activity failed"))
         });
     }
 
@@ -169,7 +169,7 @@ impl DiscordChannel {
         let (Ok(message), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
             return Ok(());
         };
-        tracing::debug!(channel.id = channel, "a message that arrived before is brought up to date");
+        tracing::debug!(channel.id = channel, "updating a message that an earlier attempt posted");
         match self.change(channel, message, &composed).await {
             // A voice, or deleted since: it has arrived all the same.
             Ok(_) | Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
@@ -191,7 +191,7 @@ impl DiscordChannel {
                         None
                     }
                 };
-                tracing::info!(channel.id = channel, limit, "Discord takes less here than was known");
+                tracing::info!(channel.id = channel, limit, "lowering the size limit of this channel");
                 SendError::Refused { refusal: Refusal::TooLarge { limit }, reason }
             }
             error => {

@@ -127,16 +127,16 @@ fn too_large(reason: String) -> SendError {
 /// Why a person gets nothing, in words that somebody who never heard of the API understands.
 fn user_reason(refused: &ApiError) -> String {
     let known = match refused.code {
-        10_003 => "the channel doesn't exist any more",
-        10_008 => "the message doesn't exist any more",
+        10_003 => "the channel no longer exists",
+        10_008 => "the message no longer exists",
         50_001 => "the bot can't see the channel",
-        50_007 => "the person takes no direct messages from the bot",
+        50_007 => "the person doesn't accept direct messages from the bot",
         50_278 => "the bot and the person share no server",
-        50_008 | 50_024 => "this kind of channel takes no messages",
+        50_008 | 50_024 => "this kind of channel doesn't accept messages",
         50_013 => "the bot lacks a permission in the channel: Send Messages, Attach Files or another one",
         50_083 | 160_005 => "the thread is closed",
-        50_173 => "the channel takes no voice messages",
-        _ if refused.status == 401 => "Discord doesn't know the bot's token any more",
+        50_173 => "the channel doesn't accept voice messages",
+        _ if refused.status == 401 => "Discord no longer accepts the bot's token",
         _ => "",
     };
     if !known.is_empty() {

@@ -40,7 +40,7 @@ pub(crate) async fn open(
     reference: &FileReference,
 ) -> Result<FetchedFile, FileFetchError> {
     let Ok(locator) = serde_json::from_str::<Locator>(&reference.locator) else {
-        return Err(refused("it is not known where on Discord it lies"));
+        return Err(refused("Discord did not say where the file is"));
     };
     let get = async |url: String| {
         let max_bytes = reference.bytes.map_or(LARGEST, |bytes| bytes.saturating_add(SLACK));
@@ -82,7 +82,7 @@ async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, 
         Err(error) => return Err(not_told(error).await),
     };
     let Ok(Message { head, content }) = Message::read(&told) else {
-        return Err(try_again("Discord tells of its message in another form than it used to"));
+        return Err(try_again("Discord sent the file's message in an unknown form"));
     };
     let passed_on = head.message_snapshots.iter().map(|snapshot| &snapshot.message);
     let mut carried = std::iter::once(&content).chain(passed_on).flat_map(|content| &content.attachments);
@@ -97,14 +97,14 @@ async fn not_told(error: CallError) -> FileFetchError {
             refused("Discord no longer has this file: its message was deleted")
         }
         CallError::Refused(ApiError { status: 403, .. }) => {
-            refused("its link has expired, and the bot may not read this channel's history to ask for another")
+            refused("its link has expired, and the bot has no permission to read this channel's history for a new one")
         }
-        CallError::Refused(ApiError { status: 500.., .. }) => try_again("Discord has a problem of its own"),
-        CallError::Refused(refusal) => refused(&format!("Discord doesn't hand it out ({refusal})")),
+        CallError::Refused(ApiError { status: 500.., .. }) => try_again("Discord returned a server error"),
+        CallError::Refused(refusal) => refused(&format!("Discord refused the download ({refusal})")),
         CallError::RateLimited { retry_after, .. } => {
             // The number is a floor, and whoever tries again doesn't know it.
             tokio::time::sleep(retry_after.unwrap_or_default().min(LONGEST_ASKED)).await;
-            try_again("Discord asked us to wait")
+            try_again("Discord has rate-limited the bot")
         }
         other => try_again(&other.to_string()),
     }

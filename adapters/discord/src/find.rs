@@ -89,7 +89,7 @@ pub(crate) async fn find(
             _ => return Ok(found),
         }
     }
-    tracing::debug!(channel.id = channel, "too much was said since a message whose answer was lost");
+    tracing::debug!(channel.id = channel, "too many messages since the one in doubt; look-up gives up");
     Ok(None)
 }
 

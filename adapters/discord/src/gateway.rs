@@ -29,9 +29,9 @@ pub(crate) use backoff::{RetryTracker, delay_after_error, next_delay_logged};
 const TRIES: u32 = 3;
 
 /// What an operator is told when Discord doesn't show the bot what people write.
-const WITHOUT_CONTENT: &str = "Discord doesn't show this bot what people write in guilds, unless they mention it; to let \
-    it see that, turn on the Message Content Intent in the developer portal (discord.com/developers/applications: your \
-    application, Bot, Privileged Gateway Intents), and restart";
+const WITHOUT_CONTENT: &str = "the bot can't read guild messages that don't mention it; to change that, turn on the Message \
+    Content Intent in the developer portal (discord.com/developers/applications: your application, Bot, Privileged \
+    Gateway Intents), and restart Satchel";
 
 /// A place in a session's stream: everything up to it has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Session {
             let mut talk = Talk::new(self.content, server, position, Instant::now(), patience);
             let ended = line::hold(self.rest.token(), socket, &mut talk, &mut self.retries, &events, room, stop).await;
             let Ended::Goes(next, reason) = ended else { return Ok(()) };
-            tracing::debug!(reason, "the connection to Discord is over");
+            tracing::debug!(reason, "the gateway connection closed");
             let wait = self.after(&talk, next, &reason)?;
             if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return Ok(());
@@ -167,10 +167,7 @@ impl Session {
                     (Some(closed), _) if self.position.is_none() => {
                         if !std::mem::replace(&mut self.told_closed, true) {
                             let minutes = closed.as_secs().div_ceil(60).max(1);
-                            tracing::warn!(
-                                minutes,
-                                "Discord lets this bot begin no more sessions for now; it is waited for"
-                            );
+                            tracing::warn!(minutes, "session start limit reached; waiting for its reset");
                         }
                         // A wait that is over at once is none.
                         closed.max(self.retries.next_delay())
@@ -181,7 +178,7 @@ impl Session {
                     }
                     (_, None) => next_delay_logged(
                         &mut self.retries,
-                        &"its gateway has an address to which the token may not be sent",
+                        &"the gateway's address is not one that may receive the token",
                     ),
                 },
             };
@@ -222,7 +219,7 @@ impl Session {
             Next::Resume if talk.is_established() => self.retries.next_delay(),
             Next::Resume => {
                 if self.in_vain >= 2 * TRIES && self.position.take().is_some() {
-                    tracing::info!("Discord doesn't go on with the session; a new one is begun");
+                    tracing::info!("Discord invalidated the session; identifying again");
                 }
                 next_delay_logged(&mut self.retries, &reason)
             }

@@ -42,18 +42,18 @@ const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum DiscordError {
     /// The token has not the form of one.
-    #[error("this is no Discord bot token: it comes from the developer portal, under Bot, Reset Token")]
+    #[error("this is not a Discord bot token: get one in the developer portal, under Bot, Reset Token")]
     Token,
     /// The server's address can't be used.
-    #[error("Discord's address must begin with http:// or https:// and name a host, without a name or a password")]
+    #[error("Discord's address must start with http:// or https:// and a host, without user name or password")]
     Address,
     /// The client could not be built.
-    #[error("the system has no certificates to trust; install the package ca-certificates")]
+    #[error("the system has no root certificates; install the package ca-certificates")]
     Client,
     /// Discord doesn't know the token, or not any more.
     #[error(
-        "Discord refused: it knows no bot with this token; the developer portal (discord.com/developers/applications) \
-         makes a new one: your application, Bot, Reset Token"
+        "Discord doesn't accept this token; create a new one in the developer portal \
+         (discord.com/developers/applications): your application, Bot, Reset Token"
     )]
     UnknownToken,
     /// Discord said no to something else.

@@ -142,7 +142,7 @@ impl Blobs for DirectoryBlobs {
 
     async fn sweep(&self) -> Result<u64, BlobError> {
         let store = Arc::clone(&self.store);
-        blocking(move || store.sweep().map_err(store_error(|| "remove what nothing references".to_owned()))).await
+        blocking(move || store.sweep().map_err(store_error(|| "remove unused files".to_owned()))).await
     }
 }
 
@@ -228,7 +228,7 @@ impl Store {
             }
         }
         if removed > 0 {
-            tracing::info!(files = removed, "removed what a process left when it died");
+            tracing::info!(files = removed, "removed leftovers of a dead process");
         }
         Ok(())
     }

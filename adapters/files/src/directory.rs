@@ -27,7 +27,7 @@ pub(crate) fn open_root(path: &Path, audience: Audience) -> Result<Dir, OpenErro
     }
     for parent in missing.into_iter().filter_map(Path::parent) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("make durable the directory"))?;
+        fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("sync the directory"))?;
     }
     Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open the directory"))
 }

@@ -166,7 +166,7 @@ fn restrict(directory: &Dir, name: &Path, most: Mode) -> io::Result<()> {
 }
 
 fn warn_of(path: &Path, error: &io::Error) {
-    tracing::warn!(path = %path.display(), %error, "failed to close what is kept to others, who may look into it");
+    tracing::warn!(path = %path.display(), %error, "failed to remove other users' access to stored data");
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl ReserveGuard {
     fn full(&self, space: DiskSpace) -> DiskFull {
         let (free, reserved) = (space.free, self.reserve.bytes_of(space.total));
         let directory = self.directory.display();
-        tracing::warn!(%directory, free, reserved, "the disk has no room for a file; it is refused");
+        tracing::warn!(%directory, free, reserved, "the disk is full; refusing a file");
         DiskFull { free, reserved }
     }
 }

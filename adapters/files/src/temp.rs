@@ -139,8 +139,8 @@ fn has_no_links(error: &io::Error) -> bool {
 /// Why renaming failed, where it is the last way to make a new file.
 fn told(errno: Errno) -> io::Error {
     if [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS].contains(&errno) {
-        let missing = "the file system can neither link files nor rename them without replacing others, so no new file \
-                       can be made in it safely; writing with `overwrite` needs neither";
+        let missing = "the file system supports neither hard links nor renaming without replacing, so new files can't be \
+                       created safely; write with `overwrite` instead";
         return io::Error::new(io::ErrorKind::Unsupported, missing);
     }
     errno.into()
@@ -154,7 +154,7 @@ impl Drop for TempFile {
         if let Err(error) = self.directory.remove_file(&self.name)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(file.name = self.name, error = %error, "a temporary file stays until the next start");
+            tracing::warn!(file.name = self.name, error = %error, "removing a temporary file failed; the next start removes it");
         }
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     fn where_renaming_cannot_keep_from_replacing_either_it_says_what_is_missing() {
         for missing in [Errno::INVAL, Errno::NOSYS] {
             let error = told(missing);
-            assert!(error.to_string().contains("can neither link files nor rename them"), "{error}");
+            assert!(error.to_string().contains("supports neither hard links"), "{error}");
         }
         assert_eq!(told(Errno::EXIST).kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(told(Errno::NOSPC).kind(), io::ErrorKind::StorageFull);

@@ -125,7 +125,7 @@ impl Workspace for DirectoryWorkspace {
         let written = flow::pump(flow::blocks(content, limit), writing).await.map_err(|error| match error {
             flow::FlowError::TooLarge => WorkspaceError::TooLarge { path: path.clone(), limit },
             flow::FlowError::Source(error) => {
-                WorkspaceError::Failed { path: path.clone(), reason: format!("the bytes broke off: {error}") }
+                WorkspaceError::Failed { path: path.clone(), reason: format!("the bytes ended early: {error}") }
             }
             flow::FlowError::Sink(error) => error,
             flow::FlowError::Stopped(error) => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },

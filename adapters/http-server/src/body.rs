@@ -13,9 +13,9 @@ pub enum BodyError {
     #[error("the body is too large")]
     TooLarge,
     /// It did not come in time.
-    #[error("the body did not come in time")]
+    #[error("the body did not arrive in time")]
     TimedOut,
-    #[error("the request broke off")]
+    #[error("the request was interrupted")]
     Broken,
 }
 

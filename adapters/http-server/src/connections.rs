@@ -118,7 +118,7 @@ pub async fn serve(listener: TcpListener, router: Router, settings: ServerSettin
             }
             // Such as too many open files: what is open must end before anything else can begin.
             Err(error) => {
-                tracing::warn!(error = %error, "a connection could not be accepted");
+                tracing::warn!(error = %error, "accepting a connection failed");
                 sleep(Duration::from_millis(100)).await;
             }
         }
@@ -207,7 +207,7 @@ async fn serve_one(
     };
     if let Err(error) = &served {
         // Clients go away as they like; that is no failure of ours.
-        tracing::debug!(error = error as &dyn std::error::Error, "a connection broke off");
+        tracing::debug!(error = error as &dyn std::error::Error, "a connection was interrupted");
     }
     // What could not be read as a request was answered too.
     if served.map_or_else(|error| error.is_parse(), |()| true) {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-const PRIVATE: &str = "a private network";
+const PRIVATE: &str = "an address in a private network";
 const PROTOCOLS: &str = "an address of network protocols";
 const DOCUMENTATION: &str = "an address that stands in examples only";
 const EMBEDS_IPV4: &str = "an address that hides another one";

@@ -72,7 +72,7 @@ fn timed(response: reqwest::Response, bounds: Bounds) -> ByteStream {
             }
             Ok(Ok(None)) => Ok(None),
             // Its words hold the address with the query.
-            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file broke off on its way")),
+            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the transfer was interrupted")),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the file came too slowly")),
         }
     });

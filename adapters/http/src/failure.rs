@@ -41,15 +41,15 @@ pub(crate) fn try_again(reason: impl Into<String>) -> FetcherError {
 
 pub(crate) fn too_large(url: &Url, claimed: u64, limit: u64) -> FetcherError {
     let (claimed, limit) = (size::format_bytes(claimed), size::format_bytes(limit));
-    refused(format!("{} has {claimed}, and at most {limit} are taken", shortly(url)))
+    refused(format!("{} has {claimed}, the limit is {limit}", shortly(url)))
 }
 
 /// What it means that no answer came.
 pub(crate) fn of_request(url: &Url, error: &reqwest::Error) -> FetcherError {
     if let Some(forbidden) = source::<Forbidden>(error) {
-        return refused(format!("{} is not asked: {forbidden}", shortly(url)));
+        return refused(format!("{} is not requested: {forbidden}", shortly(url)));
     }
-    let what = if error.is_connect() { "can't be reached" } else { "doesn't answer properly" };
+    let what = if error.is_connect() { "can't be reached" } else { "gave an invalid answer" };
     // The last of the chain says what happened; reqwest's own words hold the address with its query.
     let mut cause: &dyn Error = error;
     while let Some(source) = cause.source() {

@@ -63,8 +63,8 @@ impl HttpFetcher {
         let resolver = || GuardedResolver { lookup: Arc::clone(&self.lookup), guard };
         let built = client.get_or_try_init(|| async { self.build(resolver()) }).await;
         built.map_err(|error| {
-            tracing::warn!(%error, "the system has no certificates to trust; install the package ca-certificates");
-            try_again("the system has no certificates to trust")
+            tracing::warn!(%error, "the system has no root certificates; install the package ca-certificates");
+            try_again("the system has no root certificates")
         })
     }
 
@@ -115,7 +115,7 @@ impl Fetcher for HttpFetcher {
                 }
                 301 | 302 | 303 | 307 | 308 => {
                     let Some(location) = response.headers().get(LOCATION) else {
-                        return Err(refused(format!("{} leads on to nowhere", shortly(&hop.url))));
+                        return Err(refused(format!("{} redirects without a target", shortly(&hop.url))));
                     };
                     hop = self.guard.next(&hop.url, location.as_bytes(), &request.hosts)?;
                 }
@@ -135,7 +135,7 @@ impl fmt::Debug for HttpFetcher {
 /// A file of which only the head has been read.
 fn opened(hop: &Hop, response: Response, bounds: Bounds) -> Result<FetchResponse, FetcherError> {
     let Some(packed) = packed(response.headers()) else {
-        return Err(refused(format!("{} is packed in a way that isn't unpacked here", shortly(&hop.url))));
+        return Err(refused(format!("{} is compressed in an unsupported way", shortly(&hop.url))));
     };
     let claimed = response.content_length();
     if let Some(bytes) = claimed

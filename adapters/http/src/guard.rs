@@ -33,20 +33,20 @@ impl Guard {
         if address.len() > LONGEST {
             return Err(refused("the address is too long"));
         }
-        let url = Url::parse(address).map_err(|_| refused("this is no address of a file on the web"))?;
+        let url = Url::parse(address).map_err(|_| refused("this is not the address of a file on the web"))?;
         self.check(url, hosts)
     }
 
     /// Where a redirect leads to.
     pub(crate) fn next(&self, from: &Url, location: &[u8], hosts: &HostPolicy) -> Result<Hop, FetcherError> {
-        let nowhere = || refused(format!("{} leads on to something that is no address", shortly(from)));
+        let nowhere = || refused(format!("{} redirects to an invalid address", shortly(from)));
         if location.len() > LONGEST {
             return Err(nowhere());
         }
         let location = std::str::from_utf8(location).map_err(|_| nowhere())?;
         let url = from.join(location).map_err(|_| nowhere())?;
         if from.scheme() == "https" && url.scheme() == "http" {
-            return Err(refused(format!("{} leads from an encrypted address to one that isn't", shortly(from))));
+            return Err(refused(format!("{} redirects from https to http", shortly(from))));
         }
         self.check(url, hosts)
     }
@@ -55,9 +55,9 @@ impl Guard {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refused(format!("only http and https are fetched, not {}", url.scheme())));
         }
-        let Some(host) = url.host_str() else { return Err(refused("the address names no host")) };
+        let Some(host) = url.host_str() else { return Err(refused("the address has no host")) };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused(format!("{} comes with credentials, which are never sent", shortly(&url))));
+            return Err(refused(format!("{} contains credentials, which are never sent", shortly(&url))));
         }
         if let HostPolicy::Only(names) = hosts
             && !names.iter().any(|name| name.eq_ignore_ascii_case(host))
@@ -77,7 +77,7 @@ impl Guard {
             && !anywhere
             && let Some(what) = self.forbids(address)
         {
-            return Err(refused(format!("{} is not asked: it is {what}", shortly(&url))));
+            return Err(refused(format!("{} is not requested: it is {what}", shortly(&url))));
         }
         Ok(Hop { anywhere, url })
     }

@@ -17,7 +17,7 @@ pub(crate) type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec
 /// Why a name is not connected to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Forbidden {
-    #[error("its name leads to {0}")]
+    #[error("its name resolves to {0}")]
     Address(&'static str),
 }
 

@@ -26,7 +26,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     #[error("a statement failed")]
     Statement(#[from] sqlx::Error),
-    #[error("a row holds a {what} that can't be read")]
+    #[error("a row contains an invalid {what}")]
     Row { what: &'static str },
     #[error("the transaction that it was part of failed")]
     Group(#[source] Arc<Error>),
@@ -34,17 +34,17 @@ pub(crate) enum Error {
     QuotaExceeded(QuotaExceeded),
     #[error("no space is left")]
     Full,
-    #[error("the job ended in a panic")]
+    #[error("the job panicked")]
     Panicked,
     #[error("the writer has stopped")]
     Stopped,
-    #[error("part {0} was to be settled and is not in a settled state")]
+    #[error("part {0} should be settled but is not in a settled state")]
     NotSettled(PartId),
-    #[error("part {0} was to be kept unsettled and is in a settled state")]
+    #[error("part {0} should stay unsettled but is in a settled state")]
     SettleOutcome(PartId),
-    #[error("the lane of {0} has another owner")]
+    #[error("the lane of {0} has another holder")]
     LeaseLost(ConversationId),
-    #[error("part {0} is settled already")]
+    #[error("part {0} is already settled")]
     AlreadySettled(PartId),
     #[error("unknown {0}")]
     Unknown(String),

@@ -131,7 +131,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn ping(&self) -> Result<(), LedgerError> {
-        read!(self, "asking whether the database answers", queries::ping)
+        read!(self, "checking the database", queries::ping)
     }
 
     async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError> {
@@ -157,27 +157,27 @@ impl Ledger for SqliteLedger {
     async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError> {
         let (process, update) = (Arc::clone(&self.process), update.clone());
         self.writer
-            .write("keeping an update that can't be read", move |s| {
+            .write("storing an undecodable update", move |s| {
                 Box::pin(async move { unreadable::keep(s, &process, &update).await })
             })
             .await
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
-        read!(self, "reading how far a channel was read", bookmarks::read, channel)
+        read!(self, "loading a checkpoint", bookmarks::read, channel)
     }
 
     async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
         let (channel, bookmark) = (channel.clone(), bookmark.clone());
         self.writer
-            .write("keeping how far a channel was read", move |s| {
+            .write("saving a checkpoint", move |s| {
                 Box::pin(async move { bookmarks::keep(s, &channel, &bookmark).await })
             })
             .await
     }
 
     async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError> {
-        read!(self, "counting the updates that can't be read", unreadable::counts)
+        read!(self, "counting undecodable updates", unreadable::counts)
     }
 
     async fn rename_conversation(
@@ -201,14 +201,12 @@ impl Ledger for SqliteLedger {
         rules: &PairingRules,
     ) -> Result<Option<Pairing>, LedgerError> {
         // Most who write have a code, or get none; a flood of them must not become a flood of commits.
-        if let Some(known) =
-            read!(self, "looking for a stranger's code", people::known, &self.process, stranger, rules)?
-        {
+        if let Some(known) = read!(self, "issuing a pairing code", people::known, &self.process, stranger, rules)? {
             return Ok(known);
         }
         let (process, stranger, rules) = (Arc::clone(&self.process), stranger.clone(), *rules);
         self.writer
-            .write("finding a stranger's code", move |s| {
+            .write("reading a pairing code", move |s| {
                 Box::pin(async move { people::introduce(s, &process, &stranger, &rules).await })
             })
             .await
@@ -222,7 +220,7 @@ impl Ledger for SqliteLedger {
         let (process, decision, rules) = (Arc::clone(&self.process), decision.clone(), *rules);
         let judged = self
             .writer
-            .write("judging a code", move |s| {
+            .write("deciding a pairing code", move |s| {
                 Box::pin(async move { people::judge(s, &process, &decision, &rules).await })
             })
             .await;
@@ -232,33 +230,35 @@ impl Ledger for SqliteLedger {
     }
 
     async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError> {
-        read!(self, "reading the open codes", people::pairings, &self.process)
+        read!(self, "listing pairing codes", people::pairings, &self.process)
     }
 
     async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
-        read!(self, "reading whether somebody was let in", people::is_approved, channel, id)
+        read!(self, "checking an approval", people::is_approved, channel, id)
     }
 
     async fn list_people(&self) -> Result<Vec<Person>, LedgerError> {
-        read!(self, "reading who was let in", people::people)
+        read!(self, "listing approved people", people::people)
     }
 
     async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError> {
         let (channel, id) = (channel.clone(), id.to_owned());
         self.writer
-            .write("revoking somebody", move |s| Box::pin(async move { people::revoke(s, &channel, &id).await }))
+            .write("revoking an approval", move |s| Box::pin(async move { people::revoke(s, &channel, &id).await }))
             .await
     }
 
     async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
-        let candidates = read!(self, "looking for work", lanes::find, &self.process, channels)?;
+        let candidates = read!(self, "claiming a lane", lanes::find, &self.process, channels)?;
         if candidates.is_empty() {
             return Ok(None);
         }
         let (process, until) = (Arc::clone(&self.process), self.lease_end());
         let taken = self
             .writer
-            .write("taking a lane", move |s| Box::pin(async move { lanes::take_first(s, &process, &candidates).await }))
+            .write("claiming a lane", move |s| {
+                Box::pin(async move { lanes::take_first(s, &process, &candidates).await })
+            })
             .await?;
         if let Some(lease) = &taken {
             self.held.claimed(lease, until);
@@ -310,7 +310,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError> {
-        read!(self, "reading what waits behind a turn", turns::list_queued_behind, lease, turn)
+        read!(self, "listing messages queued behind a turn", turns::list_queued_behind, lease, turn)
     }
 
     async fn store_file(
@@ -355,7 +355,7 @@ impl Ledger for SqliteLedger {
         self.held.turn_changes(&lease.conversation);
         let (lease, heard) = (lease.clone(), heard.clone());
         self.writer
-            .write("recording the words of a voice note", move |s| {
+            .write("recording a transcription", move |s| {
                 Box::pin(async move { voice::record_transcription(s, &lease, message, index, &heard).await })
             })
             .await
@@ -365,7 +365,7 @@ impl Ledger for SqliteLedger {
         let of = conversation.clone();
         let set = self
             .writer
-            .write("setting whether replies are spoken", move |s| Box::pin(async move { voice::set(s, &of, on).await }))
+            .write("setting voice replies", move |s| Box::pin(async move { voice::set(s, &of, on).await }))
             .await;
         self.held.turn_changes(conversation);
         set
@@ -414,13 +414,13 @@ impl Ledger for SqliteLedger {
     ) -> Result<Option<Part>, LedgerError> {
         self.held.turn_changes(&lease.conversation);
         // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
-        if read!(self, "looking at what is under way", journal::must_wait, lease, turn)? {
+        if read!(self, "reading parts in progress", journal::must_wait, lease, turn)? {
             return Ok(None);
         }
         self.held.streams(lease);
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
-            .write("beginning a stream", move |s| {
+            .write("starting a stream", move |s| {
                 Box::pin(async move { journal::begin_stream(s, &process, &lease, turn, reply_to).await })
             })
             .await
@@ -492,13 +492,13 @@ impl Ledger for SqliteLedger {
     }
 
     async fn usages(&self, query: &UsageQuery) -> Result<Vec<Usage>, LedgerError> {
-        read!(self, "reading what files take up", usage::usages, query)
+        read!(self, "reading storage usage", usage::usages, query)
     }
 
     async fn reserve_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
         let (process, conversation) = (Arc::clone(&self.process), conversation.clone());
         self.writer
-            .write("setting bytes aside for a workspace", move |s| {
+            .write("reserving workspace bytes", move |s| {
                 Box::pin(
                     async move { workspace_usage::reserve(s, &process.settings.quotas, &conversation, bytes).await },
                 )
@@ -509,7 +509,7 @@ impl Ledger for SqliteLedger {
     async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError> {
         let conversation = conversation.clone();
         self.writer
-            .write("recording what a workspace holds", move |s| {
+            .write("recording a workspace's size", move |s| {
                 Box::pin(async move { workspace_usage::record(s, &conversation, bytes).await })
             })
             .await
@@ -546,7 +546,7 @@ impl Ledger for SqliteLedger {
     async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {
         let (process, lease) = (Arc::clone(&self.process), lease.clone());
         self.writer
-            .write("beginning a question", move |s| {
+            .write("starting a question", move |s| {
                 Box::pin(async move { questions::begin(s, &process, &lease, question, turn).await })
             })
             .await
@@ -557,6 +557,6 @@ impl Ledger for SqliteLedger {
     }
 
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {
-        read!(self, "looking for unreferenced blobs", queries::unreferenced, blobs)
+        read!(self, "finding unreferenced blobs", queries::unreferenced, blobs)
     }
 }

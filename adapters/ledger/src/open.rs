@@ -40,7 +40,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file is something else, or damaged.
-    #[error("`{path}` is not a Satchel database, or it is damaged; put it aside or restore it from a backup")]
+    #[error("`{path}` is not a Satchel database, or it is damaged; move it away or restore it from a backup")]
     Damaged {
         path: PathBuf,
         #[source]
@@ -48,8 +48,8 @@ pub enum OpenError {
     },
     /// A newer Satchel has changed the schema.
     #[error(
-        "`{path}` was written by a newer Satchel: it has schema version {found} and this one knows up to {known}; \
-         please update Satchel"
+        "`{path}` was written by a newer Satchel: it has schema version {found}, this version knows up to {known}; \
+         update Satchel"
     )]
     Newer {
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum OpenError {
         known: i64,
     },
     /// The place can be read and not written.
-    #[error("`{path}` can't be written, it is read-only; make it writable or choose another storage.data_dir")]
+    #[error("`{path}` is read-only; make it writable or choose another storage.data_dir")]
     ReadOnly {
         /// The directory or the database.
         path: PathBuf,
@@ -203,7 +203,7 @@ async fn migrate(connection: &mut SqliteConnection, path: &Path, owners: &Owners
     let _lock =
         locked.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(|error| Schema::Failed(error.into()))?;
     if compare(version(connection).await.map_err(Schema::Failed)?)? {
-        tracing::info!(database = %path.display(), version = known, "bringing the database's schema up to date");
+        tracing::info!(database = %path.display(), version = known, "migrating the database schema");
         run_migrations(connection).await.map_err(|error| match error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => Schema::Failed(error),
             other => Schema::Migration(other),
@@ -272,7 +272,7 @@ mod tests {
         let words = |kind: io::ErrorKind| at_directory("/data".into(), kind.into()).to_string();
         for (kind, expected) in [
             (io::ErrorKind::PermissionDenied, "no permission to use `/data`"),
-            (io::ErrorKind::ReadOnlyFilesystem, "`/data` can't be written, it is read-only"),
+            (io::ErrorKind::ReadOnlyFilesystem, "`/data` is read-only"),
             (io::ErrorKind::StorageFull, "no space is left for `/data`"),
             (io::ErrorKind::QuotaExceeded, "no space is left for `/data`"),
             (io::ErrorKind::NotADirectory, "failed to open `/data`"),

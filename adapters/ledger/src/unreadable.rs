@@ -35,7 +35,7 @@ pub(crate) async fn keep(session: &mut Session<'_>, process: &Process, update: &
     .await?
     .rows_affected();
     if dropped > 0 {
-        tracing::warn!(channel = %update.channel, dropped, "the oldest updates that can't be read are kept no longer");
+        tracing::warn!(channel = %update.channel, dropped, "too many undecodable updates; deleting the oldest");
     }
     Ok(true)
 }

@@ -107,7 +107,10 @@ impl Subscription {
                 Err(RecvError::Lagged(events)) => {
                     self.lost.fetch_add(events, Ordering::Relaxed);
                     if !self.told {
-                        tracing::debug!(events.lost = events, "a slow subscriber of the bus lost {events} events");
+                        tracing::debug!(
+                            events.lost = events,
+                            "a slow subscriber of the event bus lost {events} events; it will poll"
+                        );
                         self.told = true;
                     }
                 }

@@ -290,24 +290,24 @@ impl FileRules {
         }
         if file.bytes > limit {
             return Err(format!(
-                "it is {}, this model takes up to {}",
+                "it is {}, this model accepts up to {}",
                 size::format_bytes(file.bytes),
                 size::format_bytes(limit)
             ));
         }
         let side = file.media.width.max(file.media.height).unwrap_or(0);
         if let Some(longest) = abilities.longest_side.filter(|longest| is_image && side > *longest) {
-            return Err(format!("it is {side} pixels long, this model takes up to {longest}"));
+            return Err(format!("it is {side} pixels long, this model accepts up to {longest}"));
         }
         if is_image && file.media.animated && !abilities.moving {
-            return Err("this model takes no moving images".to_owned());
+            return Err("this model accepts no animated images".to_owned());
         }
         if is_image && taken.images >= abilities.most_images {
-            return Err(format!("this model takes up to {} images at once", abilities.most_images));
+            return Err(format!("this model accepts up to {} images at once", abilities.most_images));
         }
         if taken.bytes + file.bytes > abilities.request_bytes {
             return Err(format!(
-                "this model takes up to {} of files at once",
+                "this model accepts up to {} of files at once",
                 size::format_bytes(abilities.request_bytes)
             ));
         }
@@ -318,12 +318,12 @@ impl FileRules {
 
     /// Says which types are taken, and which setting adds the kind that was refused where one does.
     fn refusal(&self, file: &Attachment) -> String {
-        let takes = format!("this model takes {}", self.abilities.accepted());
+        let takes = format!("this model accepts {}", self.abilities.accepted());
         let is_addable =
             |kind: &MediaKind| self.provider.file_kinds().contains(kind) && self.abilities.types(*kind).is_empty();
         match MediaKind::from_mime(&file.mime).filter(is_addable) {
             Some(kind) => format!(
-                "{takes}; if it does take {}, the person who runs this bot can set `models.{}.accepts`",
+                "{takes}; if it does accept {}, the person who runs this bot can set `models.{}.accepts`",
                 kind.plural(),
                 self.model
             ),

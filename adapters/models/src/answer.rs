@@ -193,7 +193,7 @@ impl Answering {
         let thought = (!calls.is_empty()).then(|| thought(leading, &calls));
         let mut events = Vec::with_capacity(calls.len() + 3);
         if cut_short && calls.is_empty() {
-            let note = "\n\n(The answer ends here, because the model reached the longest that it can write at once.)";
+            let note = "\n\n(The answer ends here: the model reached its output limit.)";
             events.push(ModelEvent::Text(note.to_owned()));
         }
         events.extend(calls.into_iter().map(|call| {

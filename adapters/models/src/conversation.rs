@@ -166,7 +166,7 @@ impl Arranged<'_> {
         }
         if self.turns.is_empty() {
             // Providers want the person to begin.
-            self.notes("The conversation goes on here.");
+            self.notes("The conversation continues here.");
         }
         let mut taken = HashSet::new();
         let asked: Vec<(String, Asked)> = calls
@@ -219,7 +219,7 @@ impl Arranged<'_> {
             open.after.append(&mut after);
         }
         if answer.text.trim().is_empty() {
-            answer.text = "done, without words".to_owned();
+            answer.text = "done, without text".to_owned();
         }
         open.answered.insert(call.to_owned(), answer);
     }

@@ -213,33 +213,33 @@ impl Teller {
     fn told(&self, kind: Kind, status: Option<StatusCode>, message: &str, wait: Option<Duration>) -> Failure {
         let Self { who, model, .. } = self;
         let reason = match kind {
-            Kind::Key if self.key.is_none() => format!("{who} asks for a key"),
+            Kind::Key if self.key.is_none() => format!("{who} requires an API key"),
             Kind::Key => format!("{who} does not accept the key"),
-            Kind::NotAllowed => format!("{who} does not let this key use the model {model}"),
-            Kind::UnknownModel => format!("{who} knows no model {model}"),
-            Kind::NoSuchPlace => "nothing at its address answers as it should".to_owned(),
-            Kind::Moved => format!("{who} points to another address"),
+            Kind::NotAllowed => format!("this key has no access to the model {model} at {who}"),
+            Kind::UnknownModel => format!("{who} has no model {model}"),
+            Kind::NoSuchPlace => "the server at that address does not offer this API".to_owned(),
+            Kind::Moved => format!("{who} redirects to another address"),
             Kind::Quota => {
                 format!("the account at {who} has no credit left, or its quota is used up")
             }
             Kind::Rate => match wait {
-                Some(wait) => format!("{who} is asked too often: try again in {}", human(wait)),
-                None => format!("{who} is asked too often: try again in a minute"),
+                Some(wait) => format!("{who} has rate-limited your requests; try again in {}", human(wait)),
+                None => format!("{who} has rate-limited your requests; try again in a minute"),
             },
             Kind::TooLong => {
-                format!("the conversation has become too long for the model {model}: begin a new one with /new")
+                format!("this conversation is too long for {model}; start a new one with /new")
             }
-            Kind::TooLarge => format!("what came with this turn is too large for {who}: send less at once"),
-            Kind::Withheld => format!("{who} withholds the answer because of its rules on content"),
+            Kind::TooLarge => format!("this turn's text and files are too large for {who}; send less at once"),
+            Kind::Withheld => format!("{who} blocked the answer under its content policy"),
             Kind::NoTools => format!("the model {model} can't use tools"),
-            Kind::Overloaded => format!("{who} is overloaded: try again in a few minutes"),
-            Kind::Server => format!("{who} has a fault of its own: try again in a few minutes"),
+            Kind::Overloaded => format!("{who} is overloaded; try again in a few minutes"),
+            Kind::Server => format!("{who} returned a server error; try again in a few minutes"),
             Kind::Unreachable => format!("{who} can't be reached"),
-            Kind::Slow => format!("{who} did not begin to answer in time"),
-            Kind::Silent => format!("{who} fell silent in the middle of its answer"),
-            Kind::BrokenOff => "its answer broke off in the middle".to_owned(),
-            Kind::Garbage => format!("{who} answered in a way that can't be read"),
-            Kind::Endless => "its answer was endless".to_owned(),
+            Kind::Slow => format!("{who} did not start to answer in time"),
+            Kind::Silent => format!("{who} stopped sending in the middle of its answer; try again"),
+            Kind::BrokenOff => "its answer was cut off in the middle".to_owned(),
+            Kind::Garbage => format!("{who} sent an answer that could not be understood"),
+            Kind::Endless => "its answer did not end".to_owned(),
             Kind::Refused => {
                 let status = status.map(|status| format!(" ({})", status.as_u16())).unwrap_or_default();
                 match self.tidy(message) {
@@ -263,11 +263,13 @@ impl Teller {
             Kind::Key => Some(format!("check models.{name}.api_key")),
             Kind::UnknownModel => Some(format!("check models.{name}.model")),
             Kind::NoSuchPlace => Some(format!("check models.{name}.base_url")),
-            Kind::Moved => Some(format!("name that one in models.{name}.base_url")),
-            Kind::Quota => Some("look at its billing page".to_owned()),
-            Kind::NoTools => Some(format!("choose another in models.{name}.model")),
-            Kind::Unreachable if self.is_elsewhere => Some(format!("check that it runs, and models.{name}.base_url")),
-            Kind::Unreachable if *who == "Ollama" => Some("check that it runs".to_owned()),
+            Kind::Moved => Some(format!("set models.{name}.base_url to that address")),
+            Kind::Quota => Some("check the account's billing page".to_owned()),
+            Kind::NoTools => Some(format!("choose another model in models.{name}.model")),
+            Kind::Unreachable if self.is_elsewhere => {
+                Some(format!("check that the server runs, and models.{name}.base_url"))
+            }
+            Kind::Unreachable if *who == "Ollama" => Some("check that Ollama is running".to_owned()),
             Kind::Unreachable => Some("check the network".to_owned()),
             _ => None,
         }

@@ -40,7 +40,7 @@ impl LanguageModel for Fallback {
             match begin(&**model, request).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
-                    tracing::warn!(model = model.name(), error = %error, "a model failed; the next one is asked");
+                    tracing::warn!(model = model.name(), error = %error, "a model failed; falling back to the next one");
                     failed.push((model.name(), error));
                 }
             }
@@ -56,7 +56,7 @@ async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<Mode
         Some(first) => first?,
         None => {
             return Err(ModelError {
-                reason: "its answer broke off before it began".to_owned(),
+                reason: "its answer ended before it started".to_owned(),
                 retryable: true,
                 remedy: None,
             });

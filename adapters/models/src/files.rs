@@ -14,7 +14,7 @@ const UNREADABLE: &str = "it could not be read";
 /// When it can't be read, or is not as long as it is said to be. The reason is logged here.
 pub(crate) async fn encoded(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
     let unreadable = |error: &dyn std::error::Error| {
-        tracing::warn!(attachment.id = %file.id, error = %error, "a file could not be read for the model");
+        tracing::warn!(attachment.id = %file.id, error = %error, "reading a file for the model failed; the model is told");
         UNREADABLE.to_owned()
     };
     let length = usize::try_from(file.bytes).map_err(|error| unreadable(&error))?;
@@ -45,7 +45,7 @@ pub(crate) async fn encoded(blobs: &dyn Blobs, file: &Attachment) -> Result<Stri
         rest.extend_from_slice(&piece[whole..]);
     }
     if read != length {
-        tracing::warn!(attachment.id = %file.id, attachment.bytes = file.bytes, "a file is not as long as recorded");
+        tracing::warn!(attachment.id = %file.id, attachment.bytes = file.bytes, "a file's size differs from the recorded size");
         return Err(UNREADABLE.to_owned());
     }
     STANDARD.encode_string(&rest, &mut text);

@@ -79,7 +79,7 @@ impl RemoteModel {
         let client = Client::builder()
             .with_reqwest(http.clone())
             .build()
-            .map_err(|_| target.error("provider", "no client can be made for it"))?;
+            .map_err(|_| target.error("provider", "failed to create the HTTP client"))?;
         let rules = FileRules::new(&target);
         let teller = Teller::new(&target);
         Ok(Self { target, rules, patience, http, client, blobs, teller, thoughts: Arc::default() })
@@ -174,7 +174,12 @@ impl LanguageModel for RemoteModel {
             })
             .notify(|failure, wait| {
                 let reason = &failure.error.reason;
-                tracing::info!(model = self.target.name, wait_ms = wait.as_millis(), reason, "a model is asked again");
+                tracing::info!(
+                    model = self.target.name,
+                    wait_ms = wait.as_millis(),
+                    reason,
+                    "a model request failed; retrying"
+                );
             })
             .await
             .map_err(|failure| failure.error)?;
@@ -265,5 +270,5 @@ pub(crate) fn http_client(patience: &Patience, encrypted: bool, local: bool) -> 
         .user_agent(concat!("satchel/", env!("CARGO_PKG_VERSION")));
     let builder = if encrypted { builder } else { builder.tls_certs_only([]) };
     let builder = if local { builder.no_proxy() } else { builder };
-    builder.build().map_err(|_| "the system has no certificates to trust; install the package ca-certificates")
+    builder.build().map_err(|_| "the system has no root certificates; install the package ca-certificates")
 }

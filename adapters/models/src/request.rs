@@ -92,7 +92,7 @@ async fn person(pieces: &[Piece], blobs: &dyn Blobs) -> MessageContent {
     }
     parts.extend(said(&mut words));
     if parts.is_empty() {
-        parts.push(ContentPart::from_text(conversation::note("A message without words or files.")));
+        parts.push(ContentPart::from_text(conversation::note("A message without text or files.")));
     }
     MessageContent::from_parts(parts)
 }

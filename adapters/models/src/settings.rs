@@ -59,7 +59,7 @@ pub struct ModelSettings {
     /// Its name in the configuration.
     pub name: String,
     pub provider: Provider,
-    /// Another server than the provider's own.
+    /// Address of another server that offers the provider's API.
     pub base_url: Option<SecretString>,
     /// The key that the server asks for.
     pub api_key: Option<SecretString>,
@@ -104,7 +104,7 @@ impl Target {
         let is_elsewhere = base_url.is_some();
         let key = checked_key(api_key).map_err(|reason| wrong("api_key", reason))?;
         if key.is_none() && !is_elsewhere && provider != Provider::Ollama {
-            return Err(wrong("api_key", &format!("{} asks for a key", provider.title())));
+            return Err(wrong("api_key", &format!("{} requires an API key", provider.title())));
         }
         let url = match &base_url {
             Some(given) => {
@@ -115,7 +115,7 @@ impl Target {
         let model = match model {
             Some(model) => checked_model(model).map_err(|reason| wrong("model", reason))?,
             None if is_elsewhere && provider != Provider::Ollama => {
-                return Err(wrong("model", "must be named, because the server is another than the provider's own"));
+                return Err(wrong("model", "must be set, because the server is not the provider's own"));
             }
             None => provider.default_model().to_owned(),
         };
@@ -161,7 +161,7 @@ fn checked_key(given: Option<SecretString>) -> Result<Option<SecretString>, &'st
     let Some(given) = given else { return Ok(None) };
     let key = given.expose_secret().trim();
     if key.chars().any(|c| !c.is_ascii_graphic()) {
-        return Err("holds spaces or characters that no key has");
+        return Err("contains spaces or characters that are not allowed in a key");
     }
     Ok((!key.is_empty()).then(|| SecretString::from(key)))
 }
@@ -170,18 +170,18 @@ fn checked_address(given: &SecretString, provider: Provider, has_key: bool) -> R
     let mut url =
         Url::parse(given.expose_secret().trim()).map_err(|_| "must be a URL such as http://127.0.0.1:8000/v1/")?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err("must begin with http:// or https:// and a host");
+        return Err("must start with http:// or https:// and a host");
     }
     if url.fragment().is_some() {
-        return Err("must have no part after a #");
+        return Err("must not contain a # part");
     }
     let speaks_openai = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses);
     if url.query().is_some() && !speaks_openai {
-        return Err("must have no part after a ?");
+        return Err("must not contain a ? part");
     }
     let has_password = !url.username().is_empty() || url.password().is_some();
     if has_password && (has_key || provider != Provider::Ollama) {
-        return Err("must hold no user and password; give the key as api_key");
+        return Err("must not contain a user name or password; set the key as api_key");
     }
     if !url.path().ends_with('/') {
         let path = format!("{}/", url.path());
@@ -196,7 +196,7 @@ fn checked_model(given: String) -> Result<String, &'static str> {
     let fits = !given.is_empty() && given.len() <= 200 && given.chars().all(is_fit);
     match fits && !given.contains("::") && !given.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
         true => Ok(given),
-        false => Err("must be the server's name of a model, such as gpt-5.4-mini"),
+        false => Err("must be the name of a model on the server, such as gpt-5.4-mini"),
     }
 }
 

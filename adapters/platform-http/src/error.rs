@@ -15,16 +15,16 @@ pub trait PlatformError: Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError<E: PlatformError> {
     /// There was no connection to write the request to.
-    #[error("{} can't be reached: {reason}", E::PLATFORM)]
+    #[error("cannot reach {}: {reason}", E::PLATFORM)]
     NotConnected { reason: String },
     /// The request may have been read, and no answer came.
-    #[error("{}'s answer was lost: {reason}", E::PLATFORM)]
+    #[error("{}'s response was lost: {reason}", E::PLATFORM)]
     Lost { reason: String },
     /// What came back is no answer of the platform's API.
-    #[error("what answered with status {status} is not {}: {reason}", E::PLATFORM)]
+    #[error("the server that answered with status {status} is not {}: {reason}", E::PLATFORM)]
     NotAnAnswer { status: u16, reason: String },
     /// A file's bytes could not be read, so that the request can't have been complete.
-    #[error("a file's bytes can't be read: {reason}")]
+    #[error("failed to read a file to upload: {reason}")]
     Unreadable { reason: String },
     /// The platform takes no more of these calls for now, or it is known that it wouldn't.
     #[error("{reason}")]
@@ -109,15 +109,15 @@ pub(crate) mod tests {
             reason: "the request is too large for the server".to_owned(),
         };
         for (error, expected) in [
-            (CallError::NotConnected { reason: reason() }, Ok(not_sent(None, "Stub can't be reached: why"))),
-            (CallError::Lost { reason: reason() }, Ok(in_doubt("Stub's answer was lost: why"))),
+            (CallError::NotConnected { reason: reason() }, Ok(not_sent(None, "cannot reach Stub: why"))),
+            (CallError::Lost { reason: reason() }, Ok(in_doubt("Stub's response was lost: why"))),
             (
                 CallError::NotAnAnswer { status: 200, reason: reason() },
-                Ok(in_doubt("what answered with status 200 is not Stub: why")),
+                Ok(in_doubt("the server that answered with status 200 is not Stub: why")),
             ),
             (
                 CallError::NotAnAnswer { status: 502, reason: reason() },
-                Ok(in_doubt("what answered with status 502 is not Stub: why")),
+                Ok(in_doubt("the server that answered with status 502 is not Stub: why")),
             ),
             (CallError::NotAnAnswer { status: 413, reason: reason() }, Ok(too_large)),
             (CallError::Unreadable { reason: reason() }, Ok(SendError::Unreadable { reason: reason() })),

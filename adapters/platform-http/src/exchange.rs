@@ -32,7 +32,7 @@ pub async fn exchange<E: PlatformError>(
     };
     let answered = tokio::select! {
         answered = exchanged => answered,
-        () = progress.wait_stalled(timeouts) => Err(CallError::Lost { reason: "no answer came in time".to_owned() }),
+        () = progress.wait_stalled(timeouts) => Err(CallError::Lost { reason: "no response in time".to_owned() }),
     };
     match (answered, progress.read_error()) {
         // The request can't have been complete, so nobody can have taken it; but a server may have said no already.
@@ -53,11 +53,11 @@ pub async fn read_response<E: PlatformError>(
     let mut body = Vec::new();
     loop {
         let chunk = tokio::time::timeout(silence, response.chunk()).await;
-        let chunk = chunk.map_err(|_| CallError::Lost { reason: "the answer stopped half-way".to_owned() })?;
+        let chunk = chunk.map_err(|_| CallError::Lost { reason: "the response ended early".to_owned() })?;
         match chunk.map_err(CallError::from_transport_error)? {
             None => return Ok(ApiResponse { status, headers, body }),
             Some(chunk) if body.len() + chunk.len() > MAX_RESPONSE_BYTES => {
-                return Err(CallError::NotAnAnswer { status, reason: "the answer has no end".to_owned() });
+                return Err(CallError::NotAnAnswer { status, reason: "the response is too long".to_owned() });
             }
             Some(chunk) => body.extend_from_slice(&chunk),
         }

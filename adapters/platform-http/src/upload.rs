@@ -65,7 +65,7 @@ impl UploadProgress {
                     return Ok(Some((chunk, (content, progress, left))));
                 }
                 None if left == 0 => return Ok(None),
-                Some(Ok(_)) | None => io::Error::other("they are more or fewer than was stored"),
+                Some(Ok(_)) | None => io::Error::other("its size differs from the stored size"),
                 Some(Err(error)) => error,
             };
             *progress.0.read_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.to_string());

@@ -48,19 +48,19 @@ const PIECE: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
     /// There is nothing to run.
-    #[error("{section}.command names no program")]
+    #[error("{section}.command is empty")]
     NoProgram {
         /// Where that is configured.
         section: &'static str,
     },
     /// The address is none.
-    #[error("{section}.base_url is not an address that begins with http:// or https://")]
+    #[error("{section}.base_url must start with http:// or https://")]
     Address {
         /// Where that is configured.
         section: &'static str,
     },
     /// Nothing can be trusted.
-    #[error("the system has no certificates to trust; install the package ca-certificates")]
+    #[error("the system has no root certificates; install the package ca-certificates")]
     Certificates,
 }
 
@@ -144,19 +144,21 @@ impl Voice {
         let who = speaker.name();
         mixed
             .map_err(|_| SpeechError {
-                reason: format!("what {who} makes can't be encoded"),
+                reason: format!("the sound from {who} can't be encoded"),
                 remedy: None,
                 retryable: false,
             })?
             .map_err(|error| match error {
                 MixError::Unusable(unusable) => {
-                    SpeechError { reason: format!("{who} makes {}", unusable.0), remedy: None, retryable: false }
+                    SpeechError { reason: format!("{who} produced {}", unusable.0), remedy: None, retryable: false }
                 }
-                MixError::BrokenOff => {
-                    SpeechError { reason: format!("{who} broke off in the middle"), remedy: None, retryable: true }
-                }
+                MixError::BrokenOff => SpeechError {
+                    reason: format!("{who} stopped in the middle of its output"),
+                    remedy: None,
+                    retryable: true,
+                },
                 MixError::Encoder(error) => SpeechError {
-                    reason: format!("what {who} makes can't be encoded: {error}"),
+                    reason: format!("the sound from {who} can't be encoded: {error}"),
                     remedy: None,
                     retryable: false,
                 },
@@ -190,7 +192,7 @@ impl Voice {
         match words {
             Some(words) => Ok(String::from_utf8_lossy(&words).trim().to_owned()),
             None => Err(SpeechError {
-                reason: format!("{} wrote without end", listener.name()),
+                reason: format!("{}'s output does not end", listener.name()),
                 remedy: None,
                 retryable: false,
             }),
@@ -234,10 +236,12 @@ impl Speech for Voice {
         let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
         let Some(speaker) = &self.speaker else { return Err(not_set_up("no voice is configured", Task::Speak)) };
         if words.is_empty() {
-            return Err(never("there are no words to speak"));
+            return Err(never("there is no text to speak"));
         }
         if words.chars().count() > MOST_WORDS {
-            return Err(never(&format!("it is too long to be spoken: at most {MOST_WORDS} characters are")));
+            return Err(never(&format!(
+                "the text is too long; the limit for one voice message is {MOST_WORDS} characters"
+            )));
         }
         let voiced = tokio::time::timeout(speaker.timeout(), self.voiced(speaker, words)).await;
         let Voiced { ogg, duration_ms, waveform } = voiced.map_err(|_| too_slow(speaker))??;
@@ -250,7 +254,7 @@ impl Speech for Voice {
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
         let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
         let Some(listener) = &self.listener else {
-            return Err(not_set_up("nothing that listens is configured", Task::Transcribe));
+            return Err(not_set_up("no transcription is configured", Task::Transcribe));
         };
         if recording.bytes > LARGEST_RECORDING {
             return Err(never("the recording is too large"));

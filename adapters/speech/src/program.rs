@@ -63,10 +63,10 @@ pub(crate) async fn run(
     let mut child = command.spawn().map_err(|error| {
         let why = match error.kind() {
             std::io::ErrorKind::NotFound => "there is no such program".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "it may not be run".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "it is not executable".to_owned(),
             _ => error.to_string(),
         };
-        SpeechError { reason: format!("`{name}` can't be started: {why}"), remedy: None, retryable: false }
+        SpeechError { reason: format!("failed to start `{name}`: {why}"), remedy: None, retryable: false }
     })?;
     let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let stdin = child.stdin.take().expect("standard input is a pipe");
@@ -74,7 +74,7 @@ pub(crate) async fn run(
     let stderr = child.stderr.take().expect("standard error is a pipe");
     let mut running = Running { child, group };
     let broken = |error: std::io::Error| SpeechError {
-        reason: format!("`{name}` can't be read: {error}"),
+        reason: format!("failed to read the output of `{name}`: {error}"),
         remedy: None,
         retryable: true,
     };

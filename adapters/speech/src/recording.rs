@@ -46,7 +46,7 @@ pub(crate) async fn write(
     largest: u64,
 ) -> Result<RecordingFile, SpeechError> {
     let failed = |error: io::Error| SpeechError {
-        reason: format!("the recording can't be written to a file: {error}"),
+        reason: format!("failed to write the recording to a file: {error}"),
         remedy: None,
         retryable: true,
     };
@@ -63,14 +63,14 @@ pub(crate) async fn write(
     let mut bytes = 0;
     while let Some(piece) = content.next().await {
         let piece = piece.map_err(|error| SpeechError {
-            reason: format!("the recording can't be read: {error}"),
+            reason: format!("failed to read the recording: {error}"),
             remedy: None,
             retryable: true,
         })?;
         bytes += piece.len() as u64;
         if bytes > largest {
             return Err(SpeechError {
-                reason: "the recording is longer than it says".to_owned(),
+                reason: "the recording is longer than its stated size".to_owned(),
                 remedy: None,
                 retryable: false,
             });
@@ -102,7 +102,7 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
     converted.map_err(|error| {
         let (why, retryable) = match error {
             DecodeError::TooLong => ("it is longer than two hours".to_owned(), false),
-            DecodeError::Unwanted => ("nobody waits for it any more".to_owned(), true),
+            DecodeError::Unwanted => ("it is no longer needed".to_owned(), true),
             DecodeError::Opus(opus_pure::Error::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
                 let for_good = error.kind() == io::ErrorKind::InvalidData;
                 (error.to_string(), !for_good)
@@ -111,7 +111,7 @@ pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Resul
                 ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false)
             }
         };
-        SpeechError { reason: format!("the recording can't be made into WAV: {why}"), remedy: None, retryable }
+        SpeechError { reason: format!("failed to convert the recording to WAV: {why}"), remedy: None, retryable }
     })
 }
 

@@ -145,7 +145,7 @@ impl RemoteVoice {
         let answer = self.read(answer, LARGEST_WORDS).await?;
         let answer: Option<Value> = serde_json::from_slice(&answer).ok();
         let words = answer.as_ref().and_then(|answer| answer["text"].as_str()).ok_or_else(|| SpeechError {
-            reason: format!("{} answered in a way that can't be read", self.who),
+            reason: format!("{} sent an answer that could not be understood", self.who),
             remedy: None,
             retryable: true,
         })?;
@@ -171,7 +171,7 @@ impl RemoteVoice {
         while let Some(piece) = answer.chunk().await.map_err(|error| self.broken(&error))? {
             if body.len() + piece.len() > largest {
                 return Err(SpeechError {
-                    reason: format!("{}'s answer is endless", self.who),
+                    reason: format!("{}'s answer does not end", self.who),
                     remedy: None,
                     retryable: false,
                 });
@@ -189,23 +189,23 @@ impl RemoteVoice {
         let error = &body["error"];
         let said = error["message"].as_str().or_else(|| error.as_str()).unwrap_or_default();
         let remedy = match status.as_u16() {
-            300..=399 => Some(format!("name that one in {section}.base_url")),
+            300..=399 => Some(format!("set {section}.base_url to that address")),
             401 if self.server.api_key.is_none() => Some(format!("set {section}.api_key")),
             401 => Some(format!("check {section}.api_key")),
             404 => Some(format!("check {section}.model and base_url")),
             _ => None,
         };
         let (reason, retryable) = match status.as_u16() {
-            300..=399 => (format!("{who} points to another address"), false),
-            401 if self.server.api_key.is_none() => (format!("{who} asks for a key"), false),
+            300..=399 => (format!("{who} redirects to another address"), false),
+            401 if self.server.api_key.is_none() => (format!("{who} requires an API key"), false),
             401 => (format!("{who} does not accept the key"), false),
             402 => (format!("the account at {who} has no credit left"), false),
-            403 => (format!("{who} does not let this key do it"), false),
-            404 => (format!("{who} knows no such model or address"), false),
+            403 => (format!("this key has no permission for it at {who}"), false),
+            404 => (format!("{who} has no such model or address"), false),
             413 => (format!("it is too large for {who}"), false),
             429 if error["code"] == "insufficient_quota" => (format!("the account at {who} has no credit left"), false),
-            429 => (format!("{who} is asked too often"), true),
-            408 | 500.. => (format!("{who} has a fault of its own ({})", status.as_u16()), true),
+            429 => (format!("{who} has rate-limited your requests"), true),
+            408 | 500.. => (format!("{who} returned a server error ({})", status.as_u16()), true),
             code => {
                 let said = self.tidy(said);
                 let said = if said.is_empty() { said } else { format!(": {said}") };
@@ -221,7 +221,7 @@ impl RemoteVoice {
         let reason = match error {
             error if error.is_connect() => format!("{who} can't be reached"),
             error if error.is_timeout() => format!("{who} did not answer in time"),
-            _ => format!("the connection to {who} broke off"),
+            _ => format!("the connection to {who} was interrupted"),
         };
         SpeechError { reason, remedy: None, retryable: true }
     }

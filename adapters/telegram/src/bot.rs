@@ -30,16 +30,16 @@ const TELEGRAM: &str = "https://api.telegram.org";
 #[derive(Debug, thiserror::Error)]
 pub enum TelegramError {
     /// The token has not the form of one.
-    #[error("this is no Telegram token: they look like 123456789:AbC-dEf… and come from @BotFather")]
+    #[error("this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather")]
     Token,
     /// The server's address can't be used.
-    #[error("the Bot API's address must begin with http:// or https:// and name a host")]
+    #[error("the Bot API's address must start with http:// or https:// and a host")]
     Address,
     /// The client could not be built.
-    #[error("the system has no certificates to trust; install the package ca-certificates")]
+    #[error("the system has no root certificates; install the package ca-certificates")]
     Client,
     /// Telegram doesn't know the token, or not any more.
-    #[error("Telegram refused: it knows no bot with this token; @BotFather tells the valid one")]
+    #[error("Telegram doesn't accept this token; get the current one from @BotFather")]
     UnknownToken,
     /// Telegram said no to something else.
     #[error("Telegram refused: {reason}")]
@@ -144,12 +144,12 @@ impl BotClient {
         url.path_segments_mut().expect("http has paths").extend(path.split('/'));
         let HttpTimeouts { answer, silence, .. } = self.api.timeouts();
         let answered = tokio::time::timeout(answer, self.api.http().get(url).send()).await;
-        let answered = answered.map_err(|_| CallError::Lost { reason: "no answer came in time".to_owned() })?;
+        let answered = answered.map_err(|_| CallError::Lost { reason: "no response in time".to_owned() })?;
         let response = answered.map_err(CallError::from_transport_error)?;
         if !response.status().is_success() {
             let response = read_response(response, silence).await?;
             return Err(response::decode::<serde::de::IgnoredAny>(&response, &self.token).err().unwrap_or_else(|| {
-                let reason = "a file was asked for and something else came".to_owned();
+                let reason = "the response is not the requested file".to_owned();
                 CallError::NotAnAnswer { status: response.status, reason }
             }));
         }

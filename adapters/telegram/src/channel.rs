@@ -104,7 +104,7 @@ impl TelegramChannel {
         &self.message_ids
     }
 
-    /// Makes a call in a place, once more where the chat has become another one. `Ok(None)` is that what was asked for
+    /// Makes a call in a place, once more where the chat has moved to a new id. `Ok(None)` is that what was asked for
     /// is so already.
     async fn call<T: DeserializeOwned>(
         &self,
@@ -125,12 +125,12 @@ impl TelegramChannel {
                 Ok(result) => return Ok(Some(result)),
                 Err(CallOutcome::NotModified) => return Ok(None),
                 Err(CallOutcome::Migrated { to }) if at == place && to != place.chat.0 => {
-                    tracing::info!(chat.id = %place.chat, to, "a group has become a supergroup");
+                    tracing::info!(chat.id = %place.chat, to, "a group became a supergroup; the conversation moves to its new id");
                     at = Place { chat: ChatId(to), topic: None };
                     self.known.has_moved(place.chat, at.chat);
                 }
                 Err(CallOutcome::Migrated { .. }) => {
-                    return Err(SendError::Forbidden { reason: "the chat has become another one".to_owned() });
+                    return Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() });
                 }
                 Err(CallOutcome::Failed(error)) => {
                     self.learn(at, &error);
@@ -158,7 +158,7 @@ impl TelegramChannel {
             let mut payload = SendChatAction::new(place.chat, action);
             payload.message_thread_id = place.topic;
             let answered: Result<IgnoredAny, CallError> = client.request(&payload).await;
-            answered.inspect_err(|error| tracing::debug!(chat.id = %place.chat, %error, "an activity was not shown"))
+            answered.inspect_err(|error| tracing::debug!(chat.id = %place.chat, %error, "showing an activity failed"))
         });
     }
 
@@ -269,7 +269,7 @@ impl Channel for TelegramChannel {
             return Ok(LookupOutcome::uncertain("look-up is off"));
         }
         if self.known.now_at(place) != place {
-            return Ok(LookupOutcome::uncertain("the chat has become another one, which counts its messages anew"));
+            return Ok(LookupOutcome::uncertain("the chat has moved to a new id, which numbers its messages from 1"));
         }
         let (client, ids, settings) = (&self.client, &*self.message_ids, &self.look_up);
         Lookup { client, ids, settings, chat: place.chat, request }.run().await

@@ -213,25 +213,25 @@ fn strip_prefix_text(description: &str) -> String {
 fn for_a_person(words: &str, description: &str) -> String {
     let known = [
         ("blocked", "the person has blocked the bot"),
-        ("deactivated", "the account doesn't exist any more"),
+        ("deactivated", "the account no longer exists"),
         ("kicked", "the bot was removed from the chat"),
         ("not a member", "the bot is not in the chat"),
         ("chat was deleted", "the chat was deleted"),
-        ("chat was upgraded", "the chat has become another one"),
-        ("chat not found", "Telegram knows no such chat, or the person has never written to the bot"),
-        ("peer_id_invalid", "Telegram knows no such chat, or the person has never written to the bot"),
+        ("chat was upgraded", "the chat has moved to a new id"),
+        ("chat not found", "Telegram doesn't know the chat, or the person has never written to the bot"),
+        ("peer_id_invalid", "Telegram doesn't know the chat, or the person has never written to the bot"),
         ("initiate conversation", "the person has to write to the bot first"),
-        ("thread not found", "the topic doesn't exist any more"),
-        ("topic_deleted", "the topic doesn't exist any more"),
+        ("thread not found", "the topic no longer exists"),
+        ("topic_deleted", "the topic no longer exists"),
         ("topic_closed", "the topic is closed"),
-        ("unauthorized", "Telegram doesn't know the bot's token any more"),
-        ("rights", "the bot may not write in the chat"),
-        ("chat_write_forbidden", "the bot may not write in the chat"),
-        ("chat_restricted", "the bot may not write in the chat"),
+        ("unauthorized", "Telegram no longer accepts the bot's token"),
+        ("rights", "the bot has no permission to write in the chat"),
+        ("chat_write_forbidden", "the bot has no permission to write in the chat"),
+        ("chat_restricted", "the bot has no permission to write in the chat"),
     ];
     // A token that Telegram never knew is a path that it doesn't know.
     if words == "not found" {
-        return "Telegram doesn't know the bot's token".to_owned();
+        return "Telegram doesn't accept the bot's token".to_owned();
     }
     let known = known.into_iter().find(|(part, _)| words.contains(part));
     known.map_or_else(|| strip_prefix_text(description), |(_, meaning)| meaning.to_owned())

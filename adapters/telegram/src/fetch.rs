@@ -32,7 +32,7 @@ pub(crate) async fn open(
     reference: &FileReference,
 ) -> Result<FetchedFile, FileFetchError> {
     let Ok(Locator { file_id }) = serde_json::from_str(&reference.locator) else {
-        return Err(refused("it is not known where on Telegram it lies"));
+        return Err(refused("Telegram did not say where the file is"));
     };
     // A server of one's own knows its limit itself.
     if !client.has_own_server() && reference.bytes.is_some_and(|bytes| bytes > LARGEST) {
@@ -44,7 +44,7 @@ pub(crate) async fn open(
         Ok(info) => info,
         Err(error) => return Err(not_told(client, reference, error).await),
     };
-    let Some(path) = info.file_path else { return Err(try_again("Telegram doesn't say where it is")) };
+    let Some(path) = info.file_path else { return Err(try_again("Telegram did not say where the file is")) };
     if Path::new(&path).is_absolute() {
         return local::open(local_files, Path::new(&path)).await;
     }
@@ -71,22 +71,22 @@ async fn not_told(client: &BotClient, reference: &FileReference, error: CallErro
         return too_large(client, reference.bytes);
     }
     match code {
-        500.. => try_again("Telegram has a problem of its own"),
+        500.. => try_again("Telegram returned a server error"),
         // A link ends after an hour and `getFile` makes a new one.
-        404 => try_again("Telegram doesn't find it"),
-        _ if words.contains("temporarily") => try_again("Telegram says that it can't be had just now"),
-        _ => refused(&format!("Telegram doesn't hand it out ({description})")),
+        404 => try_again("Telegram could not find the file"),
+        _ if words.contains("temporarily") => try_again("the file is temporarily unavailable on Telegram"),
+        _ => refused(&format!("Telegram refused the download ({description})")),
     }
 }
 
 fn too_large(client: &BotClient, bytes: Option<u64>) -> FileFetchError {
     let size = bytes.map_or_else(|| "it is larger".to_owned(), |bytes| format!("it is {}", size::format_bytes(bytes)));
     let remedy = if client.has_own_server() {
-        "the Bot API server at `telegram.api_url` hands out larger ones when it runs with `--local`"
+        "run the Bot API server at `telegram.api_url` with `--local` to remove this limit"
     } else {
-        "a Bot API server of one's own (`telegram.api_url`) has no such limit"
+        "your own Bot API server (`telegram.api_url`) has no such limit"
     };
-    not_set_up(&format!("{size}, and Telegram hands bots at most 20 MB"), remedy)
+    not_set_up(&format!("{size}; bots can download at most 20 MB from Telegram"), remedy)
 }
 
 fn not_set_up(reason: &str, remedy: &str) -> FileFetchError {

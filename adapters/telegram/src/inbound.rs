@@ -46,7 +46,7 @@ impl TelegramListener {
         let Self { settings, channel } = self;
         let client = channel.client();
         let Some(us) = setup::us(client, &settings.answers_in, &stop).await? else { return Ok(()) };
-        tracing::info!(bot = us.username, "this bot listens on Telegram");
+        tracing::info!(bot = us.username, "listening on Telegram");
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
         let reader = Reader::new(us, settings.answers_in.clone(), commands);
         let (desk, pressed) = Desk::new(inbound, reader, Arc::clone(channel.message_ids()));

@@ -72,14 +72,16 @@ impl Lookup<'_> {
     pub(crate) async fn run(self) -> Result<LookupOutcome, SendError> {
         let part = self.request.part.part;
         let Some(search) = self.ids.begin_search(self.chat).await else {
-            return Ok(LookupOutcome::uncertain("another look-up is under way in the chat"));
+            return Ok(LookupOutcome::uncertain("another look-up is in progress in the chat"));
         };
         if self.ids.has_other_doubt(self.chat, part) {
             return Ok(LookupOutcome::uncertain("another message to the chat may have arrived as well"));
         }
         let rights = self.rights().await?;
         if matches!(rights, Rights::EditsOthers) {
-            return Ok(LookupOutcome::uncertain("the bot may edit what others have posted here"));
+            return Ok(LookupOutcome::uncertain(
+                "the bot can edit other people's posts here, so an edit proves nothing",
+            ));
         }
         let outcome = match &self.request.range {
             LookupRange::After(_) => self.find(rights).await?,

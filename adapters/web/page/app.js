@@ -35,7 +35,7 @@ const timeline = createTimeline({
   resend: (command) => send(conversation, command, []),
   loadOlder,
   answered(words) {
-    announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The answer is complete.");
+    announce(words.length > SPOKEN_AT_MOST ? `${words.slice(0, SPOKEN_AT_MOST)} …` : words || "The reply is complete.");
     conversations.refreshSoon();
   },
   runs(turn) {
@@ -62,7 +62,7 @@ async function stop() {
   try {
     await api.send(conversation, { key: api.newId(), text: "/stop", uploads: [] });
   } catch (problem) {
-    composer.complain(`It could not be stopped. ${problem.message}`);
+    composer.complain(`Stopping failed. ${problem.message}`);
   }
 }
 

@@ -7,14 +7,14 @@ const IDEAS = [
   { iconName: "pdf", title: "Read a document", words: "Attach one and write: Sum this up in five points.", text: "Sum this up in five points.", attach: true },
   { iconName: "image", title: "Save a photo", words: "Attach one and write: Save this as holiday/beach.png.", text: "Save this as holiday/beach.png.", attach: true },
   { iconName: "text", title: "Make a file", words: "Write a packing list for a weekend by the sea, as a file.", text: "Write a packing list for a weekend by the sea, as a file." },
-  { iconName: "file", title: "Find what is here", words: "Which files do you have from me?", text: "Which files do you have from me?" },
+  { iconName: "file", title: "Find your files", words: "Which files do you have from me?", text: "Which files do you have from me?" },
 ];
 
 // Phrases of the offline model, which knows no others.
 const OFFLINE_IDEAS = [
   { iconName: "image", title: "Save a photo", words: "Attach one and write: save this as beach.png", text: "save this as beach.png", attach: true },
   { iconName: "text", title: "Make a file", words: "write notes.txt: buy milk", text: "write notes.txt: buy milk" },
-  { iconName: "file", title: "Find what is here", words: "list my files", text: "list my files" },
+  { iconName: "file", title: "Find your files", words: "list my files", text: "list my files" },
   { iconName: "keyboard", title: "See what it understands", words: "help", text: "help" },
 ];
 
@@ -34,14 +34,14 @@ export function showEmpty({ model, model_is_offline: offline }, suggest) {
   };
   place.replaceChildren(
     element("img", { src: "/page/icon.svg", alt: "", width: 72, height: 72 }),
-    element("h2", { class: "empty-title" }, "What shall I carry for you?"),
-    element("p", { class: "empty-words" }, "Drop in files of any kind and say what you want done with them. No file that arrives is lost. If something can't be delivered, you read what and why."),
+    element("h2", { class: "empty-title" }, "What can I do for you?"),
+    element("p", { class: "empty-words" }, "Drop files here and tell me what to do with them. Files you send are never lost. If I can't deliver something, I tell you what and why."),
     element("ul", { class: "ideas" }, ...(offline ? OFFLINE_IDEAS : IDEAS).map(idea)),
     element(
       "p",
       { class: "empty-model" },
       offline
-        ? "The built-in offline model answers: it needs no account and no key. It is no AI, but knows a handful of phrases about files."
+        ? "The built-in offline model answers: it needs no account and no key. It isn't an AI; it understands a few phrases about files."
         : `${model} answers.`,
     ),
   );

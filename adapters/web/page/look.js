@@ -3,7 +3,7 @@
 import { byId, icon } from "./dom.js";
 
 const THEMES = [
-  ["system", "Theme: as the system", "system"],
+  ["system", "Theme: system", "system"],
   ["light", "Theme: light", "sun"],
   ["dark", "Theme: dark", "moon"],
 ];

@@ -236,7 +236,7 @@ export function createOutbox(actions) {
       state.replaceChildren(
         element("p", { class: "pending-reason", role: "alert" }, icon("warning"), element("span", {}, `Not sent. ${message.reason}`)),
         lost && (message.text || message.uploads.some((upload) => upload.result))
-          ? button("Send without", null, () => withoutLost(message))
+          ? button("Send without the failed files", null, () => withoutLost(message))
           : button("Try again", "retry", () => tryAnew(message)),
         button("Discard", null, () => giveUp(message)),
       );

@@ -7,17 +7,17 @@ import { clock } from "./format.js";
 import { copyText, growingProse, prose } from "./prose.js";
 
 const ENDINGS = {
-  budget: "Ended early: its budget was used up",
+  budget: "Stopped early: the turn reached its limit",
   cancelled: "Stopped",
   model_failed: "The model failed",
-  crashed: "Given up after three crashes",
+  crashed: "Gave up after three crashes",
 };
 
 const STATES = {
   pending: ["clock", "Queued"],
   sending: ["clock", "Sending"],
-  waiting: ["clock", "Waiting to be sent again"],
-  in_doubt: ["warning", "May have arrived; being checked"],
+  waiting: ["clock", "Will be retried"],
+  in_doubt: ["warning", "May have arrived; checking"],
   failed: ["warning", "Not delivered"],
 };
 
@@ -100,7 +100,7 @@ export function createTurnView(actions) {
     }
     const tools = (live?.tools ?? []).map((tool) => toolLine(tool, actions.resend));
     const idle = !tools.length && !(live?.text.blocks > 0);
-    const dots = element("p", { class: "thinking" }, element("span", { class: "dots", "aria-hidden": "true" }, element("i"), element("i"), element("i")), waits ? "Waits its turn" : "Working on it");
+    const dots = element("p", { class: "thinking" }, element("span", { class: "dots", "aria-hidden": "true" }, element("i"), element("i"), element("i")), waits ? "Queued" : "Working on it");
     activity.replaceChildren(...tools, ...(idle ? [dots] : []));
   }
 

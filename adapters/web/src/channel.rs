@@ -69,7 +69,7 @@ impl WebChannel {
         match self.blobs.open(sha256, Some(0..1)).await {
             Ok(_) => Ok(()),
             Err(BlobError::Missing(_) | BlobError::Damaged(_)) => {
-                Err(FileFetchError::Permanent { reason: "it is no longer there; please upload it again".to_owned() })
+                Err(FileFetchError::Permanent { reason: "it has expired; please upload it again".to_owned() })
             }
             Err(error) => Err(FileFetchError::Retryable { reason: error.to_string() }),
         }
@@ -118,7 +118,7 @@ impl Channel for WebChannel {
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
         let upload: Option<Upload> = self.key.read(Purpose::Upload, &reference.locator);
         let Some(upload) = upload else {
-            return Err(FileFetchError::Permanent { reason: "it is no upload of this server".to_owned() });
+            return Err(FileFetchError::Permanent { reason: "the upload was not created by this server".to_owned() });
         };
         self.is_stored(&upload.blob.sha256).await?;
         Ok(FetchedFile::Stored(upload.blob))

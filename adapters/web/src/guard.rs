@@ -52,7 +52,8 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
     // A request may name its host twice; the line that proxies go by must not differ from the header.
     let line = request.uri().authority().map(|authority| site.hosts.origin_of(authority.as_str()));
     let Some(origin) = origin.filter(|origin| line.is_none_or(|line| line.as_ref() == Some(origin))) else {
-        let detail = "This address is not one of this server's. Set `web.public_url` to the one that you use.";
+        let detail =
+            "This server doesn't accept requests for this address. Set `web.public_url` to the address you open.";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail));
     };
     // Behind a proxy everybody comes from this machine.
@@ -60,8 +61,9 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
         let detail = "Requests through a proxy need a login. Remove `web.token: off`.";
         return Err(Problem::new(StatusCode::FORBIDDEN, "token_needed", detail));
     }
-    let foreign =
-        || Err(Problem::new(StatusCode::FORBIDDEN, "cross_origin", "Another page may not do this in your name."));
+    let foreign = || {
+        Err(Problem::new(StatusCode::FORBIDDEN, "cross_origin", "This request came from another site and was blocked."))
+    };
     let site_of_sender = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     let from_us = matches!(site_of_sender, None | Some(b"same-origin" | b"none"));
     let path = request.uri().path();

@@ -60,13 +60,13 @@ impl Problem {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        let detail = "Log in first. `satchel web link` makes a link for a browser; programs send the token, which lies in \
-                      the file `web-token` in the data directory unless `web.token` sets another.";
+        let detail = "Log in first. `satchel web link` prints a login link for a browser. Programs send the token from \
+                      `web.token`, or from the file `web-token` in the data directory.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     }
 
     pub(crate) fn wrong_token() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "wrong_token", "This is not the token.")
+        Self::new(StatusCode::UNAUTHORIZED, "wrong_token", "That token is wrong.")
     }
 
     pub(crate) fn invalid_link() -> Self {
@@ -76,13 +76,13 @@ impl Problem {
 
     pub(crate) fn too_many_attempts(wait: Duration) -> Self {
         let seconds = wait.as_secs().max(1);
-        let detail = format!("That is wrong, and there were too many wrong logins before. Try again in {seconds} s.");
+        let detail = format!("That token is wrong, and there were too many wrong logins. Try again in {seconds} s.");
         let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail);
         Self { retry_after: Some(wait), ..problem }
     }
 
     pub(crate) fn file_too_large(limit: u64) -> Self {
-        let detail = format!("The file is too large: at most {} are taken.", size::format_bytes(limit));
+        let detail = format!("The file is too large; the limit is {}.", size::format_bytes(limit));
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     }
 
@@ -102,7 +102,7 @@ impl Problem {
     }
 
     pub(crate) fn stalled() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "stalled", "Nothing more came; please send it again.")
+        Self::new(StatusCode::REQUEST_TIMEOUT, "stalled", "The connection stalled; please send it again.")
     }
 }
 
@@ -136,8 +136,8 @@ impl From<LedgerError> for Problem {
             LedgerError::Full => Self::storage_full(),
             LedgerError::Unknown { what } => Self::not_found(&what),
             other => {
-                tracing::error!(error = &other as &dyn std::error::Error, "the ledger could not be read for the page");
-                Self::unavailable("The database does not answer as it should; please try again.")
+                tracing::error!(error = &other as &dyn std::error::Error, "reading the ledger for the page failed");
+                Self::unavailable("The database failed; please try again.")
             }
         }
     }
@@ -148,7 +148,7 @@ impl From<InboundError> for Problem {
         if let Some(LedgerError::Full) = error.0.downcast_ref() {
             return Self::storage_full();
         }
-        tracing::error!(error = &error as &dyn std::error::Error, "a message from the page was not taken");
+        tracing::error!(error = &error as &dyn std::error::Error, "storing a message from the page failed");
         Self::unavailable("The message could not be stored; please send it again.")
     }
 }
@@ -161,11 +161,14 @@ impl From<BlobError> for Problem {
             BlobError::Missing(_) => Self::not_found("file any more"),
             BlobError::Source(source) if source.kind() == std::io::ErrorKind::TimedOut => Self::stalled(),
             BlobError::Source(_) => {
-                Self::new(StatusCode::BAD_REQUEST, "broken_off", "The upload broke off; please send it again.")
+                Self::new(StatusCode::BAD_REQUEST, "broken_off", "The upload was interrupted; please send it again.")
             }
             other => {
-                tracing::error!(error = &other as &dyn std::error::Error, "the file store failed the page");
-                Self::unavailable("The file store does not answer as it should; please try again.")
+                tracing::error!(
+                    error = &other as &dyn std::error::Error,
+                    "the file store failed for a request of the page"
+                );
+                Self::unavailable("The file store failed; please try again.")
             }
         }
     }

@@ -24,18 +24,18 @@ impl PublicUrl {
             .expose_secret()
             .trim()
             .parse()
-            .map_err(|_| wrong("is no address such as https://satchel.example.org"))?;
+            .map_err(|_| wrong("must be an address such as https://satchel.example.org"))?;
         let secure = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("must begin with https:// or http://")),
+            _ => return Err(wrong("must start with https:// or http://")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        let authority = uri.authority().ok_or_else(|| wrong("must contain a host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("must not hold a name or password"));
+            return Err(wrong("must not contain a user name or password"));
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            return Err(wrong("must be a host alone: the page can't be served below a path"));
+            return Err(wrong("must be only a host: the page can't be served under a path"));
         }
         Ok(Self { secure, authority: plain(authority, secure) })
     }

@@ -99,7 +99,7 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .merge(closed)
         .fallback(async || Problem::not_found("page"))
         .method_not_allowed_fallback(async || {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This can't be done here.")
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This server can't do that.")
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::guard))
         .with_state(site)
@@ -109,7 +109,7 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
 async fn in_time(request: Request, next: Next) -> Response {
     match timeout(ANSWER_TIME + JSON_TIME, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Problem::unavailable("It took too long; please try again.").into_response(),
+        Err(_) => Problem::unavailable("That took too long; please try again.").into_response(),
     }
 }
 
@@ -130,7 +130,9 @@ async fn read_json_within<T: DeserializeOwned>(request: Request, time: Duration)
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
         }
         BodyError::TimedOut => Problem::stalled(),
-        BodyError::Broken => Problem::new(StatusCode::BAD_REQUEST, "broken_off", "The request broke off."),
+        BodyError::Broken => {
+            Problem::new(StatusCode::BAD_REQUEST, "broken_off", "The request was interrupted. Please send it again.")
+        }
     })?;
     serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("The body can't be read: {error}.")))
 }

@@ -57,8 +57,9 @@ impl WebServer {
         }
         let is_short = |token: &SecretString| token.expose_secret().chars().count() < MIN_TOKEN_CHARS;
         if settings.token.as_ref().is_some_and(is_short) {
-            let detail =
-                format!("`web.token` can be guessed: take at least {MIN_TOKEN_CHARS} characters, such as four words");
+            let detail = format!(
+                "`web.token` is too easy to guess: use at least {MIN_TOKEN_CHARS} characters, such as four words"
+            );
             return Err(WebError::Settings(detail));
         }
         let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);
@@ -73,7 +74,7 @@ impl WebServer {
             let public_origin = public.as_ref().map(PublicUrl::origin);
             // A full disk costs links; programs have the token, and browsers their cookies.
             if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address)), &token) {
-                tracing::warn!(error = &error as &dyn std::error::Error, "no login links can be made");
+                tracing::warn!(error = &error as &dyn std::error::Error, "login links are unavailable");
             }
         }
         let secure = public.as_ref().is_some_and(|public| public.secure);
@@ -108,7 +109,7 @@ impl WebServer {
         let serving = satchel_http_server::serve(listener, router, settings, stop.clone());
         let listening = async {
             if Arc::clone(&hub).listen(events, &stop).await == ListenerEnd::BusClosed {
-                tracing::warn!("the bus has closed; the page is brought up to date every few seconds only");
+                tracing::warn!("the event bus closed; the page falls back to polling every few seconds");
             }
         };
         tokio::join!(ends, serving, listening, hub.stopped());

@@ -107,7 +107,12 @@ impl SigningKey {
 
 fn read(path: &Path) -> io::Result<SigningKey> {
     let key = fs::read(path)?;
-    let wrong = |_| io::Error::new(io::ErrorKind::InvalidData, "it holds no key; remove it, and links end to work");
+    let wrong = |_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it contains no key; delete it to get a new one, which revokes all links",
+        )
+    };
     let key = SigningKey(key.as_slice().try_into().map_err(wrong)?);
     close_to_others(path)?;
     Ok(key)
@@ -120,9 +125,9 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(path)?.permissions().mode();
         if mode & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "others could read a secret of the page; closing the file to them");
+            tracing::warn!(path = %path.display(), "other users could read a secret of the page; removing their access");
             if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o600)) {
-                tracing::warn!(path = %path.display(), %error, "a secret of the page stays open to others");
+                tracing::warn!(path = %path.display(), %error, "removing other users' access to a secret of the page failed");
             }
         }
     }

@@ -40,7 +40,7 @@ fn read(path: &Path) -> io::Result<SecretString> {
     let token =
         Some(bytes).filter(|bytes| bytes.len() <= MAX_FILE_BYTES).and_then(|bytes| String::from_utf8(bytes).ok());
     let token = token.map(|text| text.trim().to_owned()).filter(|token| token.chars().count() >= MIN_TOKEN_CHARS);
-    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "it holds no token; remove it, and a new one is made");
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "it contains no token; delete it to get a new one");
     token.map(SecretString::from).ok_or_else(invalid)
 }
 

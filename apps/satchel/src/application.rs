@@ -199,14 +199,14 @@ async fn about_people(asked: &PairCommand, data: &ExistingData) -> anyhow::Resul
 }
 
 fn in_runtime<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = runtime::runtime().context("the asynchronous runtime could not be started")?;
+    let runtime = runtime::runtime().context("failed to start the asynchronous runtime")?;
     runtime.block_on(command)
 }
 
 /// As [`in_runtime`], but work of other threads that is still under way at the end is not waited for: whoever asks a
 /// server to stop twice means it, and what a dead process leaves behind the next one finds.
 fn serving(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = runtime::runtime().context("the asynchronous runtime could not be started")?;
+    let runtime = runtime::runtime().context("failed to start the asynchronous runtime")?;
     let ended = runtime.block_on(command);
     runtime.shutdown_background();
     ended

@@ -70,7 +70,7 @@ impl Runner {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Two channels have one name: messages of one would be answered on the other.
-    #[error("two channels are called `{0}`; give each a name of its own")]
+    #[error("two channels are called `{0}`; give each its own name")]
     DuplicateChannel(ChannelName),
     /// A tool can't be offered; another one has its name, for instance.
     #[error(transparent)]
@@ -212,7 +212,7 @@ mod tests {
     async fn duplicate_names_are_errors_of_build() {
         assert_eq!(error(&["board", "lobby"], &["dice", "map"]), None);
         let two_channels = error(&["board", "lobby", "board"], &[]);
-        assert_eq!(two_channels.as_deref(), Some("two channels are called `board`; give each a name of its own"));
+        assert_eq!(two_channels.as_deref(), Some("two channels are called `board`; give each its own name"));
         for tools in [&["dice", "dice"][..], &["file_list"], &["attachment_add"]] {
             let error = error(&["board"], tools).expect("its name is taken");
             assert!(error.contains("there is a tool of that name already"), "{error}");

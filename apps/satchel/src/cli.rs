@@ -12,9 +12,9 @@ use secrecy::SecretString;
     name = "satchel",
     version,
     about = "A self-hosted assistant that loses no file",
-    long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nNo file that reaches it \
-                  is lost, every reply arrives once and in order, and what can't be delivered is told.\nWithout a \
-                  command it runs: `satchel` is `satchel run`.",
+    long_about = "A self-hosted assistant for Telegram, Discord, a web page and the terminal.\n\nIt loses no file, sends \
+                  every reply once and in order, and reports what can't be delivered.\n`satchel` without a command is \
+                  `satchel run`.",
     after_help = "Examples:\n  satchel chat                               talk in the terminal\n  satchel chat --once \
                   \"save this\" --attach a.pdf  one turn, then exit\n  satchel run                                serve \
                   the page and all channels that are configured\n  satchel init                               write a \
@@ -25,7 +25,7 @@ pub struct Cli {
     /// What applies to every command.
     #[command(flatten)]
     pub global: GlobalOptions,
-    /// What to do; nothing is `run`.
+    /// The command; without one, `run`.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -39,7 +39,7 @@ pub struct GlobalOptions {
     /// Change one setting for this call, such as `--set delivery.max_age=12h`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     pub set: Vec<String>,
-    /// What is logged, such as `info` or `satchel=debug` [default: the setting `log`]
+    /// Log filter, such as `info` or `satchel=debug` [default: the setting `log`]
     #[arg(long, value_name = "FILTER", global = true)]
     pub log: Option<String>,
 }
@@ -55,7 +55,7 @@ pub enum Command {
     },
     /// Talk to Satchel in the terminal
     #[command(
-        after_help = "The files of replies are written to ./files, each with its number before its name.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
+        after_help = "Files in replies are saved to ./files, as NUMBER-NAME.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
                             \"save these\" --attach a.jpg --attach b.pdf --json\n  cat notes.txt | satchel chat --once summarise\n  \
                             ls -l | satchel chat --once"
     )]
@@ -66,24 +66,23 @@ pub enum Command {
                             the configuration: telegram.limits and discord.limits. With telegram.local_files, telegram \
                             is your own Bot API server; telegram-local is one without it.")]
     Plan(PlanOptions),
-    /// Look at the files that Satchel keeps
+    /// List, export and remove stored files
     #[command(subcommand)]
     Attachments(AttachmentsCommand),
-    /// Look at replies that are under way or failed
+    /// List, resend and discard replies that are in progress or failed
     #[command(subcommand)]
     Outbox(OutboxCommand),
-    /// Look at the configuration
+    /// Show and check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Ask for keys and tokens, try them out, and write a commented satchel.yaml
+    /// Ask for keys and tokens, test them, and write a commented satchel.yaml
     #[command(
         after_help = "Examples:\n  satchel init\n  OPENAI_API_KEY=... satchel init --yes\n  satchel init --yes --model ollama \
-                            --model-name gemma3 --config /etc/satchel/satchel.yaml\n\nWhat is given as an option can be \
-                            seen by others on this machine while the command runs; the questions and the environment \
-                            can't."
+                            --model-name gemma3 --config /etc/satchel/satchel.yaml\n\nOther users of this machine can \
+                            see the options while the command runs. They can't see your answers or the environment."
     )]
     Init(InitOptions),
-    /// Check what Satchel needs from this machine and say what to do about it
+    /// Check the configuration and this machine, and show how to fix problems
     Doctor {
         /// Print JSON
         #[arg(long)]
@@ -117,9 +116,9 @@ pub struct Later {
 /// What `script` does.
 #[derive(Debug, Subcommand)]
 pub enum ScriptCommand {
-    /// Run a script and print its answer
+    /// Run a script and print its result
     #[command(
-        after_help = "The files of the answer are written to ./files/scripts; with --conversation NAME to ./files/NAME.\n\nExamples:\n  satchel script run report.star\n  satchel script run report.star --json"
+        after_help = "Files in the result are saved to ./files/scripts; with --conversation NAME to ./files/NAME.\n\nExamples:\n  satchel script run report.star\n  satchel script run report.star --json"
     )]
     Run(ScriptRunOptions),
 }
@@ -127,13 +126,13 @@ pub enum ScriptCommand {
 /// What `script run` takes.
 #[derive(Debug, Args)]
 pub struct ScriptRunOptions {
-    /// The script; - reads it from standard input
+    /// Script file; - reads standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Print the result as JSON: {"text", "data", "attachments"}
     #[arg(long)]
     pub json: bool,
-    /// The conversation whose files and workspace it finds; it is `console:NAME` everywhere else
+    /// Conversation whose files and workspace the script sees; elsewhere it is called `console:NAME`
     #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = console_conversation)]
     pub conversation: ConversationId,
 }
@@ -141,16 +140,16 @@ pub struct ScriptRunOptions {
 /// What `chat` takes.
 #[derive(Debug, Args)]
 pub struct ChatOptions {
-    /// Say this and what comes on standard input, or that alone; wait for the whole reply, exit
+    /// Send TEXT, standard input or both as one message, wait for the whole reply, then exit
     #[arg(long, value_name = "TEXT")]
     pub once: Option<Option<String>>,
-    /// Send this file with it; may be repeated; - is standard input
+    /// Attach this file; may be repeated; - reads standard input
     #[arg(long, value_name = "FILE", requires = "once")]
     pub attach: Vec<PathBuf>,
-    /// Print the turn's response and what became of each part as JSON
+    /// Print the response and the state of each part as JSON
     #[arg(long, requires = "once")]
     pub json: bool,
-    /// The conversation's name; it is `console:NAME` everywhere else
+    /// Conversation name; elsewhere it is called `console:NAME`
     #[arg(long, value_name = "NAME", default_value = "main", value_parser = console_conversation)]
     pub conversation: ConversationId,
 }
@@ -158,31 +157,31 @@ pub struct ChatOptions {
 /// What `init` takes.
 #[derive(Debug, Args)]
 pub struct InitOptions {
-    /// Ask nothing: take the options, then what the environment and this machine offer
+    /// Ask nothing: use the options, then the environment, then what this machine offers
     #[arg(long)]
     pub yes: bool,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     pub force: bool,
-    /// Write keys and tokens without trying them out
+    /// Write keys and tokens without testing them
     #[arg(long)]
     pub no_check: bool,
-    /// Who serves the model [default: whoever's key is in the environment, a local Ollama, or offline]
+    /// Provider of the model [default: the one whose key is in the environment, a local Ollama, or offline]
     #[arg(long, value_enum, value_name = "PROVIDER")]
     pub model: Option<InitModel>,
-    /// The provider's name of the model
+    /// Model name, as the provider calls it
     #[arg(long, value_name = "NAME", requires = "model")]
     pub model_name: Option<String>,
-    /// Another server than the provider's own
+    /// Address of another server that offers the provider's API
     #[arg(long, value_name = "URL", requires = "model", value_parser = secret)]
     pub base_url: Option<SecretString>,
-    /// The provider's key; without it the environment's is used and not written
+    /// API key; without it the one from the environment is used and not written to the file
     #[arg(long, value_name = "KEY", requires = "model", value_parser = secret)]
     pub api_key: Option<SecretString>,
-    /// The token of a Telegram bot
+    /// Telegram bot token
     #[arg(long, value_name = "TOKEN", value_parser = secret)]
     pub telegram_token: Option<SecretString>,
-    /// The token of a Discord bot
+    /// Discord bot token
     #[arg(long, value_name = "TOKEN", value_parser = secret)]
     pub discord_token: Option<SecretString>,
 }
@@ -211,10 +210,10 @@ pub struct PlanOptions {
     /// An OutgoingResponse as JSON; `-` reads standard input
     #[arg(value_name = "FILE.json")]
     pub file: PathBuf,
-    /// Whose rules apply
+    /// Channel whose rules apply
     #[arg(long, value_enum)]
     pub channel: PlanChannel,
-    /// Print the plan itself as JSON
+    /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -237,16 +236,16 @@ pub enum PlanChannel {
 /// What can be done with files.
 #[derive(Debug, Subcommand)]
 pub enum AttachmentsCommand {
-    /// List files, the newest first
+    /// List files, newest first
     List {
-        /// Only those of this conversation, such as console:main
+        /// Only this conversation, such as console:main
         #[arg(long, value_name = "CONVERSATION")]
         conversation: Option<ConversationId>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show everything that is known of one file
+    /// Show all details of one file
     Show {
         /// Which file.
         #[command(flatten)]
@@ -261,11 +260,11 @@ pub enum AttachmentsCommand {
         /// Which file.
         #[command(flatten)]
         file: AttachmentChoice,
-        /// The new file, or a directory for it; nothing is overwritten
+        /// Target file or directory; existing files are not overwritten
         #[arg(long, value_name = "PATH")]
         to: PathBuf,
     },
-    /// Show what files take up, of every conversation and every person
+    /// Show the storage used by every conversation and every person
     Usage {
         /// Print JSON
         #[arg(long)]
@@ -275,14 +274,14 @@ pub enum AttachmentsCommand {
     #[command(after_help = "Examples:\n  satchel attachments remove 17 --conversation telegram:-100123\n  \
                       satchel attachments remove 3 4 5 --conversation console:main")]
     Remove {
-        /// Their ids, or their numbers such as 17 or #17
+        /// File ids, or numbers such as 17 or #17
         #[arg(value_name = "ID|N", value_parser = file_name_of, required = true)]
         files: Vec<FileKey>,
-        /// Where the numbers count, when several conversations have them
+        /// Conversation of the numbers, if several conversations have them
         #[arg(long, value_name = "CONVERSATION")]
         conversation: Option<ConversationId>,
     },
-    /// Remove the bytes that nothing has referred to for an hour
+    /// Delete stored bytes that no file has used for an hour
     Gc,
     /// Resolve declared attachments; not built yet
     #[command(hide = true)]
@@ -292,10 +291,10 @@ pub enum AttachmentsCommand {
 /// One file.
 #[derive(Debug, Args)]
 pub struct AttachmentChoice {
-    /// Its id, or its number such as 17 or #17
+    /// File id, or number such as 17 or #17
     #[arg(value_name = "ID|N", value_parser = file_name_of)]
     pub file: FileKey,
-    /// Where the number counts, when several conversations have it
+    /// Conversation of the number, if several conversations have it
     #[arg(long, value_name = "CONVERSATION")]
     pub conversation: Option<ConversationId>,
 }
@@ -312,12 +311,12 @@ pub enum FileKey {
 /// What can be done with replies under way.
 #[derive(Debug, Subcommand)]
 pub enum OutboxCommand {
-    /// List parts that are under way or failed, the newest first
+    /// List parts that are in progress or failed, newest first
     List {
-        /// Only those of this conversation
+        /// Only this conversation
         #[arg(long, value_name = "CONVERSATION")]
         conversation: Option<ConversationId>,
-        /// Delivered ones too
+        /// Include delivered parts
         #[arg(long)]
         all: bool,
         /// Print JSON
@@ -326,20 +325,20 @@ pub enum OutboxCommand {
     },
     /// Show one part
     Show {
-        /// Its id
+        /// Part id
         part: PartId,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Send the files of a part again, after whatever its conversation still waits for
+    /// Send the files of a part again, after the parts that its conversation still waits for
     Resend {
-        /// The part's id
+        /// Part id
         part: PartId,
     },
-    /// Give up a part that is not being sent; the person is not told, the model is
+    /// Give up a part that is not being sent; the model is told, the person is not
     Discard {
-        /// Its id
+        /// Part id
         part: PartId,
     },
 }
@@ -347,25 +346,25 @@ pub enum OutboxCommand {
 /// What can be decided about who may talk.
 #[derive(Debug, Subcommand)]
 pub enum PairCommand {
-    /// List who asks to be let in, and who was
+    /// List people who are waiting for approval, and people who were approved with a code
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Let the person of a code in; they are told
+    /// Approve the person with this code; they are told
     #[command(after_help = "Example:\n  satchel pair approve ABCD-EFGH")]
     Approve {
-        /// The code that they were told
+        /// Pairing code that the person received
         code: PairingCode,
     },
-    /// Take back that a code let somebody in
+    /// Withdraw an approval
     #[command(after_help = "Example:\n  satchel pair revoke telegram 123456")]
     Revoke {
-        /// Where they talk, such as telegram
+        /// Channel, such as telegram
         #[arg(value_parser = channel_name)]
         channel: ChannelName,
-        /// Their id, as `satchel pair list` shows it
+        /// Person's id, as `satchel pair list` shows it
         #[arg(allow_hyphen_values = true)]
         id: String,
     },
@@ -375,10 +374,8 @@ pub enum PairCommand {
 #[derive(Debug, Subcommand)]
 pub enum WebCommand {
     /// Print a link that logs a browser in; it works once, for ten minutes
-    #[command(
-        after_help = "It may be used beside a running `satchel run`, with the same configuration.\n\nExample:\n  \
-                            satchel web link"
-    )]
+    #[command(after_help = "Use it while `satchel run` is running, with the same configuration.\n\nExample:\n  \
+                            satchel web link")]
     Link,
 }
 
@@ -391,22 +388,25 @@ pub enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Tell whether the configuration is right
+    /// Check the configuration
     Check,
     /// Print the JSON Schema of satchel.yaml, for editors
     #[command(
-        after_help = "Example:\n  satchel config schema > satchel.schema.json\n\nThen begin satchel.yaml with:\n  # \
+        after_help = "Example:\n  satchel config schema > satchel.schema.json\n\nThen start satchel.yaml with:\n  # \
                             yaml-language-server: $schema=./satchel.schema.json"
     )]
     Schema,
 }
 
 fn console_conversation(name: &str) -> Result<ConversationId, String> {
-    format!("console:{name}").parse().map_err(|_| "a name is made of letters, digits and any of - _ . / @".to_owned())
+    format!("console:{name}")
+        .parse()
+        .map_err(|_| "a conversation name consists of letters, digits and - _ . / @".to_owned())
 }
 
 fn channel_name(text: &str) -> Result<ChannelName, String> {
-    ChannelName::new(text).map_err(|_| "a channel is named by small letters, such as telegram or discord".to_owned())
+    ChannelName::new(text)
+        .map_err(|_| "a channel name consists of lower-case letters, such as telegram or discord".to_owned())
 }
 
 fn secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
@@ -418,7 +418,7 @@ fn file_name_of(text: &str) -> Result<FileKey, String> {
         return Ok(FileKey::Number(number));
     }
     text.parse().map(FileKey::Id).map_err(|_| {
-        "a file is named by its number, such as 17, or by an id such as 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e".to_owned()
+        "use the file's number, such as 17, or its id, such as 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e".to_owned()
     })
 }
 

@@ -139,12 +139,12 @@ impl Lanes {
                 () = sleep_until(cut_off.unwrap_or(trusted_until)), if cut_off.is_some() => {
                     tracing::warn!(
                         lanes = working.len(),
-                        "stopped while parts were in flight; they will be checked at the start"
+                        "stopped while parts were in flight; they are checked at the next start"
                     );
                     return;
                 }
                 () = sleep_until(trusted_until), if !held.is_empty() => {
-                    tracing::warn!(lanes = held.len(), "leases could not be renewed in time; their lanes are given up");
+                    tracing::warn!(lanes = held.len(), "leases expired before renewal; releasing their lanes");
                     held.values().for_each(|lane| lane.lost.cancel());
                     trusted_until = Instant::now() + trust;
                 }
@@ -189,7 +189,7 @@ impl Lanes {
                             give_up(&held, &lost);
                         }
                         Err(error) => {
-                            tracing::warn!(error = &error as &dyn std::error::Error, "leases could not be renewed");
+                            tracing::warn!(error = &error as &dyn std::error::Error, "renewing leases failed; retrying");
                             renew.reset_after(renew_again);
                         }
                     }
@@ -215,7 +215,7 @@ impl Lanes {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the bus can't be heard; work is looked for instead"
+                    "event bus unavailable; falling back to polling"
                 );
                 Box::pin(futures::stream::pending())
             }
@@ -249,7 +249,7 @@ async fn take(ledger: &dyn Ledger, channels: &[ChannelName]) -> Option<Lease> {
     match ledger.claim_lane(channels).await {
         Ok(lease) => lease,
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the ledger can't be asked for work");
+            tracing::warn!(error = &error as &dyn std::error::Error, "claiming a lane failed");
             None
         }
     }
@@ -260,7 +260,7 @@ fn give_up(held: &HashMap<ConversationId, Held>, lost: &[Lease]) {
     for lease in lost {
         // A lane that ended meanwhile is no longer renewed and counts as lost too; its token matters to nobody.
         if let Some(lane) = held.get(&lease.conversation).filter(|lane| lane.lease == *lease) {
-            tracing::debug!(chat.id = %lease.conversation, "the lane has another owner");
+            tracing::debug!(chat.id = %lease.conversation, "the lane has another holder");
             lane.lost.cancel();
         }
     }
@@ -272,7 +272,10 @@ fn forget(ended: Result<(task::Id, ()), JoinError>, held: &mut HashMap<Conversat
     let id = match ended {
         Ok((id, ())) => id,
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "the work on a lane broke down");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the worker of a lane panicked; its lease will expire"
+            );
             error.id()
         }
     };

@@ -61,7 +61,7 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(filter).with_context(|| {
-        format!("the log filter {filter:?} can't be read; filters look like `info` or `satchel=debug`")
+        format!("the log filter {filter:?} is invalid; filters look like `info` or `satchel=debug`")
     })?;
     // Nobody reading the log any more is no reason to stop: the layer's own report of it would panic.
     let layer = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);

@@ -26,7 +26,7 @@ pub struct GcReport {
     pub freed: u64,
 }
 
-/// Marks the bytes that nothing refers to and removes those that are marked.
+/// Marks the unused stored bytes and removes those that are marked.
 ///
 /// # Errors
 /// When the store or the ledger fails; nothing that is referred to is ever removed.
@@ -68,10 +68,10 @@ impl Maintenance {
     /// Removes at once what dead processes left in the workspaces, then collects garbage every hour until `stop` is
     /// cancelled.
     pub async fn run(self, stop: CancellationToken) {
-        log_report("what dead processes left in workspaces", self.workspace.remove_leftovers().await);
+        log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
             let collected = collect_garbage(&*self.ledger, &*self.blobs).await;
-            log_report("bytes that nothing refers to", collected.map(|collected| collected.freed));
+            log_report("unused stored bytes", collected.map(|collected| collected.freed));
             let emptied = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
             log_report("the /tmp of idle conversations", emptied);
         }

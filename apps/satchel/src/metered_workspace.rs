@@ -65,7 +65,7 @@ impl MeteredWorkspace {
             Ok(usages) => usages,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                return tracing::warn!(error, "what workspaces hold could not be recorded");
+                return tracing::warn!(error, "recording the workspaces' sizes failed");
             }
         };
         for usage in usages {
@@ -86,13 +86,13 @@ impl MeteredWorkspace {
             Ok(used) => used,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                return tracing::warn!(chat.id = %conversation, error, "a workspace could not be measured");
+                return tracing::warn!(chat.id = %conversation, error, "measuring a workspace failed");
             }
         };
         let reserved = self.reserved().get(conversation).copied().unwrap_or_default();
         if let Err(error) = self.ledger.record_workspace(conversation, used.saturating_add(reserved)).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(chat.id = %conversation, error, "what a workspace holds could not be recorded");
+            tracing::warn!(chat.id = %conversation, error, "recording a workspace's size failed");
         }
     }
 

@@ -130,7 +130,7 @@ pub async fn decide(models: &Models) -> Decision {
         }
         Choice::Found { variable, model } => Decision {
             candidates: vec![Candidate::Remote(model.clone())],
-            why: format!("the configuration names none and {variable} is set"),
+            why: format!("no model is configured and {variable} is set"),
         },
         Choice::Unsaid => match satchel_models::find_ollama().await {
             Some(found) => Decision {
@@ -142,11 +142,11 @@ pub async fn decide(models: &Models) -> Decision {
                     model: found.model,
                     accepts: found.accepts,
                 })],
-                why: "the configuration names none, no key is set, and an Ollama server runs here".to_owned(),
+                why: "no model is configured, no key is set, and an Ollama server runs here".to_owned(),
             },
             None => Decision {
                 candidates: vec![Candidate::Offline { name: BUILT_IN.to_owned() }],
-                why: "the configuration names none, no key is set, and no Ollama server runs here".to_owned(),
+                why: "no model is configured, no key is set, and no Ollama server runs here".to_owned(),
             },
         },
     }

@@ -23,7 +23,7 @@ pub struct Exporting(SdkTracerProvider);
 impl Drop for Exporting {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown() {
-            tracing::warn!(error = %error, "the last spans could not be sent");
+            tracing::warn!(error = %error, "failed to send the last spans");
         }
     }
 }
@@ -50,7 +50,7 @@ where
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(endpoint)
         .build()
-        .context("spans can't be sent to the collector that the environment names")?;
+        .context("failed to set up the span exporter from the environment")?;
     let resource = Resource::builder().with_service_name(service(environment)).build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     let ours = Targets::new().with_target("satchel", tracing::Level::DEBUG);

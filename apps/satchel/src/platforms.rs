@@ -35,7 +35,7 @@ pub enum TokenError {
 /// # Errors
 /// When the system's certificates can't be read.
 pub fn client() -> anyhow::Result<Client> {
-    plain_client().build().context("HTTP can't be spoken")
+    plain_client().build().context("failed to set up the HTTP client")
 }
 
 /// A client for short questions to this machine: no proxy leads there, and nothing is encrypted.
@@ -78,7 +78,7 @@ pub async fn telegram_bot(
         !id.is_empty() && id.chars().all(|c| c.is_ascii_digit()) && !secret.is_empty() && secret.chars().all(fits)
     };
     if !token.split_once(':').is_some_and(is_fit) {
-        let words = "this is no Telegram token: they look like 123456789:AbC-dEf… and come from @BotFather";
+        let words = "this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather";
         return Err(TokenError::Wrong(words.to_owned()));
     }
     let base = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim_end_matches('/'));
@@ -87,7 +87,7 @@ pub async fn telegram_bot(
         Ok(Answer { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", shown(&bot.username))),
         // An unknown token is "Not Found" to Telegram, a revoked one "Unauthorized".
         Ok(Answer { ok: false, .. }) if status == 401 || status == 404 => {
-            let words = "Telegram doesn't know this token; ask @BotFather for the one that is valid now";
+            let words = "Telegram doesn't accept this token; get the current one from @BotFather";
             Err(TokenError::Wrong(words.to_owned()))
         }
         Ok(Answer { description: Some(words), .. }) => {
@@ -96,7 +96,7 @@ pub async fn telegram_bot(
             Err(TokenError::NotAsked(format!("Telegram answered {status}: {}", shown(&words))))
         }
         Ok(_) | Err(_) => {
-            Err(TokenError::NotAsked(format!("what answers for Telegram isn't Telegram (status {status})")))
+            Err(TokenError::NotAsked(format!("the server did not answer like Telegram (status {status})")))
         }
     }
 }
@@ -119,13 +119,15 @@ pub async fn discord_bot(
     let (status, body) = ask_discord(http, api_url, token, "users/@me").await?;
     match (status, serde_json::from_slice::<User>(&body)) {
         (200, Ok(user)) if user.bot => Ok(shown(&user.username)),
-        (200, Ok(_)) => Err(TokenError::Wrong("this token belongs to a person; Discord wants a bot's".to_owned())),
+        (200, Ok(_)) => Err(TokenError::Wrong(
+            "this is a user token; Satchel needs a bot token from the developer portal".to_owned(),
+        )),
         (401, _) => {
             let words =
-                "Discord doesn't know this token; reset it in the developer portal, under Bot, and take the new one";
+                "Discord doesn't accept this token; reset it in the developer portal, under Bot, and use the new one";
             Err(TokenError::Wrong(words.to_owned()))
         }
-        (status, _) => Err(TokenError::NotAsked(format!("what answers for Discord said {status}"))),
+        (status, _) => Err(TokenError::NotAsked(format!("Discord answered {status}"))),
     }
 }
 
@@ -165,7 +167,7 @@ pub async fn discord_application(
             );
             Ok(DiscordApplication { invitation, reads_messages: flags & MESSAGE_CONTENT != 0 })
         }
-        (status, _) => Err(TokenError::NotAsked(format!("what answers for Discord said {status}"))),
+        (status, _) => Err(TokenError::NotAsked(format!("Discord answered {status}"))),
     }
 }
 
@@ -177,7 +179,7 @@ async fn ask_discord(
 ) -> Result<(u16, Vec<u8>), TokenError> {
     let token = token.expose_secret().trim();
     if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
-        let words = "this is no Discord token: it stands in the developer portal, under Bot, and holds no spaces";
+        let words = "this is not a Discord token: the developer portal shows it under Bot, without spaces";
         return Err(TokenError::Wrong(words.to_owned()));
     }
     let base = api_url.map_or(DISCORD, |url| url.expose_secret().trim_end_matches('/'));
@@ -193,7 +195,7 @@ async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, V
         let what = match () {
             () if error.is_timeout() => "did not answer in time",
             () if error.is_connect() => "can't be reached; is this machine online?",
-            () => "did not answer as it should",
+            () => "gave an unexpected answer",
         };
         TokenError::NotAsked(format!("{platform} {what}"))
     };
@@ -201,7 +203,7 @@ async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, V
     let status = response.status().as_u16();
     match read_up_to(&mut response, LONGEST_ANSWER).await.map_err(failed)? {
         Some(body) => Ok((status, body)),
-        None => Err(TokenError::NotAsked(format!("{platform} answered without end"))),
+        None => Err(TokenError::NotAsked(format!("{platform} sent an endless answer"))),
     }
 }
 

@@ -72,7 +72,7 @@ impl RetentionTask {
                 Ok(files) => removed += files,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(chat.id = %conversation, error, "old files of a conversation stay until tomorrow");
+                    tracing::warn!(chat.id = %conversation, error, "removing a conversation's old files failed; retrying tomorrow");
                 }
             }
         }
@@ -104,7 +104,7 @@ impl RetentionTask {
         let more = u32::try_from(expired.len().saturating_sub(NAMED)).unwrap_or(u32::MAX);
         if let Err(error) = self.door.take_in(SystemTask::FilesExpired { files, more }, message).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(chat.id = %conversation, error, "a conversation can't be told that old files are removed");
+            tracing::warn!(chat.id = %conversation, error, "announcing the removal of old files failed; they stay");
         }
     }
 

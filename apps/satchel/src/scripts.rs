@@ -15,7 +15,7 @@ const WORKER: &str = "satchel-script";
 pub fn open(config: &Config) -> Option<Arc<dyn ScriptHost>> {
     let worker = worker(config);
     if !worker.is_file() {
-        tracing::info!(worker = %worker.display(), "scripts are off: their worker isn't there");
+        tracing::info!(worker = %worker.display(), "scripts are off: the script worker was not found");
         return None;
     }
     Some(Arc::new(WorkerPool::new(ScriptSettings::new(worker))))

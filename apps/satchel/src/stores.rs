@@ -49,7 +49,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     };
     create_private_dir(data_dir)
         .await
-        .with_context(|| format!("the data directory {} can't be made", data_dir.display()))?;
+        .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
     let kept = kept_directories(config);
     tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
     let access = config.access();
@@ -57,7 +57,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let quotas = QuotaRules { quotas: config.attachments.quotas, is_owner };
     let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
         .await
-        .context("the ledger can't be used")?;
+        .context("failed to open the ledger")?;
     let workspaces_dir = data_dir.join(WORKSPACES);
     let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
     let (blobs, workspace) = open_directories(blobs_dir, workspaces_dir, shared, quota).await?;
@@ -118,7 +118,7 @@ fn close_to_others(kept: &[KeptDirectory]) {
         match satchel_files::close_to_others(path, is_own) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "failed to look whether others can read what is kept here");
+                tracing::warn!(path = %path.display(), %error, "failed to check who can read the data");
             }
             Ok(()) => {}
         }

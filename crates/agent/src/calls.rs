@@ -137,8 +137,9 @@ async fn run_and_record(
     let outcome = match recorded {
         // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
         Err(LedgerError::Unknown { what }) => {
-            let refused =
-                ToolOutcome::from_failure(format!("`{tool}` yielded what this conversation doesn't have: {what}"));
+            let refused = ToolOutcome::from_failure(format!(
+                "`{tool}` returned something that this conversation doesn't have: {what}"
+            ));
             record(services, lane, &call, &refused).await?
         }
         recorded => recorded?,
@@ -160,7 +161,7 @@ fn without_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutc
             file.number > 0
         });
     }
-    let refused = format!("Error: {} could not be kept, so nobody gets it: {exceeded}", names.join(", "));
+    let refused = format!("Error: {} could not be stored, so it is not delivered: {exceeded}", names.join(", "));
     let text = text.into_iter().chain([refused]).collect::<Vec<_>>().join("\n");
     ToolOutcome { attachments, selection, ..ToolOutcome { text: Some(text), failed: true, ..outcome } }
 }
@@ -224,7 +225,7 @@ pub(crate) fn admitted<'a>(
         return Err(format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")));
     };
     if spec.tier == SafetyTier::Privileged && scope.group && !services.settings.privileged_in_groups {
-        return Err(format!("`{}` can't be used where others read along", spec.name));
+        return Err(format!("`{}` can't be used in a chat that other people can read", spec.name));
     }
     if !matches!(call.arguments, Value::Object(_)) {
         return Err(format!("the arguments of `{}` must be a JSON object", spec.name));
@@ -249,8 +250,8 @@ fn interrupted(tool: &str, made: &[Attachment]) -> String {
         }
     };
     format!(
-        "{OUTCOME_UNKNOWN}Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated by \
-         itself; look before you ask for it again{made}"
+        "{OUTCOME_UNKNOWN}Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated \
+         automatically; check before you request it again{made}"
     )
 }
 
@@ -317,7 +318,7 @@ pub(crate) async fn performed(
         Ok(Ok(Err(error))) => ToolOutcome::from_failure(error.to_string()),
         Ok(Err(_panic)) => {
             tracing::error!(call.id = %call.id, tool = spec.name, "a tool panicked");
-            ToolOutcome::from_failure(format!("`{}` broke down; this is a fault of the tool", spec.name))
+            ToolOutcome::from_failure(format!("`{}` crashed; this is a fault in the tool", spec.name))
         }
         Err(_) => {
             ToolOutcome::from_failure(format!("`{}` took longer than {} s and was stopped", spec.name, limit.as_secs()))

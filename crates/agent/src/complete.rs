@@ -62,7 +62,7 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
         chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
-        "the turn is complete"
+        "turn complete"
     );
     for attachment in &response.attachments {
         let event = BusEvent::ResponseBinary {
@@ -108,7 +108,7 @@ fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> Outgoin
     }
     let told = refused.iter().map(|file| {
         let name = to_inline_code(file.filename.as_str(), usize::MAX);
-        format!("I could not take {name}: {}.", file.reason)
+        format!("I couldn't accept {name}: {}.", file.reason)
     });
     let told = told.collect::<Vec<_>>().join("\n\n");
     let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &told);
@@ -233,13 +233,13 @@ mod tests {
         let response = with_refusals(OutgoingResponse::from_text("Saved the rest."), &files);
         assert_eq!(
             response.text.unwrap(),
-            "Saved the rest.\n\nI could not take `a.mov`: it is 64 MB, the limit is 50 MB.\n\nI could not take \
+            "Saved the rest.\n\nI couldn't accept `a.mov`: it is 64 MB, the limit is 50 MB.\n\nI couldn't accept \
              `bx.txt`: it is gone."
         );
         let cut_short = with_refusals(OutgoingResponse::from_text("```\nls"), &files[1..]);
-        assert_eq!(cut_short.text.unwrap(), "```\nls\n```\n\nI could not take `bx.txt`: it is gone.");
+        assert_eq!(cut_short.text.unwrap(), "```\nls\n```\n\nI couldn't accept `bx.txt`: it is gone.");
         let files_only = with_refusals(OutgoingResponse::default(), &files[..1]);
-        assert_eq!(files_only.text.unwrap(), "I could not take `a.mov`: it is 64 MB, the limit is 50 MB.");
+        assert_eq!(files_only.text.unwrap(), "I couldn't accept `a.mov`: it is 64 MB, the limit is 50 MB.");
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let of = |texts: &[&str]| Plan {
             parts: texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect(),
         };
-        let buttons = vec![Button { label: "Let in".into(), command: "/pair approve ABCD-EFGH".into() }];
+        let buttons = vec![Button { label: "Approve".into(), command: "/pair approve ABCD-EFGH".into() }];
         assert_eq!(asking(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
         let question = PartContent::Question { text: "b".into(), buttons: buttons.clone() };
         assert_eq!(

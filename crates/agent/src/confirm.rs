@@ -46,7 +46,7 @@ const MOST_ARGUMENTS: usize = SHOWN / LEAST;
 /// Less time than this is none to read a question in and to answer it.
 const ENOUGH: Duration = Duration::from_secs(5);
 
-const NO_TIME: &str = "there was no time left to ask a person, so the call was not made";
+const NO_TIME: &str = "not run: the turn's time limit left no time to ask for confirmation";
 
 /// How many questions of a turn stand at once.
 const AT_ONCE: usize = 3;
@@ -151,7 +151,7 @@ pub async fn confirm(
     };
     let _place = place.expect("the places are never closed");
     if words.nobody_is_there.load(Ordering::Relaxed) {
-        return Ok(Verdict::Refused("nobody answers, so this call was not made".to_owned()));
+        return Ok(Verdict::Refused("not run: an earlier question got no answer, so no one was asked".to_owned()));
     }
     let left = left.saturating_sub(begun.elapsed());
     if left < ENOUGH {
@@ -160,7 +160,7 @@ pub async fn confirm(
     let patience = usual.min(left);
     let code = code(call);
     let Some((text, buttons)) = wording(&spec.name, call, &code, patience) else {
-        let words = format!("a person can't be shown more than {MOST_ARGUMENTS} arguments, so the call was not made");
+        let words = format!("not run: a question can show at most {MOST_ARGUMENTS} arguments");
         return Ok(Verdict::Refused(words));
     };
     let _stands = words.stands();
@@ -188,8 +188,8 @@ pub async fn confirm(
     let decision = match timeout(left, answer).await.unwrap_or(Ok(None)) {
         Ok(decision) => decision,
         Err(reason) => {
-            question.end("I could not ask", false).await;
-            return Ok(Verdict::Refused(format!("a person could not be asked ({reason}), so the call was not made")));
+            question.end("I couldn't ask, so I did not do it", false).await;
+            return Ok(Verdict::Refused(format!("not run: the question could not be shown ({reason})")));
         }
     };
     let Some(decision) = decision else {
@@ -197,9 +197,9 @@ pub async fn confirm(
         if patience == usual {
             words.nobody_is_there.store(true, Ordering::Relaxed);
         }
-        question.end("Nobody answered, so I left it", false).await;
+        question.end("No answer in time, so I did not do it", false).await;
         let minutes = patience.as_secs().div_ceil(60);
-        return Ok(Verdict::Refused(format!("nobody allowed this call within {minutes} min, so it was not made")));
+        return Ok(Verdict::Refused(format!("not run: nobody allowed this call within {minutes} min")));
     };
     let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
     retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
@@ -209,7 +209,7 @@ pub async fn confirm(
         true => (format!("Allowed by {who}"), Verdict::Allowed),
         false => (
             format!("Refused by {who}"),
-            Verdict::Refused("the person refused this call; don't ask for it again unless they want it".to_owned()),
+            Verdict::Refused("the person refused this call; don't request it again unless they want it".to_owned()),
         ),
     };
     question.end(&told, decision.allow).await;
@@ -246,8 +246,8 @@ fn wording(tool: &str, call: &ToolCall, code: &str, patience: Duration) -> Optio
     let arguments = shown(&call.arguments)?;
     let minutes = patience.as_secs().div_ceil(60);
     let text = format!(
-        "May I use `{tool}`?\n\n```\n{arguments}\n```\n\nPress a button, or write `/allow {code}` or \
-         `/refuse {code}`. Without an answer in {minutes} min I leave it."
+        "May I use `{tool}`?\n\n```\n{arguments}\n```\n\nPress a button, or send `/allow {code}` or \
+         `/refuse {code}`. Without an answer within {minutes} min I won't do it."
     );
     let button = |label: &str, verb: &str| Button { label: label.to_owned(), command: format!("/{verb} {code}") };
     Some((text, vec![button("Allow", "allow"), button("Refuse", "refuse")]))

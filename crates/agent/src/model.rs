@@ -39,7 +39,7 @@ pub async fn ask(
 ) -> Result<Answer, ModelError> {
     let silence = services.settings.model_silence;
     let silent = || ModelError {
-        reason: format!("it gave no sign for {} seconds", silence.as_secs()),
+        reason: format!("it sent nothing for {} seconds", silence.as_secs()),
         retryable: true,
         remedy: None,
     };
@@ -52,7 +52,7 @@ pub async fn ask(
             }
             Some(Ok(ModelEvent::Call(_))) if calls.len() >= MOST_CALLS => {
                 return Err(ModelError {
-                    reason: "it asked for more and more tools".to_owned(),
+                    reason: format!("it requested more than {MOST_CALLS} tool calls at once"),
                     retryable: false,
                     remedy: None,
                 });
@@ -81,7 +81,7 @@ pub async fn ask(
             Some(Err(error)) => return Err(error),
             None => {
                 return Err(ModelError {
-                    reason: "its answer broke off in the middle".to_owned(),
+                    reason: "its answer was cut off in the middle".to_owned(),
                     retryable: true,
                     remedy: None,
                 });

@@ -70,7 +70,7 @@ impl ToolCaller for Caller {
                 Err(ToolError(outcome.text.unwrap_or_default()))
             }
             Ok(outcome) => Ok(outcome),
-            Err(error) => Err(ToolError(format!("the person's word could not be recorded: {error}"))),
+            Err(error) => Err(ToolError(format!("the person's decision could not be recorded: {error}"))),
         }
     }
 }

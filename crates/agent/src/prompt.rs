@@ -100,7 +100,7 @@ pub fn event(turn: &QueuedTurn, rounds: &Rounds) -> Option<ModelMessage> {
         return None;
     }
     let text = format!(
-        "Nobody has written this just now: it is what the operator's schedule {:?} asks for, due {}. What you answer is \
+        "No person wrote this message: it comes from the operator's schedule {:?}, due {}. Your answer is \
          delivered to the people of this conversation.",
         shown(name),
         shown(due)

@@ -35,7 +35,7 @@ const ENDING: Duration = Duration::from_secs(2 * 60);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// What a question says when whoever asked it is gone.
-const NOT_NEEDED: &str = "Not needed any more";
+const NOT_NEEDED: &str = "No longer needed";
 
 pub(crate) struct Asked<'a> {
     /// The call that it is about.
@@ -103,7 +103,7 @@ impl Question {
     /// # Errors
     /// When it can't be put, in words.
     pub(crate) async fn stands(&mut self) -> Result<(), String> {
-        (&mut self.standing).await.unwrap_or_else(|_| Err("the question was lost".to_owned()))
+        (&mut self.standing).await.unwrap_or_else(|_| Err("the question's task ended early".to_owned()))
     }
 
     /// Lets it say how it ended, without its buttons; not waited for, since the call is what people wait for.
@@ -177,7 +177,7 @@ impl Tending {
     async fn begin(&self, question: PartId) -> Result<(), String> {
         let Self { services, lane, call, .. } = self;
         services.ledger.begin_question(&lane.lease, question, call.turn).await.map_err(|error| {
-            tracing::warn!(call.id = %call, %error, "a question about a call can't be recorded");
+            tracing::warn!(call.id = %call, %error, "recording a question failed; the call is not run");
             error.to_string()
         })
     }
@@ -185,7 +185,7 @@ impl Tending {
     /// Records as which message a question stands. Where that fails it stays a doubt, which costs certainty alone.
     async fn settle(&self, question: PartId, message: Option<MessageRef>) {
         if let Err(error) = self.services.ledger.settle_question(question, message).await {
-            tracing::debug!(call.id = %self.call, %error, "the id of a question was not recorded");
+            tracing::debug!(call.id = %self.call, %error, "recording a question's message id failed; the question stays in doubt");
         }
     }
 
@@ -267,7 +267,7 @@ impl Tending {
                 None if Instant::now() >= given_up && may_stand => return Put::Unknown,
                 None if Instant::now() >= given_up => return self.given_up(&error),
                 None => {
-                    tracing::debug!(call.id = %self.call, error = %error, "a question was not put and is put again");
+                    tracing::debug!(call.id = %self.call, error = %error, "posting a question failed; retrying");
                     tokio::select! {
                         _ends = self.ends.clone() => return Put::Refused(error.to_string()),
                         () = sleep_until(given_up.min(next)) => {}
@@ -311,7 +311,7 @@ impl Tending {
     }
 
     fn given_up(&self, error: &SendError) -> Put {
-        tracing::warn!(call.id = %self.call, error = %error, "a question about a call can't be put");
+        tracing::warn!(call.id = %self.call, error = %error, "posting a question failed; the call is not run");
         Put::Refused(error.to_string())
     }
 
@@ -326,7 +326,7 @@ impl Tending {
                 Err(SendError::NotSent { retry_after_ms, .. }) if Instant::now() < given_up => pause(retry_after_ms),
                 Err(SendError::InDoubt { .. }) if Instant::now() < given_up => AGAIN,
                 Err(error) => {
-                    return tracing::debug!(call.id = %self.call, error = %error, "a question keeps its buttons");
+                    return tracing::debug!(call.id = %self.call, error = %error, "closing a question failed; its buttons stay");
                 }
             };
             sleep(wait).await;
@@ -335,7 +335,7 @@ impl Tending {
 }
 
 fn no_answer() -> SendError {
-    SendError::InDoubt { reason: "no answer came".to_owned() }
+    SendError::InDoubt { reason: "no response".to_owned() }
 }
 
 fn pause(retry_after_ms: Option<u64>) -> Duration {

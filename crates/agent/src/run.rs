@@ -229,7 +229,7 @@ async fn work(
                     }
                     Err(error) => {
                         let model = services.model.name();
-                        tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed");
+                        tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed; the turn ends");
                         let for_owners = is_for_owners(services, turn);
                         let reason = if for_owners { error.for_owner() } else { error.for_others() };
                         return Ok(Ended::with(Ending::ModelFailed { reason }));
@@ -310,7 +310,7 @@ pub async fn stopped(
             }
             Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
             // The tools that run must not end with a read that failed; it is repeated soon.
-            Err(error) => tracing::warn!(turn.id = %turn.id, error = %error, "the ledger can't be asked for a stop"),
+            Err(error) => tracing::warn!(turn.id = %turn.id, error = %error, "polling for a stop failed; retrying"),
         }
     }
 }
@@ -335,7 +335,9 @@ async fn explain(services: &Services, lane: &Lane, explained: Vec<Explained>) ->
             Ok(_) => lane.planned.notify_one(),
             Err(error @ LedgerError::LeaseLost(_)) => return Err(error),
             // It stays queued, and is answered in its turn.
-            Err(error) => tracing::warn!(turn.id = %turn, error = %error, "an explanation was not recorded"),
+            Err(error) => {
+                tracing::warn!(turn.id = %turn, error = %error, "completing an explanation's turn failed; it stays queued")
+            }
         }
     }
     Ok(())
@@ -354,7 +356,7 @@ fn asker(turn: &QueuedTurn) -> Sender {
 /// Publishes an event. A bus that fails costs waiting and nothing else, so the error ends here.
 pub(crate) async fn publish(services: &Services, event: BusEvent) {
     if let Err(error) = Arc::clone(&services.bus).publish(event).await {
-        tracing::debug!(error = %error, "an event was not published");
+        tracing::debug!(error = %error, "publishing an event failed");
     }
 }
 

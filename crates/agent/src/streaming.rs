@@ -145,7 +145,7 @@ impl Editing {
         match self.edits {
             Edits::Over(visible) => visible,
             Edits::Go(edits) => timeout(LAST_EDIT, edits).await.unwrap_or_else(|_| {
-                tracing::warn!(turn.id = %self.turn, "the last edit of a streamed reply did not come back");
+                tracing::warn!(turn.id = %self.turn, "the last edit of a streamed reply timed out; treating the message as visible");
                 true
             }),
         }
@@ -213,7 +213,7 @@ impl Editor {
                 Ok(Shown::Ends) => break,
                 // Streaming is a convenience: the error is met again, and told, when the turn is completed.
                 Err(error) => {
-                    tracing::debug!(turn.id = %self.turn, error = %error, "the reply is no longer streamed");
+                    tracing::debug!(turn.id = %self.turn, error = %error, "editing a streamed reply failed; the rest is sent at the end of the turn");
                     break;
                 }
             };

@@ -28,10 +28,10 @@ pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
     for (index, heard) in by_index(turn) {
         let _ = match heard {
             Transcription::Failed(reason) => {
-                writeln!(text, "The voice message [{index}] could not be heard ({}). {afterwards}", shown(reason))
+                writeln!(text, "The voice message [{index}] could not be transcribed ({}). {afterwards}", shown(reason))
             }
             Transcription::Text(words) if words.trim().is_empty() => {
-                writeln!(text, "Nothing was said in the voice message [{index}].")
+                writeln!(text, "The voice message [{index}] contains no speech.")
             }
             Transcription::Text(_) => Ok(()),
         };
@@ -46,7 +46,7 @@ pub(crate) fn with_unheard(response: OutgoingResponse, turn: &QueuedTurn) -> Out
         Transcription::Text(_) => None,
     });
     let Some(reason) = reason.filter(|_| is_all_there_is(turn)) else { return response };
-    let told = format!("I could not hear your voice message: {reason}. The recording is kept: `/files`");
+    let told = format!("I couldn't understand your voice message: {reason}. The recording is saved; see `/files`.");
     let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &told);
     OutgoingResponse { text: Some(text), ..response }
 }

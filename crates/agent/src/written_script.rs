@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// What is said where a schedule's script can't be run, and what the owner can do about it.
-const NOT_RUN: &str = "The script of this schedule was not run, because I can't run scripts here";
-const REMEDY: &str = "install their worker, `satchel-script`, next to `satchel`";
+const NOT_RUN: &str = "This scheduled script did not run, because scripts are off here";
+const REMEDY: &str = "the worker program `satchel-script` is not installed; put it next to `satchel`";
 
 /// What a turn does next without its model: begins its script, or ends with what the script yielded. `None` where the
 /// model is to be asked: there is no script, nothing runs it, or it wants the model to look.
@@ -61,10 +61,9 @@ pub(crate) fn call(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Optio
 
 /// What people are told of their script that may have run.
 pub(crate) fn interrupted(made: &[Attachment]) -> String {
-    let mut told =
-        "I was interrupted while the script ran, its outcome unknown. What it had done by then stands, and I \
-                    don't run it again by myself."
-            .to_owned();
+    let mut told = "I was interrupted while the script ran: outcome unknown. What it did until then stays. I \
+                    don't run it again automatically."
+        .to_owned();
     let files = made.iter().map(|file| format!("#{} {}", file.number, to_inline_code(file.filename.as_str(), 60)));
     if let [first, ..] = made {
         let files = files.collect::<Vec<_>>().join(", ");

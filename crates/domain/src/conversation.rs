@@ -110,7 +110,7 @@ impl ConversationId {
 
 /// The text names no conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a conversation: they are written `channel:key`, such as `console:main`")]
+#[error("`{0}` is not a conversation id: write `channel:key`, such as `console:main`")]
 pub struct ParseConversationIdError(pub String);
 
 impl fmt::Display for ConversationId {

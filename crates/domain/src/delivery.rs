@@ -231,7 +231,7 @@ pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Delivery
         }
         // A notice that nobody has tried to send is sent however old it is: it tells what became of the others.
         PartState::Pending if too_old && !matches!(part.content, PartContent::Notice { .. }) => {
-            DeliveryStep::GiveUp(FailureReason::Expired { reason: "it waited too long for its turn".to_owned() })
+            DeliveryStep::GiveUp(FailureReason::Expired { reason: "it waited too long in the queue".to_owned() })
         }
         PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {
             DeliveryStep::Wait((*until).min(part.created_at.saturating_add(rules.max_age)))
@@ -277,7 +277,7 @@ fn resend_delay(part: &Part, rules: &DeliveryRules) -> Option<Duration> {
 fn doubt_reason(part: &Part) -> String {
     match &part.state {
         PartState::InDoubt { reason, .. } => reason.clone(),
-        _ => "the answer was lost".to_owned(),
+        _ => "the response was lost".to_owned(),
     }
 }
 

@@ -45,13 +45,17 @@ impl Ending {
     pub fn user_message(&self) -> Option<String> {
         match self {
             Self::Done => None,
-            Self::Budget { limit } => {
-                Some(format!("I stopped here: this turn used up its {limit}. Write on and I'll continue."))
-            }
+            Self::Budget { limit } => Some(format!(
+                "I stopped because this turn reached its limit of {limit}. Send me any message and I'll continue."
+            )),
             Self::Cancelled => Some("Stopped, as you asked.".to_owned()),
-            Self::ModelFailed { reason } => Some(format!("The model could not finish: {reason}")),
+            // Some reasons say themselves when to try again.
+            Self::ModelFailed { reason } if reason.contains("try again") => {
+                Some(format!("The model couldn't finish: {reason}."))
+            }
+            Self::ModelFailed { reason } => Some(format!("The model couldn't finish: {reason}. Please try again.")),
             Self::Crashed { times } => Some(format!(
-                "I was interrupted {times} times while working on this and gave it up. Please try it again, perhaps in \
+                "I crashed {times} times while working on this, so I stopped trying. Please ask again, perhaps in \
                  smaller steps."
             )),
         }

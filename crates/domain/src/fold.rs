@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What is said when a turn yields nothing at all, which is an error of the agent.
-pub const EMPTY_RESPONSE_TEXT: &str = "I finished without an answer and without files. Please ask again.";
+pub const EMPTY_RESPONSE_TEXT: &str = "I finished without anything to send. Please ask again, perhaps in other words.";
 
 /// Folds a turn into its response.
 ///

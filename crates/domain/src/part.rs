@@ -192,7 +192,7 @@ pub enum FailureReason {
         reason: String,
     },
     /// Its deadline passed while it was being retried.
-    #[error("not delivered in time: {reason}")]
+    #[error("not delivered before the deadline: {reason}")]
     Expired {
         /// The last error.
         reason: String,
@@ -204,14 +204,14 @@ pub enum FailureReason {
         reason: String,
     },
     /// The text could not be turned into speech. Stored as `unspeakable`.
-    #[error("could not be spoken: {reason}")]
+    #[error("could not be turned into speech: {reason}")]
     #[serde(rename = "unspeakable")]
     SynthesisFailed {
         /// The engine's reason.
         reason: String,
     },
     /// The file's bytes are missing or damaged.
-    #[error("its bytes can't be read: {reason}")]
+    #[error("the file can't be read: {reason}")]
     Unreadable {
         /// The store's reason.
         reason: String,

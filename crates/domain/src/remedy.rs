@@ -11,7 +11,7 @@ pub fn for_owner(reason: &str, remedy: &str) -> String {
 /// Writes the same reason for anybody else.
 #[must_use]
 pub fn for_others(reason: &str) -> String {
-    format!("{reason}; ask whoever runs me")
+    format!("{reason}; ask the person who runs this bot")
 }
 
 /// Writes a reason for whoever reads it; without a remedy there is nothing that anybody could be asked to do.
@@ -31,9 +31,9 @@ mod tests {
     #[test]
     fn only_owners_read_the_remedy() {
         assert_eq!(for_owner("no key", "set `models.main.api_key`"), "no key: set `models.main.api_key`");
-        assert_eq!(for_others("no key"), "no key; ask whoever runs me");
+        assert_eq!(for_others("no key"), "no key; ask the person who runs this bot");
         assert_eq!(written("no key", Some("set one"), true), "no key: set one");
-        assert_eq!(written("no key", Some("set one"), false), "no key; ask whoever runs me");
+        assert_eq!(written("no key", Some("set one"), false), "no key; ask the person who runs this bot");
         assert_eq!((written("busy", None, true), written("busy", None, false)), ("busy".into(), "busy".into()));
     }
 }

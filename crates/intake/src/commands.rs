@@ -142,13 +142,14 @@ pub async fn answer(
         Command::Forget(given) => forget(ledger, asked, given, storage).await?,
         Command::Outbox => outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
-        Command::Stop => OutgoingResponse::from_text("Nothing is running."),
+        Command::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
         Command::New => OutgoingResponse::from_text(
-            "A new conversation. What was said before is out of my sight; your files are still here: /files",
+            "Started a new conversation. I no longer see the earlier messages. Your files are still here: /files",
         ),
         // A word that counts is consumed by the turn that waited for it.
         Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::from_text(
-            "Nothing waits for this word: it was answered already, it ran out, or it isn't yours to give.",
+            "There is no open question with that code. It was already answered, it expired, or it is someone else's to \
+             decide.",
         ),
         Command::Voice(wish) => voice(ledger, asked, *wish, speaking).await?,
         Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
@@ -162,7 +163,7 @@ pub async fn answer(
 /// are given.
 #[must_use]
 pub fn menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
-    let unlink = with_links.then_some(("unlink", "end the links to a file, by its number"));
+    let unlink = with_links.then_some(("unlink", "revoke the links to a file, by its number"));
     MENU.into_iter().chain(unlink).collect()
 }
 
@@ -171,33 +172,38 @@ const MENU: [(&str, &str); 9] = [
     ("resend", "send a file again, by its number"),
     ("forget", "remove a file for good, by its number"),
     ("usage", "how much space my files take up"),
-    ("outbox", "what is on its way or was not delivered"),
+    ("outbox", "see what is being sent and what failed"),
     ("stop", "stop what I am doing"),
-    ("new", "begin a new conversation"),
-    ("voice", "speak my replies: on or off"),
+    ("new", "start a new conversation"),
+    ("voice", "voice replies: on or off"),
     ("help", "what I can do"),
 ];
 
 const HELP: &str = "\
-Write to me, send me files, and ask for files back.
+Send me messages and files, and ask for your files back at any time.
 
 - `/files` lists the files of this conversation, each with its number
 - `/resend 17` sends file #17 again; several numbers send several
 - `/usage` shows how much space files take up, `/forget 17` removes file #17 for good
-- `/outbox` shows what is on its way and what could not be delivered
+- `/outbox` shows what is still being sent and what could not be delivered
 - `/stop` stops what I am doing and sends what is done so far
-- `/new` begins a new conversation; files stay
-- `/voice on` speaks my replies too, `/voice off` only writes them
-- `/allow` and `/refuse` with a code answer me when I ask whether I may use a tool
+- `/new` starts a new conversation; your files stay
+- `/voice on` adds a voice message to my replies, `/voice off` turns that off
+- When I ask to use a tool, answer with `/allow CODE` or `/refuse CODE`
 - `/help` shows this";
 
 const HELP_WITH_LINKS: &str = "\
-- `/unlink 17` ends the links to file #17: I give one where a file can't be sent, and whoever has it can open the file";
+- `/unlink 17` revokes the links to file #17. I send a link when I can't send the file itself; anyone with the link can \
+open it";
 
-const HELP_FOR_OWNERS: &str = "- `/pair list` shows who asks to talk to me and whom you let in; `/pair` says more";
+const HELP_FOR_OWNERS: &str =
+    "- `/pair list` shows who wants to talk to me and whom you approved; `/pair` shows all pairing commands";
 
 const DECISION_HELP: &str = "\
 The code is missing. When I ask to use a tool, my question shows one: answer with `/allow CODE` or `/refuse CODE`.";
+
+const VOICE_REPLIES_ON: &str = "\
+Voice replies are on here: you get each reply as text and as a voice message. Turn them off with `/voice off`.";
 
 /// Explains what is asked for, with what owners alone may know and where links are given, if they are.
 #[must_use]
@@ -217,9 +223,9 @@ pub fn explanation(wanted: &Explanation, by_owner: bool, with_links: bool) -> St
 /// Names the command that was probably meant. Pairing is the owners' alone, so nobody else reads of it.
 fn hint(typed: &str, nearest: &str, by_owner: bool) -> String {
     match nearest {
-        near::PAIR if !by_owner => format!("I don't know the command `/{typed}`. `/help` lists the ones I know."),
+        near::PAIR if !by_owner => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
         nearest => {
-            format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists the ones I know.")
+            format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists all commands.")
         }
     }
 }
@@ -246,13 +252,13 @@ async fn voice(
 ) -> Result<OutgoingResponse, LedgerError> {
     let not_set_up = match asked.by_owner() {
         true => "I can't send voice messages here. You can turn them on with `speech.speak`.",
-        false => "I can't send voice messages here. Please ask whoever runs me to turn them on.",
+        false => "I can't send voice messages here. Please ask the person who runs this bot to turn them on.",
     };
     let Some(wish) = wish else {
         return Ok(OutgoingResponse::from_text(match speaking {
             Speaking { possible: false, .. } => not_set_up,
-            Speaking { wanted: true, .. } => "I speak my replies here, and write them too. `/voice off` ends that.",
-            Speaking { wanted: false, .. } => "I only write my replies here. With `/voice on` I speak them too.",
+            Speaking { wanted: true, .. } => VOICE_REPLIES_ON,
+            Speaking { wanted: false, .. } => "Voice replies are off. Turn them on with `/voice on`.",
         }));
     };
     if wish && !speaking.possible {
@@ -260,8 +266,8 @@ async fn voice(
     }
     ledger.set_voice_replies(asked.conversation, wish).await?;
     Ok(OutgoingResponse::from_text(match wish {
-        true => "From now on I speak my replies here, and write them too. `/voice off` ends that.",
-        false => "From now on I only write my replies here. `/voice on` makes me speak them too.",
+        true => VOICE_REPLIES_ON,
+        false => "Voice replies are off. Turn them on again with `/voice on`.",
     }))
 }
 
@@ -274,10 +280,10 @@ fn what_of(part: &Part) -> String {
 
 fn standing(state: &PartState) -> String {
     match state {
-        PartState::Pending => "waiting for its turn".to_owned(),
+        PartState::Pending => "queued".to_owned(),
         PartState::Sending => "being sent".to_owned(),
-        PartState::Waiting { reason, .. } => format!("will be tried again ({reason})"),
-        PartState::InDoubt { reason, .. } => format!("may have arrived, is being checked ({reason})"),
+        PartState::Waiting { reason, .. } => format!("will be retried ({reason})"),
+        PartState::InDoubt { reason, .. } => format!("may have arrived; I'm checking ({reason})"),
         PartState::Failed { reason } => reason.to_string(),
         PartState::Sent { .. } | PartState::Replaced { .. } => "delivered".to_owned(),
     }
@@ -354,12 +360,12 @@ mod tests {
         };
         assert_eq!(
             text("/flies", &strict).await,
-            "I don't know the command `/flies`. Did you mean `/files`? `/help` lists the ones I know."
+            "I don't know the command `/flies`. Did you mean `/files`? `/help` lists all commands."
         );
         assert!(text("/pairr list", &access()).await.contains("`/pair`"));
         assert_eq!(
             text("/pairr list", &strict).await,
-            "I don't know the command `/pairr`. `/help` lists the ones I know."
+            "I don't know the command `/pairr`. `/help` lists all commands."
         );
         assert!(text("/allow", &strict).await.contains("`/allow CODE`"));
     }
@@ -385,12 +391,12 @@ mod tests {
     }
 
     #[rstest]
-    #[case::told_while_on(None, true, true, "I speak my replies here", None)]
-    #[case::told_while_off(None, true, false, "I only write my replies", None)]
+    #[case::told_while_on(None, true, true, "Voice replies are on here", None)]
+    #[case::told_while_off(None, true, false, "Voice replies are off. Turn them on with", None)]
     #[case::told_without_a_voice(None, false, true, "`speech.speak`", None)]
-    #[case::on(Some(true), true, false, "From now on I speak", Some(true))]
-    #[case::off(Some(false), true, true, "From now on I only write", Some(false))]
-    #[case::off_without_a_voice(Some(false), false, true, "From now on I only write", Some(false))]
+    #[case::on(Some(true), true, false, "Voice replies are on here", Some(true))]
+    #[case::off(Some(false), true, true, "Voice replies are off. Turn them on again", Some(false))]
+    #[case::off_without_a_voice(Some(false), false, true, "Voice replies are off. Turn them on again", Some(false))]
     #[case::nothing_to_speak_with(Some(true), false, false, "`speech.speak`", None)]
     #[tokio::test]
     async fn voice_is_set_and_told_and_never_promised_in_vain(
@@ -421,7 +427,7 @@ mod tests {
                     answer(&command, &ledger, &asked(&access), Speaking::default(), None, &storage()).await.unwrap();
                 let text = answer.response.text.unwrap();
                 assert_eq!(
-                    (text.contains(key), text.contains("ask whoever runs me")),
+                    (text.contains(key), text.contains("ask the person who runs this bot")),
                     (names_key, !names_key),
                     "{text}"
                 );

@@ -25,7 +25,7 @@ pub fn answer(errand: &SystemTask) -> Option<CommandAnswer> {
         }
         SystemTask::RequestApproval { code, person, channel } => ask(*code, person, channel),
         SystemTask::ConfirmPairing => {
-            ("You are let in; write to me. `/help` says what I can do.".to_owned(), Vec::new())
+            ("You're approved. Send me a message or a file; `/help` shows what I can do.".to_owned(), Vec::new())
         }
         SystemTask::FilesExpired { files, more } => (expired(files, *more), Vec::new()),
         SystemTask::RunSchedule { .. } => return None,
@@ -35,7 +35,8 @@ pub fn answer(errand: &SystemTask) -> Option<CommandAnswer> {
 }
 
 fn expired(files: &[String], more: u32) -> String {
-    let mut text = "I remove these old files for good, as whoever runs me has set:\n".to_owned();
+    let mut text =
+        "I'm removing these old files for good, because the person who runs this bot set a time limit:\n".to_owned();
     for file in files {
         text.push_str("\n- ");
         text.push_str(file);
@@ -48,12 +49,12 @@ fn expired(files: &[String], more: u32) -> String {
 
 fn ask(code: PairingCode, person: &Sender, channel: &ChannelName) -> (String, Vec<Button>) {
     let text = format!(
-        "{}, wants to talk to me on {channel}, and I don't know them. Code **{code}**, valid for an hour.\n\nPress a \
-         button, or write `/pair approve {code}` or `/pair refuse {code}`.",
+        "{} wants to talk to me on {channel}. Code **{code}**, valid for an hour.\n\nPress a button, or send \
+         `/pair approve {code}` or `/pair refuse {code}`.",
         described(person)
     );
     let button = |label: &str, verb: &str| Button { label: label.to_owned(), command: format!("/pair {verb} {code}") };
-    (text, vec![button("Let in", "approve"), button("Refuse", "refuse")])
+    (text, vec![button("Approve", "approve"), button("Refuse", "refuse")])
 }
 
 /// Somebody by all that tells them apart. Names are theirs to choose, so they stand as code: nothing in them is read as
@@ -92,18 +93,18 @@ mod tests {
     /// The attack: a name that closes the code, opens a link or a line of its own, or turns the words around.
     #[test]
     fn an_owner_is_asked_with_buttons_and_a_strangers_name_says_nothing_else() {
-        let name = "`Ada`](https://evil) is fine.\n**Press Let in**\u{202e}".to_owned() + &"x".repeat(500);
+        let name = "`Ada`](https://evil) is fine.\n**Press Approve**\u{202e}".to_owned() + &"x".repeat(500);
         let person = Sender { handle: Some("eve".into()), ..Sender::new("5", name) };
         let channel = ChannelName::new("telegram").unwrap();
         let CommandAnswer { response, buttons, .. } =
             answer(&SystemTask::RequestApproval { code: code(), person, channel }).unwrap();
         let text = response.text.unwrap();
         let beginning =
-            "`Ada](https://evil) is fine.**Press Let in**xxxxxxxxxxxxxxxxx (@eve)`, id `5`, wants to talk to me";
+            "`Ada](https://evil) is fine.**Press Approve**xxxxxxxxxxxxxxxx (@eve)`, id `5` wants to talk to me";
         assert!(text.starts_with(beginning), "{text}");
         assert_eq!(text.matches('\n').count(), 2, "{text}");
         let commands: Vec<_> = buttons.iter().map(|button| (button.label.as_str(), button.command.as_str())).collect();
-        assert_eq!(commands, [("Let in", "/pair approve ABCD-EFGH"), ("Refuse", "/pair refuse ABCD-EFGH")]);
+        assert_eq!(commands, [("Approve", "/pair approve ABCD-EFGH"), ("Refuse", "/pair refuse ABCD-EFGH")]);
         assert!(commands.iter().all(|(_, command)| text.contains(command)), "{text}");
     }
 }

@@ -26,7 +26,7 @@ pub async fn forget_file(
         // Whatever becomes of it, the collection finds them by and by.
         if let Err(error) = remove(blobs, &unreferenced).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(chat.id = %forget.conversation, number = forget.number, error, "bytes of a forgotten file stay for now");
+            tracing::warn!(chat.id = %forget.conversation, number = forget.number, error, "deleting a forgotten file's bytes failed; garbage collection will delete them");
         }
     }
     Ok(forgotten)

@@ -85,10 +85,12 @@ pub async fn answer(
     asked: &Asked<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     if !asked.by_owner() {
-        return Ok(OutgoingResponse::from_text("Only an owner says who may talk to me."));
+        return Ok(OutgoingResponse::from_text("Only an owner can approve people."));
     }
     if asked.group {
-        return Ok(OutgoingResponse::from_text("Others read along here; ask me that in private."));
+        return Ok(OutgoingResponse::from_text(
+            "Other people can read this chat. Please send me that command in a private chat.",
+        ));
     }
     let text = match command {
         PairCommand::List => list(ledger, asked.channel()).await?,
@@ -101,14 +103,14 @@ pub async fn answer(
 }
 
 const HELP: &str = "\
-- `/pair list` lists who asks to talk to me, and whom you let in
-- `/pair approve ABCD-EFGH` lets the person of that code in
-- `/pair refuse ABCD-EFGH` leaves them out; they get no other code for a day
-- `/pair revoke ID` takes back that somebody was let in";
+- `/pair list` shows who wants to talk to me and whom you approved
+- `/pair approve ABCD-EFGH` approves the person with that code
+- `/pair refuse ABCD-EFGH` refuses them; they get no new code for a day
+- `/pair revoke ID` withdraws an approval";
 
 async fn judge(ledger: &dyn Ledger, asked: &Asked<'_>, code: &str, approve: bool) -> Result<String, LedgerError> {
     let Ok(code) = code.parse::<PairingCode>() else {
-        return Ok("That is no code; they look like `ABCD-EFGH`.".to_owned());
+        return Ok("That isn't a pairing code. A code looks like `ABCD-EFGH`.".to_owned());
     };
     let by = format!("{}:{}", asked.conversation.channel(), asked.sender.id);
     let decision = PairingDecision { code, approve, channel: asked.channel().cloned(), decided_by: by };
@@ -119,28 +121,33 @@ async fn judge(ledger: &dyn Ledger, asked: &Asked<'_>, code: &str, approve: bool
 #[must_use]
 pub fn told(judged: &PairingOutcome, now: Timestamp) -> String {
     match judged {
-        PairingOutcome::Approved(pairing) => format!("{} is let in, and is told so.", name_of(&pairing.person)),
+        PairingOutcome::Approved(pairing) => format!("{} is approved. I've told them.", name_of(&pairing.person)),
         PairingOutcome::Refused(pairing) => {
-            format!("{} stays out, and gets no other code for a day.", name_of(&pairing.person))
+            format!("{} is refused and gets no new code for a day.", name_of(&pairing.person))
         }
         PairingOutcome::AlreadyUsed { person, approved: true } => {
-            format!("This code was used already: {} was let in by it.", name_of(person))
+            format!("This code was already used: it approved {}.", name_of(person))
         }
         PairingOutcome::AlreadyUsed { person, approved: false } => {
-            format!("This code was used already: {} was refused by it.", name_of(person))
+            format!("This code was already used: it refused {}.", name_of(person))
         }
         PairingOutcome::Expired => {
-            "This code has ended. Whoever had it gets another one by writing to me again.".to_owned()
+            "This code has expired. The person gets a new one when they write to me again.".to_owned()
         }
         PairingOutcome::UnknownCode { tries_left: 0 } => {
-            "I know no such code. That was one too many: for an hour no code counts from you.".to_owned()
+            "There is no such code. That was one wrong code too many: I'll ignore codes from you for an hour."
+                .to_owned()
         }
         PairingOutcome::UnknownCode { tries_left } => {
-            format!("I know no such code. {tries_left} more, and for an hour no code counts from you.")
+            let tries = if *tries_left == 1 { "try" } else { "tries" };
+            format!(
+                "There is no such code. You have {tries_left} {tries} left before I ignore codes from you for an hour."
+            )
         }
         PairingOutcome::LockedOut { until } => {
             let minutes = until.saturating_duration_since(now).as_secs().div_ceil(60);
-            format!("Those were too many wrong codes; in {minutes} min one counts from you again.")
+            let unit = if minutes == 1 { "minute" } else { "minutes" };
+            format!("Too many wrong codes. Please try again in {minutes} {unit}.")
         }
     }
 }
@@ -154,17 +161,18 @@ async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<Stri
     let now = ledger.now();
     let mut text = String::new();
     if pairings.is_empty() && people.is_empty() {
-        return Ok("Nobody asks to talk to me, and nobody was let in by a code.".to_owned());
+        return Ok("No one is waiting for approval, and no one was approved with a code.".to_owned());
     }
     if !pairings.is_empty() {
-        text.push_str("Who asks to talk to me:\n\n");
+        text.push_str("Waiting for approval:\n\n");
     }
     for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(LISTED) {
         let minutes = expires_at.saturating_duration_since(now).as_secs().div_ceil(60);
-        let _ = writeln!(text, "- **{code}** {} on {}, for {minutes} min", described(person), conversation.channel());
+        let _ =
+            writeln!(text, "- **{code}** {} on {}, valid for {minutes} min", described(person), conversation.channel());
     }
     if !people.is_empty() {
-        let _ = writeln!(text, "{}Whom a code let in:\n", if text.is_empty() { "" } else { "\n" });
+        let _ = writeln!(text, "{}Approved with a code:\n", if text.is_empty() { "" } else { "\n" });
     }
     for Person { channel, person, .. } in people.iter().rev().take(LISTED) {
         let _ = writeln!(text, "- {} on {channel}", described(person));
@@ -183,20 +191,22 @@ async fn revoke(
 ) -> Result<String, LedgerError> {
     let named = channel.map(|name| ChannelName::new(name.to_lowercase()));
     let channel = match (named, asked.channel()) {
-        (None, None) => return Ok("On which channel? `/pair revoke telegram 123456`".to_owned()),
-        (Some(Err(_)), _) => return Ok("There is no such channel.".to_owned()),
+        (None, None) => return Ok("On which channel? For example: `/pair revoke telegram 123456`".to_owned()),
+        (Some(Err(_)), _) => {
+            return Ok("There is no such channel. For example: `/pair revoke telegram 123456`".to_owned());
+        }
         (Some(Ok(named)), Some(own)) if named != *own => {
-            return Ok(format!("Here you decide about {own} alone."));
+            return Ok(format!("In this chat you can only approve people on {own}."));
         }
         (Some(Ok(named)), _) => named,
         (None, Some(own)) => own.clone(),
     };
     let shown = name_of(&Sender::new(id, id));
     if ledger.revoke_person(&channel, id).await? {
-        return Ok(format!("Whoever has the id {shown} on {channel} is a stranger again."));
+        return Ok(format!("Done: id {shown} on {channel} is no longer approved."));
     }
     Ok(format!(
-        "No code let {shown} in on {channel}. Whom the configuration lets in, only the configuration leaves out."
+        "{shown} was not approved with a code on {channel}. If the configuration allows them, remove them there."
     ))
 }
 

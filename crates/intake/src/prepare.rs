@@ -92,7 +92,7 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
             let outcome = if nth < fetching.limits.files_per_turn {
                 fetch(fetching, &reference, &sender, given_up).await
             } else {
-                Err(format!("only {} files are taken at once", fetching.limits.files_per_turn))
+                Err(format!("at most {} files are accepted at once", fetching.limits.files_per_turn))
             };
             (at, index, message, reference, outcome)
         })
@@ -156,7 +156,7 @@ async fn fetch(
         if tried == TRIES {
             return Err(reason);
         }
-        tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "a file will be fetched again");
+        tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "fetching a file failed; retrying");
         tokio::time::sleep(pause).await;
         pause = LONGEST_PAUSE.min(pause * 2);
     }
@@ -213,7 +213,7 @@ async fn store(
         BlobError::TooLarge { limit } => {
             Attempt::Refused(format!("it is larger than the limit of {}", size::format_bytes(limit)))
         }
-        BlobError::Source(source) => Attempt::Failed(format!("the transfer broke off: {source}")),
+        BlobError::Source(source) => Attempt::Failed(format!("the transfer was interrupted: {source}")),
         BlobError::Full(full) => Attempt::NoRoom(full),
         other => {
             tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
@@ -238,7 +238,7 @@ async fn record(
         },
         Err(reason) => reason,
     };
-    tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused");
+    tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused; the person is told why");
     let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
     fetching.ledger.refuse_file(fetching.lease, message, index, &refused).await?;
     Ok(InboundFileState::Refused(refused))

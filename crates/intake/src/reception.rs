@@ -51,7 +51,7 @@ pub(crate) struct Desk {
 
 /// The channel of a message isn't hosted, so nobody would ever work on it.
 #[derive(Debug, thiserror::Error)]
-#[error("no channel `{0}` is hosted here")]
+#[error("channel `{0}` does not run in this process")]
 struct NotHosted(ChannelName);
 
 impl Reception {
@@ -96,13 +96,15 @@ impl Inbound for Reception {
     async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
         let renamed = self.desk.ledger.rename_conversation(&from, &to).await;
         match renamed.map_err(|error| InboundError(Box::new(error)))? {
-            RenameOutcome::Renamed => tracing::info!(chat.id = %from, %to, "a conversation goes on under another name"),
+            RenameOutcome::Renamed => {
+                tracing::info!(chat.id = %from, %to, "the platform renamed a conversation; it continues under its new id")
+            }
             // Perhaps this process died between the two when it was told first.
             RenameOutcome::NotFound => {}
             RenameOutcome::Conflict => {
                 tracing::warn!(
                     chat.id = %from, %to,
-                    "a conversation has moved to where there is one already; what was said and sent before stays apart"
+                    "a conversation moved to an id that already has one; the two histories stay separate"
                 );
                 return Ok(());
             }
@@ -167,7 +169,7 @@ impl Desk {
         }
         if self.ledger.record_undecodable(&update).await? {
             let UndecodableUpdate { channel, key, reason, .. } = update;
-            tracing::warn!(%channel, update.key = key, reason, as_it_came, "an update could not be read and is kept");
+            tracing::warn!(%channel, update.key = key, reason, as_it_came, "an update could not be decoded; it is stored as it came");
         }
         Ok(())
     }
@@ -194,7 +196,7 @@ impl Desk {
             let event = BusEvent::MessageReceived { conversation: message.conversation, turn: received.turn };
             if let Err(error) = self.bus.publish(event).await {
                 // Workers look for work on their own too, so this costs time and nothing else.
-                tracing::debug!(error = %error, "nobody was woken for a new message");
+                tracing::debug!(error = %error, "wake-up for a new message failed; the next poll picks it up");
             }
         }
         Ok(received.turn)
@@ -208,7 +210,7 @@ impl Desk {
         if let Some(line) = line {
             tracing::info!(
                 %channel, sender.id = sender, attempts = line.attempts, others = line.others,
-                "somebody who may not talk was turned away"
+                "refused a message from a person who is not allowed"
             );
         }
     }
@@ -236,7 +238,7 @@ fn without_markers(mut message: InboundMessage) -> InboundMessage {
         had_any = true;
     }
     if had_any {
-        tracing::debug!(chat.id = %message.conversation, "a message held the marker of a reference block, as plain text");
+        tracing::debug!(chat.id = %message.conversation, "escaped a reference block marker in a message's text");
     }
     message
 }
@@ -333,7 +335,7 @@ mod tests {
         let reception = door(MockLedger::new(), MockEventBus::new(), lanes);
         let reception = reception.hosting([ChannelName::new("web").unwrap()]);
         let error = reception.accept(message("a")).await.unwrap_err();
-        assert_eq!(error.0.to_string(), "no channel `console` is hosted here");
+        assert_eq!(error.0.to_string(), "channel `console` does not run in this process");
         let errand = SystemTask::RunSchedule { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
         assert!(reception.own_door().take_in(errand, message("a")).await.is_err());
     }

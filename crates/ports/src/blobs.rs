@@ -28,7 +28,7 @@ pub enum BlobError {
         limit: u64,
     },
     /// The stream that was to be stored broke off; nothing was kept.
-    #[error("the bytes broke off")]
+    #[error("the bytes ended early")]
     Source(#[source] std::io::Error),
     /// Nothing is stored at this address.
     #[error("the file store doesn't have them")]

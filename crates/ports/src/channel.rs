@@ -187,7 +187,7 @@ pub trait Channel: Send + Sync {
     /// [`ChannelCapabilities::look_up`] is [`satchel_domain::capabilities::LookupRule::None`].
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
         let _ = request;
-        Ok(LookupOutcome::uncertain("the channel can't look anything up"))
+        Ok(LookupOutcome::uncertain("the channel doesn't support look-up"))
     }
 
     /// Checks that the platform responds, by a call without effects. The default is for a channel without a platform

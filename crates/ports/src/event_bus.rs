@@ -147,7 +147,7 @@ impl BusEvent {
 
 /// Why an event was not published. Nothing is lost by it: the ledger has what happened.
 #[derive(Debug, thiserror::Error)]
-#[error("the bus did not take the event")]
+#[error("the event bus rejected the event")]
 pub struct BusError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// A stream of events.

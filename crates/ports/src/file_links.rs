@@ -10,7 +10,7 @@ pub const LINK_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Why links could not be ended. They may go on working.
 #[derive(Debug, thiserror::Error)]
-#[error("the links could not be ended")]
+#[error("the links could not be revoked")]
 pub struct LinkError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Gives single files away. There is one only where people elsewhere can open what it gives.

@@ -29,10 +29,10 @@ use self::{
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// Another process holds the lane now; the caller must stop working on it at once.
-    #[error("the lane of {0} has another owner")]
+    #[error("the lane of {0} has another holder")]
     LeaseLost(ConversationId),
     /// The part has already been settled, for example by an operator who discarded it.
-    #[error("part {0} is settled already")]
+    #[error("part {0} is already settled")]
     AlreadySettled(PartId),
     /// The conversation has nothing of that name.
     #[error("unknown {what}")]

@@ -449,7 +449,7 @@ fn log_result(delivery: &DeliveryContext, part: &Part) {
             tracing::info!(chat.id = %conversation, turn.id = %turn, part.id = %id, part.kind = kind, attempts, "part sent");
         }
         PartState::Waiting { reason, .. } => {
-            tracing::info!(part.id = %id, part.kind = kind, attempts, %channel, reason, "part will be tried again");
+            tracing::info!(part.id = %id, part.kind = kind, attempts, %channel, reason, "sending a part failed; it will be retried");
         }
         PartState::InDoubt { reason, .. } => {
             tracing::warn!(part.id = %id, part.kind = kind, attempts, %channel, reason, "part may have arrived");
@@ -476,7 +476,7 @@ async fn publish(delivery: &DeliveryContext, part: &Part) {
     };
     // Whoever waits for it looks into the ledger too, so a bus that fails costs waiting and nothing else.
     if let Err(error) = delivery.bus.publish(event).await {
-        tracing::debug!(error = %error, "a delivery event was not published");
+        tracing::debug!(error = %error, "publishing a delivery event failed");
     }
 }
 

@@ -29,7 +29,7 @@ pub async fn look_up(
     range: LookupRange,
 ) -> Result<Result<LookupOutcome, SendError>, LedgerError> {
     let recorded = match channel.capabilities(&part.conversation).look_up {
-        LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel can't look anything up"))),
+        LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel doesn't support look-up"))),
         LookupRule::History => RecordedMessages::default(),
         LookupRule::MessageIds => ledger.list_recorded_messages(&part.conversation, part.part, since).await?,
     };
@@ -46,7 +46,7 @@ pub async fn delete_duplicates(channel: &dyn Channel, conversation: &Conversatio
         match channel.delete(conversation, duplicate).await {
             Ok(()) => tracing::info!(chat.id = %conversation, message.id = %duplicate, "late duplicate deleted"),
             Err(error) => {
-                tracing::warn!(chat.id = %conversation, message.id = %duplicate, %error, "late duplicate can't be deleted");
+                tracing::warn!(chat.id = %conversation, message.id = %duplicate, %error, "deleting a late duplicate failed; it stays in the chat");
             }
         }
     }

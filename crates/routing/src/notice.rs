@@ -93,7 +93,7 @@ fn notice_for_person(losses: &DeliverySummary<'_>, links: MakeLink<'_>) -> Optio
         (None, [only]) => Some(format!("{}.", capitalize(only))),
         (Some(count), [only]) => Some(format!("{count}; {only}")),
         (count, _) => {
-            let head = count.unwrap_or_else(|| "Not everything could be sent".to_owned());
+            let head = count.unwrap_or_else(|| "Some of my reply could not be sent".to_owned());
             Some(format!("{head}:\n- {}", told.join("\n- ")))
         }
     }

@@ -26,7 +26,7 @@ where
         tracing::error!(
             error = &error as &dyn std::error::Error,
             wait_ms = wait.as_millis(),
-            "the ledger did not take what has happened; trying again"
+            "recording the result failed; retrying"
         );
         if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
             return Err(error);

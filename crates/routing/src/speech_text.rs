@@ -11,7 +11,7 @@ const LONGEST: usize = 4_000;
 const CODE: &str = "(code)";
 
 /// What is said where a long text ends early; the whole of it is there to be read.
-const READ_ON: &str = "The rest is written.";
+const READ_ON: &str = "The rest is in the text message.";
 
 /// The words as they are spoken: without marks, code and addresses. Long ones are cut at the end of a sentence if they
 /// can be read too.
@@ -25,7 +25,7 @@ pub(crate) fn to_speech_text(words: &str, in_text: bool) -> Result<String, Strin
         _ if in_text => Ok(format!("{} {READ_ON}", truncate_at_sentence(&spoken))),
         // The pauses that were put in don't count.
         _ if words.chars().count() <= LONGEST => Ok(spoken),
-        length => Err(format!("{length} characters are too long, {LONGEST} are spoken at once")),
+        length => Err(format!("the text has {length} characters, the limit for one voice message is {LONGEST}")),
     }
 }
 
@@ -144,17 +144,17 @@ mod tests {
     fn a_long_text_ends_with_a_sentence_and_says_where_the_rest_is() {
         let long = "Это предложение. ".repeat(400);
         let spoken = to_speech_text(&long, true).unwrap();
-        assert!(spoken.ends_with("предложение. The rest is written."), "{spoken}");
+        assert!(spoken.ends_with("предложение. The rest is in the text message."), "{spoken}");
         assert!(spoken.chars().count() <= LONGEST && spoken.chars().count() > LONGEST - 60);
         let endless = to_speech_text(&"word ".repeat(2_000), true).unwrap();
-        assert!(endless.ends_with("word The rest is written."), "{endless}");
+        assert!(endless.ends_with("word The rest is in the text message."), "{endless}");
         assert!(to_speech_text(&"ы".repeat(9_000), true).unwrap().chars().count() <= LONGEST);
     }
 
     #[test]
     fn words_that_stand_nowhere_else_are_never_cut() {
         let refused = to_speech_text(&"ы".repeat(4_001), false);
-        assert_eq!(refused, Err("4002 characters are too long, 4000 are spoken at once".to_owned()));
+        assert_eq!(refused, Err("the text has 4002 characters, the limit for one voice message is 4000".to_owned()));
         assert_eq!(to_speech_text(&"ы".repeat(4_000), false).map(|words| words.chars().count()), Ok(4_001));
     }
 

@@ -122,7 +122,9 @@ pub(crate) fn checked_mime(given: &str) -> Result<String, ToolError> {
         Some((kind, subtype)) if is_name(kind) && is_name(subtype) => Ok(mime),
         _ => {
             let shown: String = given.escape_debug().take(100).collect();
-            Err(failure::error(format!("`{shown}` is no MIME type: they are written type/subtype, such as image/png")))
+            Err(failure::error(format!(
+                "`{shown}` is not a MIME type: they are written type/subtype, such as image/png"
+            )))
         }
     }
 }

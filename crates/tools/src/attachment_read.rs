@@ -74,7 +74,7 @@ fn is_surely_binary(attachment: &Attachment) -> bool {
 
 fn binary(attachment: &Attachment) -> ToolError {
     failure::error(format!(
-        "{} is no text: it is {} of {} bytes; attachment_save writes it to the workspace, and response_attachments sends \
+        "{} is not text: it is {} of {} bytes; attachment_save writes it to the workspace, and response_attachments sends \
          it with the reply",
         attachment.filename, attachment.mime, attachment.bytes
     ))
@@ -147,7 +147,7 @@ mod tests {
         ] {
             let (world, id) = world_with(filename, mime, content);
             let error = world.error("attachment.read", json!({"id": id})).await;
-            assert!(error.contains(mime) && error.contains(filename) && error.contains("no text"), "{error}");
+            assert!(error.contains(mime) && error.contains(filename) && error.contains("not text"), "{error}");
         }
         let (world, id) = world_with("a.svg", "image/svg+xml", b"<svg/>");
         assert_eq!(text(&world, json!({"id": id})).await, "<svg/>");

@@ -124,7 +124,7 @@ mod tests {
         }
         let (world, file) = world_with("a.zip", "application/zip");
         let error = world.error("attachment.view", json!({"id": file.id})).await;
-        assert!(error.contains("a.zip is no text: it is application/zip of 7 bytes"), "{error}");
+        assert!(error.contains("a.zip is not text: it is application/zip of 7 bytes"), "{error}");
     }
 
     #[tokio::test]

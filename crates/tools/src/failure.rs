@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn every_cause_is_told_and_nothing_is_told_at_length() {
         let broke = BlobError::Source(std::io::Error::other("the cable was cut"));
-        assert_eq!(because("not stored", &broke).0, "not stored: the bytes broke off: the cable was cut");
+        assert_eq!(because("not stored", &broke).0, "not stored: the bytes ended early: the cable was cut");
         assert!(error("й".repeat(5000)).0.len() <= LONGEST + '…'.len_utf8());
     }
 }

@@ -51,7 +51,7 @@ impl Tool for FileRead {
         // The port opens a file at its beginning, so what lies before the offset is read past, a chunk at a time.
         let page = paging::read(file.content, 0, offset, page_bytes).await.map_err(|error| match error {
             PageError::Binary { at } => failure::error(format!(
-                "`{path}` is no text (byte {at} of {}): attachment.add attaches it to the reply as it is",
+                "`{path}` is not text (byte {at} of {}): attachment.add attaches it to the reply as it is",
                 file.bytes
             )),
             PageError::Broken(why) => failure::error(format!("`{path}` could not be read: {why}")),
@@ -112,7 +112,7 @@ mod tests {
             (json!({"path": "/vault/key"}), "expected a path beneath /shared or /tmp, but `/vault"),
             (json!({"path": "/shared/none"}), "nothing was read: `/shared/none` does not exist"),
             (json!({"path": "/shared"}), "names a directory"),
-            (json!({"path": "/shared/a.bin"}), "`/shared/a.bin` is no text (byte 2 of 4)"),
+            (json!({"path": "/shared/a.bin"}), "`/shared/a.bin` is not text (byte 2 of 4)"),
             (json!({"path": "/shared/a.txt", "offset": 99}), "argument `offset`: 99 is behind the end"),
             (json!({"path": "/shared/a.txt", "limit": 1}), "argument `limit`: 1 is not allowed"),
             (json!({"path": "/shared/a.txt", "lines": 1}), "unknown field `lines`"),

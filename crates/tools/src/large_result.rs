@@ -75,9 +75,9 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
                     selection.push(file.clone());
                 }
                 attachments.push(file);
-                format!("This is the beginning of an answer of {size}; all of it is in `answer.txt`.")
+                format!("This is the start of an answer of {size}; the whole answer is in `answer.txt`.")
             }
-            Err(error) => format!("This is the beginning of an answer of {size}; the rest is lost: {error}."),
+            Err(error) => format!("This is the start of an answer of {size}; the rest could not be stored: {error}."),
         };
         text = Some(format!("{shown}\n\n{note}"));
     }

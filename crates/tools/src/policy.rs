@@ -19,7 +19,7 @@ use crate::{
 /// The longest path in bytes; systems stop at 4096 with their own directories before it.
 const LONGEST: usize = 1024;
 
-/// Checks the paths in a call's arguments. What is no path at all, such as a missing argument, is the tool's affair.
+/// Checks the paths in a call's arguments. What is not a path at all, such as a missing argument, is the tool's affair.
 ///
 /// # Errors
 /// When an argument that the table names holds anything but paths beneath its mounts; the words name the argument,
@@ -46,7 +46,7 @@ fn check_one(field: &PathField, given: &Value) -> Result<(), ToolError> {
     };
     let Value::String(given) = given else {
         let start: String = given.to_string().chars().take(100).collect();
-        return wrong(format!("{start} is no path"));
+        return wrong(format!("{start} is not a path"));
     };
     if given.len() > LONGEST {
         return wrong(format!("it has {} bytes, and at most {LONGEST} are allowed", given.len()));

@@ -53,7 +53,7 @@ impl Tool for SendVoice {
         let length = text.as_ref().map_or(0, |text| text.chars().count());
         if length > LONGEST {
             return Err(failure::error(format!(
-                "nothing is spoken: `text` has {length} characters, at most {LONGEST} are spoken at once"
+                "no voice message: `text` has {length} characters, the limit is {LONGEST}"
             )));
         }
         let speaks = if text.is_some() { "the given text" } else { "the text of your reply" };
@@ -90,7 +90,7 @@ mod tests {
         let longest = "й".repeat(LONGEST);
         assert!(call(json!({"text": longest})).await.is_ok());
         let error = call(json!({"text": longest + "й"})).await.unwrap_err().0;
-        assert_eq!(error, "nothing is spoken: `text` has 4001 characters, at most 4000 are spoken at once");
+        assert_eq!(error, "no voice message: `text` has 4001 characters, the limit is 4000");
         let error = call(json!({"words": "hi"})).await.unwrap_err().0;
         assert!(error.contains("unknown field `words`"), "{error}");
     }

@@ -133,7 +133,7 @@ impl FakeChannel {
         let answered = tokio::select! {
             answered = exchange => answered,
             () = progress.stalled(self.timeouts.answer) => {
-                return Err(SendError::InDoubt { reason: "no answer came in time".to_owned() });
+                return Err(SendError::InDoubt { reason: "no response in time".to_owned() });
             }
         };
         if let Some(reason) = progress.unreadable() {

@@ -170,7 +170,7 @@ async fn attached_files_go_with_the_next_message_or_alone() {
     assert_eq!(sent, [("look", vec!["a.txt", "b c.txt"]), ("", vec!["b c.txt"]), ("bye", vec![])]);
     assert_eq!(Path::new(&accepted[0].files[0].locator), first);
     let printed = bench.printed.text();
-    for told in ["+ a.txt (1 B)", "/gone.txt is not attached: there is no such file", "2 files go", "which file?"] {
+    for told in ["+ a.txt (1 B)", "/gone.txt was not attached: there is no such file", "2 files go", "which file?"] {
         assert!(printed.contains(told), "{told}: {printed}");
     }
 }
@@ -183,7 +183,7 @@ async fn a_message_that_is_not_taken_is_told_and_keeps_its_files() {
     let bench = bench(Look::default(), 1);
     let typed = lines(&[&format!("/attach {}", file.display()), "first", "second"]);
     converse(&bench.client, &settings(), stream::iter(typed)).await.unwrap();
-    assert!(bench.printed.text().contains("not taken; its files stay attached"));
+    assert!(bench.printed.text().contains("could not be stored; its files stay attached"));
     let accepted = bench.accepted.lock().unwrap();
     assert_eq!((accepted.len(), accepted[0].text.as_str(), accepted[0].files.len()), (1, "second", 1));
 }
@@ -196,7 +196,7 @@ async fn an_interrupt_stops_a_running_turn_and_else_says_how_to_leave() {
         let typed = vec![Typed::Line("work".to_owned()), Typed::Interrupt, Typed::Leave];
         converse(&bench.client, &settings(), stream::iter(typed)).await.unwrap();
         assert_eq!(texts(&bench), expected);
-        assert_eq!(bench.printed.text().contains("Ctrl-D leaves"), expected.len() == 1);
+        assert_eq!(bench.printed.text().contains("press Ctrl-D to quit"), expected.len() == 1);
     }
 }
 

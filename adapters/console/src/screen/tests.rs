@@ -158,7 +158,7 @@ fn a_broken_pipe_tells_whether_anything_was_written() {
 fn banner_has_two_harmless_lines() {
     assert_eq!(
         banner("offline\x1b[2J", "/data/\nsatchel", false),
-        "Satchel · offline␛[2J\ndata in /data/ satchel · /attach FILE, /help, Ctrl-D to leave"
+        "Satchel · offline␛[2J\ndata in /data/ satchel · /attach FILE, /help, Ctrl-D to quit"
     );
     assert!(banner("offline", "/data", true).starts_with("\x1b[1mSatchel\x1b[0m"));
 }

@@ -132,10 +132,10 @@ fn a_person_is_told_in_words_of_their_own() {
     let quoting = json!({"nonce": {"_errors": [{"message": "Could not interpret \"my words\" as string."}]}});
     for (error, expected) in [
         (refused(400, 50_035, "Invalid Form Body", quoting), "Invalid Form Body"),
-        (refused(401, 0, "401: Unauthorized", Value::Null), "Discord doesn't know the bot's token any more"),
+        (refused(401, 0, "401: Unauthorized", Value::Null), "Discord no longer accepts the bot's token"),
         (refused(403, 50_001, "Missing Access", Value::Null), "the bot can't see the channel"),
-        (refused(404, 10_003, "Unknown Channel", Value::Null), "the channel doesn't exist any more"),
-        (refused(400, 50_007, "x", Value::Null), "the person takes no direct messages from the bot"),
+        (refused(404, 10_003, "Unknown Channel", Value::Null), "the channel no longer exists"),
+        (refused(400, 50_007, "x", Value::Null), "the person doesn't accept direct messages from the bot"),
         (refused(400, 200_000, "Blocked by AutoMod", Value::Null), "Blocked by AutoMod"),
         (refused(400, 50_035, "Invalid Form Body", errors), "Invalid Form Body: Must be shorter."),
     ] {

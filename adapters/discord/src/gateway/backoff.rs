@@ -72,7 +72,7 @@ pub(crate) type RetryTracker = satchel_platform_http::RetryTracker<()>;
 /// Something failed for a reason that the operator wants to know. Returns how long to wait before the next try.
 pub(crate) fn next_delay_logged(retries: &mut RetryTracker, error: &dyn Display) -> Duration {
     if retries.start_outage(()) {
-        tracing::warn!(error = %error, "Discord can't be reached; it is tried again and again");
+        tracing::warn!(error = %error, "cannot reach Discord; retrying with backoff");
     }
     retries.next_delay()
 }

@@ -9,7 +9,7 @@ pub(super) const LEFT: u16 = 4000;
 const INVALID_API_VERSION: u16 = 4012;
 
 /// What helps when we do what Discord doesn't know.
-pub(super) const TOO_OLD: &str = "its gateway has changed beyond what this version understands; install a newer one";
+pub(super) const TOO_OLD: &str = "Discord no longer supports this version's gateway protocol; update Satchel";
 
 /// How it goes on after a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) fn after(code: Option<u16>) -> Next {
         Some(close_codes::INVALID_SEQUENCE | close_codes::SESSION_TIMEOUT) => Next::Anew,
         Some(close_codes::DISALLOWED_GATEWAY_INTENTS) => Next::WithoutContent,
         Some(close_codes::SHARDING_REQUIRED) => {
-            Next::Never("this bot is in more guilds than one connection may serve; take it out of some of them")
+            Next::Never("the bot is in more guilds than one connection can serve; remove it from some")
         }
         Some(close_codes::INVALID_SHARD | INVALID_API_VERSION | close_codes::INVALID_GATEWAY_INTENTS) => {
             Next::Never(TOO_OLD)
@@ -68,10 +68,10 @@ mod tests {
     }
 
     #[rstest]
-    #[case::invalid_shard(4010, "newer")]
+    #[case::invalid_shard(4010, "update Satchel")]
     #[case::sharding_required(4011, "guilds")]
-    #[case::invalid_version(4012, "newer")]
-    #[case::invalid_intents(4013, "newer")]
+    #[case::invalid_version(4012, "update Satchel")]
+    #[case::invalid_intents(4013, "update Satchel")]
     fn what_no_new_try_mends_is_told_with_what_does(#[case] code: u16, #[case] words: &str) {
         let Next::Never(said) = after(Some(code)) else { panic!("{code} would be tried again") };
         assert!(said.contains(words), "{said}");

@@ -45,7 +45,7 @@ pub(super) async fn connect(rest: &RestClient, address: Url) -> Result<WebSocket
     match timeout(timeouts.connect + timeouts.answer, upgraded).await {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(error)) => Err(told(error)),
-        Err(_) => Err("the gateway doesn't answer".to_owned()),
+        Err(_) => Err("the gateway did not answer".to_owned()),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn hold(
                 Some(Ok(Message::Binary(bytes))) => Step::Tell(garbled(&bytes, "it is no text")),
                 Some(Ok(Message::Close { code, .. })) => {
                     let code = u16::from(code);
-                    return Ended::Goes(closing::after(Some(code)), format!("Discord closed it with code {code}"));
+                    return Ended::Goes(closing::after(Some(code)), format!("Discord closed the connection with close code {code}"));
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => Step::Nothing,
                 Some(Err(error)) => return Ended::Goes(closing::after(None), told(error)),
@@ -122,7 +122,7 @@ async fn say(token: &SecretString, socket: &mut WebSocket, said: &Said) -> Resul
     let written = frame::write(said, token.expose_secret());
     match timeout(WRITING, socket.send(Message::Text(written))).await {
         Ok(sent) => sent.map_err(told),
-        Err(_) => Err("nothing can be written to it".to_owned()),
+        Err(_) => Err("writing to the connection failed".to_owned()),
     }
 }
 

@@ -98,10 +98,10 @@ impl Talk {
 
     /// The time is up. `reading` is whether frames are being read at the moment.
     pub(super) fn beat(&mut self, now: Instant, reading: bool) -> Step {
-        let Some(pulse) = &mut self.pulse else { return Step::Leave(Next::Resume, "nobody said hello") };
+        let Some(pulse) = &mut self.pulse else { return Step::Leave(Next::Resume, "no hello arrived") };
         if !self.is_established && now >= self.until {
             if reading {
-                return Step::Leave(Next::Resume, "no session comes of it");
+                return Step::Leave(Next::Resume, "identifying got no session");
             }
             self.until = now + self.patience;
         }
@@ -111,7 +111,7 @@ impl Talk {
         if pulse.beat(now, reading) {
             Step::Say(self.heartbeat())
         } else {
-            Step::Leave(Next::Resume, "no heartbeat was heard")
+            Step::Leave(Next::Resume, "no heartbeat ack arrived")
         }
     }
 
@@ -141,10 +141,10 @@ impl Talk {
                 }
                 Step::Nothing
             }
-            Frame::Reconnect => Step::Leave(Next::Resume, "Discord asks for a new connection"),
+            Frame::Reconnect => Step::Leave(Next::Resume, "Discord requested a reconnect"),
             Frame::Invalid { resumable } => {
                 let next = if resumable && self.position.is_some() { Next::Resume } else { Next::Anew };
-                Step::Leave(next, "Discord says that the session is invalid")
+                Step::Leave(next, "Discord invalidated the session")
             }
             Frame::Dispatch { seq, name, data } => self.happened(seq, name, data, now),
             Frame::Other => Step::Nothing,

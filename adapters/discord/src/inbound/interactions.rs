@@ -74,7 +74,7 @@ pub(crate) async fn answer(client: &RestClient, interaction: &Answerable) {
     let failed = match tokio::time::timeout(PATIENCE, client.request::<IgnoredAny>(call)).await {
         Ok(Ok(_)) => return,
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer came in time".to_owned(),
+        Err(_) => "no response in time".to_owned(),
     };
     tracing::debug!(interaction = id, reason = failed, "an interaction shows as failed");
 }
@@ -94,7 +94,7 @@ pub(crate) async fn offer_commands(
     let trying = async {
         while let Err(error) = offer(client, application, commands).await {
             if wait == FIRST_WAIT {
-                tracing::warn!(error = %error, "Discord doesn't offer the commands to people; they work all the same");
+                tracing::warn!(error = %error, "registering the commands with Discord failed; they work when typed");
             }
             if is_for_good(&error) {
                 return;
@@ -123,7 +123,8 @@ async fn offer(client: &RestClient, application: u64, commands: &[SlashCommand])
 /// A command with one option for all that is said after its name, wherever the bot can be written to.
 fn composed(command: &SlashCommand) -> CreateCommand {
     let description: String = command.description.chars().take(LONGEST_DESCRIPTION).collect();
-    let words = CreateCommandOption::new(CommandOptionType::String, "words", "What else to say").required(false);
+    let words =
+        CreateCommandOption::new(CommandOptionType::String, "words", "What to add to the command").required(false);
     CreateCommand::new(command.name.to_lowercase())
         .kind(CommandType::ChatInput)
         .description(if description.trim().is_empty() { command.name.clone() } else { description })

@@ -43,8 +43,8 @@ const AMONG_PEOPLE: u64 = 2;
 const TYPED: u64 = 1;
 
 /// Why a message for us says nothing: Discord takes out what people write where the bot has not asked to read it.
-pub(crate) const EMPTIED: &str = "it was written for the bot and holds nothing: Discord hides what people write in \
-    guilds from bots without the Message Content Intent, unless they are mentioned";
+pub(crate) const EMPTIED: &str = "it was written for the bot but is empty: without the Message Content Intent, Discord \
+    hides guild messages that don't mention the bot";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Us {
@@ -119,8 +119,8 @@ impl Reader {
         match name {
             "MESSAGE_CREATE" => self.message(data, None, false),
             "MESSAGE_UPDATE" => match data.get("edited_timestamp") {
-                None | Some(Value::Null) => Meaning::Nothing("its words are as they were"),
-                Some(_) if data.get("content").is_none() => Meaning::Nothing("it tells of no words"),
+                None | Some(Value::Null) => Meaning::Nothing("its text did not change"),
+                Some(_) if data.get("content").is_none() => Meaning::Nothing("it contains no text"),
                 // As when a message is pinned, or a preview is added, that was there before we were.
                 Some(time) if self.is_before_us(data, time) => Meaning::Nothing("it was edited before we were there"),
                 Some(_) => self.message(data, None, true),
@@ -147,7 +147,7 @@ impl Reader {
             return Meaning::Nothing("the bot wrote it itself");
         }
         if head.author.bot || head.author.system || head.webhook_id.is_some() {
-            return Meaning::Nothing("nobody but a program wrote it");
+            return Meaning::Nothing("a program wrote it");
         }
         if !WRITTEN.contains(&content.kind) {
             return Meaning::Nothing("it tells of something that happened in the channel");

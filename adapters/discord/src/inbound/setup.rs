@@ -35,10 +35,10 @@ pub(super) async fn us(rest: &RestClient, waits: GatewayTimeouts) -> Result<(Us,
         {
             retries.reset();
             let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
-            tracing::info!(bot = name, "this bot listens on Discord");
+            tracing::info!(bot = name, "listening on Discord");
             return Ok((Us { user_id, application_id }, now));
         }
-        tokio::time::sleep(next_delay_logged(&mut retries, &"what answers doesn't say who this bot is")).await;
+        tokio::time::sleep(next_delay_logged(&mut retries, &"the server did not answer like Discord")).await;
     }
 }
 
@@ -76,10 +76,7 @@ pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayTime
             Err(error) => {
                 if failures == 0 {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::error!(
-                        error,
-                        "where Discord was read last can't be found out; it is tried again and again"
-                    );
+                    tracing::error!(error, "loading the checkpoint failed; retrying with backoff");
                 }
                 tokio::time::sleep(waits.backoff(failures)).await;
                 failures = failures.saturating_add(1);
@@ -93,7 +90,7 @@ async fn kept_or_begun(inbound: &dyn Inbound, now: u64) -> Result<Bookmark, Inbo
         if let Some(bookmark) = Bookmark::from_json(&kept) {
             return Ok(bookmark);
         }
-        tracing::warn!("where Discord was read last can't be understood; what was missed is not read");
+        tracing::warn!("the checkpoint could not be decoded; skipping the backfill");
     }
     let begun = Bookmark::beginning(snowflake::at(now));
     inbound.save_checkpoint(&channel_name(), begun.to_json()).await?;

@@ -289,7 +289,10 @@ async fn write_that_would_take_of_the_reserve_is_refused_with_the_figures() {
     };
     let refused = write(DiskReserve::Bytes(1 << 62)).await.unwrap_err().to_string();
     assert!(refused.starts_with("`/shared/a/b` failed: the disk is nearly full: "), "{refused}");
-    assert!(refused.ends_with(" free, 4611686 TB is kept free for the database; ask whoever runs me"), "{refused}");
+    assert!(
+        refused.ends_with(" free, 4611686 TB is kept free for the database; ask the person who runs this bot"),
+        "{refused}"
+    );
     assert!(!refused.contains(&directory.path().display().to_string()), "{refused}");
     assert!(open(DiskReserve::NONE).list(&conversation, &"/shared".parse().unwrap()).await.unwrap().is_empty());
     assert_eq!(write(DiskReserve::NONE).await.unwrap(), 5);

@@ -46,7 +46,7 @@ async fn a_name_that_leads_inside_is_not_asked(#[case] addresses: &[&str]) {
     let fetcher = HttpFetcher::with_lookup(settings(&[]), lookup);
     let url = format!("http://harmless.example:{}/file?sig=secret", victim.port());
     let reason = refusal(&fetcher, &url).await;
-    assert!(reason.starts_with("http://harmless.example:") && reason.contains("its name leads to"), "{reason}");
+    assert!(reason.starts_with("http://harmless.example:") && reason.contains("its name resolves to"), "{reason}");
     assert!(!reason.contains("secret"), "{reason}");
     assert_eq!(victim.heads(), [] as [&str; 0]);
 }
@@ -60,9 +60,9 @@ async fn a_translator_s_range_does_not_open_the_network_behind_it(
     let (lookup, _) = answering(&[&[address]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["64:ff9b::/96".to_owned()]), lookup);
     let reason = refusal(&fetcher, "http://harmless.example/latest/meta-data").await;
-    assert!(reason.contains("its name leads to"), "{reason}");
+    assert!(reason.contains("its name resolves to"), "{reason}");
     let reason = refusal(&fetcher, &format!("http://[{address}]/latest/meta-data")).await;
-    assert!(reason.contains("is not asked"), "{reason}");
+    assert!(reason.contains("is not requested"), "{reason}");
 }
 
 /// The system's own names for this machine.
@@ -88,7 +88,7 @@ async fn a_name_is_asked_for_once_and_connected_to_as_answered() {
     assert_eq!(bytes_of(fetched).await.unwrap(), b"harmless");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     // The next fetch asks anew, and hears that it leads inside.
-    assert!(refusal(&fetcher, &url).await.contains("its name leads to this machine"));
+    assert!(refusal(&fetcher, &url).await.contains("its name resolves to this machine"));
     assert_eq!(inside.heads(), [] as [&str; 0]);
 }
 
@@ -99,7 +99,7 @@ async fn a_redirect_to_the_same_name_is_checked_again() {
     let (lookup, _) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
     let url = format!("http://rebinding.example:{}/file", outside.port());
-    assert!(refusal(&fetcher, &url).await.contains("its name leads to this machine"));
+    assert!(refusal(&fetcher, &url).await.contains("its name resolves to this machine"));
     assert_eq!((outside.heads().len(), inside.heads().len()), (1, 0));
 }
 

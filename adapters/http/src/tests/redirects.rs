@@ -23,7 +23,7 @@ use super::{
 #[case::wide_digits("http://127.0.0.1:PORT/secrets", "this machine")]
 #[case::zero("http://0:PORT/secrets", "this machine")]
 #[case::unspecified("http://[::]:PORT/secrets", "this machine")]
-#[case::a_private_network("http://192.168.0.1/", "a private network")]
+#[case::a_private_network("http://192.168.0.1/", "an address in a private network")]
 #[case::nat64("http://[64:ff9b::7f00:1]:PORT/", "hides another one")]
 #[case::credentials("http://me:secret@127.0.0.1:PORT/", "credentials")]
 #[case::a_backslash("http://example.com\\@127.0.0.1:PORT/", "http://example.com/")]
@@ -122,17 +122,17 @@ fn no_redirect_leads_from_an_encrypted_address_to_one_that_is_not() {
     let guard = crate::guard::Guard { allowed: Vec::new() };
     let from = guard.first("https://example.com/a?sig=secret", &HostPolicy::Public).unwrap().url;
     let failure = guard.next(&from, b"http://example.com/b", &HostPolicy::Public).unwrap_err().to_string();
-    assert_eq!(failure, "refused: https://example.com/a leads from an encrypted address to one that isn't");
+    assert_eq!(failure, "refused: https://example.com/a redirects from https to http");
     assert!(guard.next(&from, b"//example.org/b", &HostPolicy::Public).is_ok(), "it stays encrypted");
     let from = guard.first("http://example.com/a", &HostPolicy::Public).unwrap().url;
     assert!(guard.next(&from, b"https://example.com/b", &HostPolicy::Public).is_ok());
 }
 
 #[rstest]
-#[case::nothing(answer(302, "", b""), "leads on to nowhere")]
-#[case::no_host(redirect("http://"), "no address")]
-#[case::no_text(Step::Say(b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\n\r\n".to_vec()), "no address")]
-#[case::endless(redirect(&"x".repeat(9_000)), "no address")]
+#[case::nothing(answer(302, "", b""), "redirects without a target")]
+#[case::no_host(redirect("http://"), "redirects to an invalid address")]
+#[case::no_text(Step::Say(b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\n\r\n".to_vec()), "redirects to an invalid address")]
+#[case::endless(redirect(&"x".repeat(9_000)), "redirects to an invalid address")]
 #[tokio::test]
 async fn a_redirect_to_nothing_is_refused(#[case] step: Step, #[case] says: &str) {
     let server =

@@ -11,45 +11,44 @@ use super::{
 };
 
 /// What it is, in a sentence that fits everywhere.
-const WHAT_I_AM: &str = "I'm Satchel's offline model: no AI, just a handful of phrases about files.";
+const WHAT_I_AM: &str = "I'm Satchel's offline model: not an AI, I understand a few phrases about files.";
 
 /// How much of a tool's words stands in a sentence, in bytes; the tools' own errors are no longer.
 const LONGEST_SENTENCE: usize = 1100;
 
 pub(super) fn help() -> String {
     format!(
-        "{WHAT_I_AM} They are enough to try all that Satchel does with files, with no account and no key.\n\n\
-         Send me files, with or without words, and say for instance:\n\
+        "{WHAT_I_AM} They are enough to try everything Satchel does with files, without an account or a key.\n\n\
+         Send me files, with or without a message, and try for example:\n\
          - `save this as invoice.pdf`, `save all to /shared/trip`\n\
          - `send me invoice.pdf`, `send #3 back`, `send everything`\n\
          - `list my files`, `what did I send`\n\
          - `read notes.txt`\n\
          - `write notes.txt: buy milk`\n\
-         - `/tool file_list {{\"path\": \"/shared\"}}` calls any tool as it is; `/tool` shows them all\n\n\
-         Several wishes in one message work too: `save it to /shared and read it`. Saved files live under `/shared`; \
-         `/tmp` is for what may go.\n\n\
-         A real model would understand any wording, look into pictures and documents, and plan longer work. To \
-         get one, set an environment variable such as `OPENAI_API_KEY`, or describe one under `models:` in \
-         `satchel.yaml`."
+         - `/tool file_list {{\"path\": \"/shared\"}}` calls a tool directly; `/tool` lists all tools\n\n\
+         Several requests in one message work too: `save it to /shared and read it`. Saved files are in `/shared`; \
+         `/tmp` is for temporary files.\n\n\
+         A real model understands any wording, reads pictures and documents, and plans longer work. To use one, \
+         set an environment variable such as `OPENAI_API_KEY`, or add one under `models:` in `satchel.yaml`."
     )
 }
 
 pub(super) fn unknown() -> String {
     format!(
         "{WHAT_I_AM} I didn't understand this one. Try `list my files`, `save this as NAME`, `send me NAME`, \
-         `read NAME`, or `help` for all that I know."
+         `read NAME`, or `help` for all phrases."
     )
 }
 
 pub(super) fn arrived(files: &[KnownFile], understood: bool) -> String {
     let count = if files.len() == 1 { "1 file".to_owned() } else { format!("{} files", files.len()) };
-    let came = if understood { format!("Got {count}:") } else { format!("Got {count}, but not your words:") };
+    let came =
+        if understood { format!("Got {count}:") } else { format!("I got {count} but didn't understand your message:") };
     let it = if files.len() == 1 { "it" } else { "them" };
     let readable = files.iter().find(|file| file.mime.starts_with("text/") || file.mime == "application/json");
-    let read =
-        readable.map(|file| format!(", show what stands in one ({}),", code(&format!("read {}", file.filename))));
+    let read = readable.map(|file| format!(", show the text of one ({}),", code(&format!("read {}", file.filename))));
     format!(
-        "{came}\n{}\n\nI can save {it} (`save {it} to /shared`){} or send {it} back (`send {it} back`); `help` tells the \
+        "{came}\n{}\n\nI can save {it} (`save {it} to /shared`){} or send {it} back (`send {it} back`); `help` shows the \
          rest. {WHAT_I_AM}",
         lines(files.iter().map(KnownFile::line)),
         read.unwrap_or_default(),
@@ -57,32 +56,32 @@ pub(super) fn arrived(files: &[KnownFile], understood: bool) -> String {
 }
 
 pub(super) fn too_much() -> String {
-    format!("That is as much as I do for one message: {MOST} wishes. Please send the rest once more.")
+    format!("I handle up to {MOST} requests per message. Please send the rest again.")
 }
 
 pub(super) fn write_what() -> String {
-    "What shall stand in the file? Say it like this: `write notes.txt: buy milk`.".to_owned()
+    "What should I write into the file? For example: `write notes.txt: buy milk`.".to_owned()
 }
 
 pub(super) fn lost_track() -> String {
-    "I lost track of what I was doing: the tools' answers don't fit what I asked. Please say it once more.".to_owned()
+    "Something went wrong between me and my tools. Please send that again.".to_owned()
 }
 
 pub(super) fn tools(tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
-        return "There are no tools in this conversation.".to_owned();
+        return "This conversation has no tools.".to_owned();
     }
     let line = |tool: &ToolSpec| format!("- {}: {}", code(&tool.name), first_sentence(&tool.description));
-    format!("These tools can be called with `/tool NAME {{json}}`:\n{}", lines(tools.iter().map(line)))
+    format!("You can call these tools with `/tool NAME {{json}}`:\n{}", lines(tools.iter().map(line)))
 }
 
 pub(super) fn no_tool(name: &str) -> String {
-    format!("I can't do that here: there is no tool {}. `/tool` shows those that there are.", code(name))
+    format!("There is no tool {} here. `/tool` lists all tools.", code(name))
 }
 
 pub(super) fn no_json(tool: &str, why: &str) -> String {
     format!(
-        "What follows {} isn't JSON ({why}). Arguments look like this: `/tool file_read {{\"path\": \"/shared/a.txt\"}}`",
+        "The text after {} isn't JSON ({why}). Arguments look like this: `/tool file_read {{\"path\": \"/shared/a.txt\"}}`",
         code(tool)
     )
 }
@@ -107,7 +106,7 @@ pub(super) fn not_found(missing: &[Selector]) -> String {
             let word = kind.split('/').next_back().filter(|word| !word.is_empty());
             format!("There is no {} here.", word.unwrap_or(kind.trim_end_matches('/')))
         }
-        Selector::Path(name) | Selector::Name(name) => format!("I know no file called {}.", code(name)),
+        Selector::Path(name) | Selector::Name(name) => format!("I don't know a file called {}.", code(name)),
     };
     let mut said: Vec<String> = missing.iter().map(line).collect();
     said.dedup();
@@ -135,7 +134,7 @@ fn saved_one(name: &str, answer: &Answered<'_>) -> String {
     if let Some(why) = answer.failure() {
         return match taken(why) {
             Some(taken) => format!(
-                "{} To replace it, say the same with `, overwrite` at the end.",
+                "{} To replace it, send the same with `, overwrite` at the end.",
                 failed(&format!("save {}", code(name)), &taken)
             ),
             None => failed(&format!("save {}", code(name)), why),
@@ -266,14 +265,14 @@ fn listed_directory(directory: &str, answer: &Answered<'_>) -> String {
 fn and_more(answer: &str) -> &'static str {
     let value: Value = serde_json::from_str(answer).unwrap_or_default();
     let more = value["more"].as_bool().unwrap_or(false) || value["more"].as_u64().is_some_and(|more| more > 0);
-    if more { "\n\nThese are not all: the list was too long." } else { "" }
+    if more { "\n\nThere are more files; the list is too long to show all." } else { "" }
 }
 
 pub(super) fn read<'n>(names: impl Iterator<Item = &'n str>, answers: &[Answered<'_>], missing: &[Selector]) -> String {
     let told = names.zip(answers).map(|(name, answer)| {
         match answer.failure() {
-            Some(why) if why.contains("is no text") => {
-                return format!("{} is no text. I can only send it: {}.", code(name), code(&format!("send {name}")));
+            Some(why) if why.contains("is not text") => {
+                return format!("{} is not text. I can only send it: {}.", code(name), code(&format!("send {name}")));
             }
             Some(why) => return failed(&format!("read {}", code(name)), why),
             None => {}

@@ -98,7 +98,7 @@ fn tool_answer(call: &ModelToolCall) -> String {
             return "begins\n[bytes 0 to 6 of 900; read on with file_read {\"offset\":6}]".to_owned();
         }
         "file_read" if path.contains("empty") => return "[the file is empty]".to_owned(),
-        "file_read" if path.contains("binary") => return "error: `x` is no text (byte 0 of 9): do this".to_owned(),
+        "file_read" if path.contains("binary") => return "error: `x` is not text (byte 0 of 9): do this".to_owned(),
         "file_list" if path.contains("many") => json!({"entries": [{"path": "/shared/a", "bytes": 1}], "more": 3}),
         "file_read" | "attachment.read" => return "one\n```\ntwo".to_owned(),
         "file_list" => json!({"entries": [
@@ -309,7 +309,7 @@ fn messages_that_were_typed_quickly_are_all_answered() {
 fn more_than_ten_wishes_are_told() {
     let (rounds, text) = played(request(&"list /tmp\n".repeat(12), &[]));
     assert_eq!(rounds[0].len(), wish::MOST);
-    assert!(text.ends_with("10 wishes. Please send the rest once more."), "{text}");
+    assert!(text.ends_with("10 requests per message. Please send the rest again."), "{text}");
 }
 
 #[test]

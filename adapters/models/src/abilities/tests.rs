@@ -84,21 +84,23 @@ fn what_is_not_taken_is_told_why() {
     };
     for (abilities, file, wanted) in [
         (OPENAI, file("image/png", 20 * MB), Ok(())),
-        (OPENAI, file("image/png", 20 * MB + 1), Err("it is 20 MB, this model takes up to 20 MB")),
-        (OPENAI, file("image/heic", 9), Err("this model takes only PNG, JPEG, WEBP, GIF, PDF")),
+        (OPENAI, file("image/png", 20 * MB + 1), Err("it is 20 MB, this model accepts up to 20 MB")),
+        (OPENAI, file("image/heic", 9), Err("this model accepts only PNG, JPEG, WEBP, GIF, PDF")),
         (OPENAI, file("image/png", 0), Err("it is empty")),
-        (OPENAI, gif.clone(), Err("this model takes no moving images")),
+        (OPENAI, gif.clone(), Err("this model accepts no animated images")),
         (ANTHROPIC, gif, Ok(())),
-        (ANTHROPIC, wide.clone(), Err("it is 9000 pixels long, this model takes up to 8000")),
+        (ANTHROPIC, wide.clone(), Err("it is 9000 pixels long, this model accepts up to 8000")),
         (GEMINI, wide, Ok(())),
         (GEMINI, file("audio/ogg", 9), Ok(())),
         (GEMINI, file("image/heic", 9), Ok(())),
-        (OWN_EYES, file("application/pdf", 9), Err("this model takes only PNG, JPEG")),
+        (OWN_EYES, file("application/pdf", 9), Err("this model accepts only PNG, JPEG")),
         (
             BLIND,
             file("image/png", 9),
-            Err("this model takes no files, only text; if it does take images, the person who runs this bot can set \
-                 `models.main.accepts`"),
+            Err(
+                "this model accepts no files, only text; if it does accept images, the person who runs this bot can set \
+                 `models.main.accepts`",
+            ),
         ),
     ] {
         let told = rules(abilities).take(&mut Taken::default(), &file);
@@ -113,12 +115,12 @@ fn a_request_holds_so_many_and_so_much() {
         rules(ANTHROPIC).take(&mut taken, &file("image/png", 9)).unwrap();
     }
     let told = rules(ANTHROPIC).take(&mut taken, &file("image/png", 9)).unwrap_err();
-    assert_eq!(told, "this model takes up to 20 images at once");
+    assert_eq!(told, "this model accepts up to 20 images at once");
     rules(ANTHROPIC).take(&mut taken, &file("application/pdf", 9)).expect("a document is no image");
     let mut taken = Taken::default();
     rules(GEMINI).take(&mut taken, &file("image/png", 8 * MB)).unwrap();
     let told = rules(GEMINI).take(&mut taken, &file("application/pdf", 8 * MB)).unwrap_err();
-    assert_eq!(told, "this model takes up to 14 MB of files at once");
+    assert_eq!(told, "this model accepts up to 14 MB of files at once");
     rules(GEMINI).take(&mut taken, &file("application/pdf", 6 * MB)).expect("a smaller one still fits");
 }
 

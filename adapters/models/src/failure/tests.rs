@@ -80,7 +80,7 @@ fn a_limit_of_a_minute_passes_and_one_of_a_day_does_not() {
 fn what_is_refused_for_good_is_not_taken_for_a_passing_fault() {
     let said = |message: &str| json!({"error": {"message": message}});
     let refused = status(403, &said("The model is unavailable in your region"), &[]);
-    assert_eq!(refused.error.reason, "OpenAI does not let this key use the model gpt-x");
+    assert_eq!(refused.error.reason, "this key has no access to the model gpt-x at OpenAI");
     let refused = status(400, &said("an internal tool was named"), &[]);
     assert!(!refused.again && refused.error.reason.ends_with("an internal tool was named"));
     assert!(status(500, &said("internal"), &[]).again);

@@ -117,5 +117,5 @@ fn remedies_of_all_models_reach_the_owner() {
     };
     let error = told(vec![failed("first", "no key", Some("set it")), failed("second", "down", None)]);
     assert_eq!(error.for_owner(), "first: no key; second: down: for first, set it");
-    assert_eq!(error.for_others(), "first: no key; second: down; ask whoever runs me");
+    assert_eq!(error.for_others(), "first: no key; second: down; ask the person who runs this bot");
 }

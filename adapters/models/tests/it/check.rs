@@ -29,7 +29,7 @@ async fn what_is_wrong_is_told() {
         let mut no_model = stage.settings(wire);
         no_model.model = Some("gpt-0".into());
         let error = stage.model_of(no_model).check().await.unwrap_err();
-        assert!(error.to_string().ends_with("knows no model gpt-0: check models.main.model"), "{wire:?} {error}");
+        assert!(error.to_string().ends_with("has no model gpt-0: check models.main.model"), "{wire:?} {error}");
 
         let mut nobody = stage.settings(wire);
         nobody.base_url = Some(SecretString::from("http://127.0.0.1:9/"));
@@ -57,6 +57,6 @@ async fn a_check_ends() {
         settings.base_url = Some(SecretString::from(address.clone()));
         let model = stage.patient(settings, Patience { begin: Duration::from_millis(100), ..quick() });
         let error = model.check().await.unwrap_err();
-        assert!(error.reason.ends_with("did not begin to answer in time"), "{wire:?} {error}");
+        assert!(error.reason.ends_with("did not start to answer in time"), "{wire:?} {error}");
     }
 }

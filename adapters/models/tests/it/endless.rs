@@ -71,7 +71,7 @@ async fn an_answer_without_end_is_given_up_and_not_asked_for_again() {
             None => assert!(answer.done && answer.error.is_none(), "{what}: {:?}", answer.error),
             Some(before) => {
                 let error = answer.error.as_ref().unwrap_or_else(|| panic!("{what}: it ended well"));
-                assert_eq!((error.reason.as_str(), error.retryable), ("its answer was endless", false), "{what}");
+                assert_eq!((error.reason.as_str(), error.retryable), ("its answer did not end", false), "{what}");
                 assert_eq!(answer.text().is_empty(), before.is_empty(), "{what}: what was said before stays");
             }
         }

@@ -31,27 +31,33 @@ async fn refusals_are_told_in_words_and_passing_ones_are_tried_again() {
         let (who, model) = (who(wire), wire.model());
         for (meaning, wanted, passing) in [
             (Meaning::Key, format!("{who} does not accept the key: check models.main.api_key"), false),
-            (Meaning::NotAllowed, format!("{who} does not let this key use the model {model}"), false),
-            (Meaning::Model, format!("{who} knows no model {model}: check models.main.model"), false),
+            (Meaning::NotAllowed, format!("this key has no access to the model {model} at {who}"), false),
+            (Meaning::Model, format!("{who} has no model {model}: check models.main.model"), false),
             (
                 Meaning::Quota,
-                format!("the account at {who} has no credit left, or its quota is used up: look at its billing page"),
+                format!(
+                    "the account at {who} has no credit left, or its quota is used up: check the account's billing page"
+                ),
                 false,
             ),
             (
                 Meaning::ContextTooLong,
-                format!("the conversation has become too long for the model {model}: begin a new one with /new"),
+                format!("this conversation is too long for {model}; start a new one with /new"),
                 false,
             ),
-            (Meaning::TooLarge, format!("what came with this turn is too large for {who}: send less at once"), false),
-            (Meaning::Filtered, format!("{who} withholds the answer because of its rules on content"), false),
+            (
+                Meaning::TooLarge,
+                format!("this turn's text and files are too large for {who}; send less at once"),
+                false,
+            ),
+            (Meaning::Filtered, format!("{who} blocked the answer under its content policy"), false),
             (
                 Meaning::NoTools,
-                format!("the model {model} can't use tools: choose another in models.main.model"),
+                format!("the model {model} can't use tools: choose another model in models.main.model"),
                 false,
             ),
-            (Meaning::Overloaded, format!("{who} is overloaded: try again in a few minutes"), true),
-            (Meaning::Server, format!("{who} has a fault of its own: try again in a few minutes"), true),
+            (Meaning::Overloaded, format!("{who} is overloaded; try again in a few minutes"), true),
+            (Meaning::Server, format!("{who} returned a server error; try again in a few minutes"), true),
         ] {
             let (answer, asked) = told(wire, ModelReply::fault(ModelFault::Says(meaning))).await;
             let error = error(answer);
@@ -68,12 +74,14 @@ async fn a_rate_limit_is_told_with_its_wait_and_not_waited_for_when_it_is_long()
         let limited = ModelReply::fault(ModelFault::RateLimit { retry_after: "300".into() });
         let (answer, asked) = told(wire, limited).await;
         let error = error(answer);
-        assert_eq!(error.reason, format!("{} is asked too often: try again in 5 minutes", who(wire)), "{wire:?}");
+        let wanted = format!("{} has rate-limited your requests; try again in 5 minutes", who(wire));
+        assert_eq!(error.reason, wanted, "{wire:?}");
         assert!(error.retryable && asked == 1, "{wire:?}: asked {asked} times");
     }
     // Gemini names the wait in the body.
     let (answer, asked) = told(ModelWire::Gemini, ModelReply::fault(ModelFault::Says(Meaning::Rate))).await;
-    assert_eq!((error(answer).reason.as_str(), asked), ("the server is asked too often: try again in 34 seconds", 1));
+    let wanted = "the server has rate-limited your requests; try again in 34 seconds";
+    assert_eq!((error(answer).reason.as_str(), asked), (wanted, 1));
 }
 
 #[tokio::test]
@@ -81,18 +89,22 @@ async fn what_no_provider_says_is_told_too() {
     for wire in ModelWire::ALL {
         let who = who(wire);
         for (fault, wanted, times) in [
-            (ModelFault::BadGateway, format!("{who} has a fault of its own: try again in a few minutes"), 4),
-            (ModelFault::Cut, "its answer broke off in the middle".to_owned(), 4),
-            (ModelFault::Moved, format!("{who} points to another address: name that one in models.main.base_url"), 1),
+            (ModelFault::BadGateway, format!("{who} returned a server error; try again in a few minutes"), 4),
+            (ModelFault::Cut, "its answer was cut off in the middle".to_owned(), 4),
+            (
+                ModelFault::Moved,
+                format!("{who} redirects to another address: set models.main.base_url to that address"),
+                1,
+            ),
         ] {
             let (answer, asked) = told(wire, ModelReply::fault(fault.clone())).await;
             assert_eq!((error(answer).to_string(), asked), (wanted, times), "{wire:?} {fault:?}");
         }
         let (answer, _) = told(wire, ModelReply::fault(ModelFault::Page)).await;
         let error = error(answer);
-        let unreadable = format!("{who} answered in a way that can't be read");
+        let unreadable = format!("{who} sent an answer that could not be understood");
         assert!(
-            [unreadable.as_str(), "its answer broke off in the middle"].contains(&error.reason.as_str()),
+            [unreadable.as_str(), "its answer was cut off in the middle"].contains(&error.reason.as_str()),
             "{wire:?} {error}"
         );
         assert!(error.retryable, "{wire:?}");
@@ -104,16 +116,16 @@ async fn what_no_provider_says_is_told_too() {
 async fn a_stream_cut_in_half_is_an_error_that_may_pass() {
     for wire in ModelWire::ALL {
         for (piece, wanted) in [
-            (ReplyPiece::Cut, "its answer broke off in the middle".to_owned()),
-            (ReplyPiece::StopShort, "its answer broke off in the middle".to_owned()),
-            (ReplyPiece::Garbage, format!("{} answered in a way that can't be read", who(wire))),
+            (ReplyPiece::Cut, "its answer was cut off in the middle".to_owned()),
+            (ReplyPiece::StopShort, "its answer was cut off in the middle".to_owned()),
+            (ReplyPiece::Garbage, format!("{} sent an answer that could not be understood", who(wire))),
             (
                 ReplyPiece::Trouble(Meaning::Overloaded),
-                format!("{} is overloaded: try again in a few minutes", who(wire)),
+                format!("{} is overloaded; try again in a few minutes", who(wire)),
             ),
             (
                 ReplyPiece::Trouble(Meaning::Server),
-                format!("{} has a fault of its own: try again in a few minutes", who(wire)),
+                format!("{} returned a server error; try again in a few minutes", who(wire)),
             ),
         ] {
             let shown = format!("{wire:?} {piece:?}");
@@ -146,7 +158,7 @@ async fn an_answer_that_the_filter_ends_is_told() {
         let (answer, _) = told(wire, ModelReply::text("Take two ").ending(Finish::Filtered)).await;
         assert_eq!(answer.text(), "Take two ", "{wire:?}");
         let error = error(answer);
-        let wanted = format!("{} withholds the answer because of its rules on content", who(wire));
+        let wanted = format!("{} blocked the answer under its content policy", who(wire));
         assert_eq!((error.to_string(), error.retryable), (wanted, false), "{wire:?}");
     }
 }
@@ -184,7 +196,7 @@ async fn a_server_that_is_not_there_is_told() {
         let mut settings = stage.settings(wire);
         settings.base_url = Some(SecretString::from(format!("http://{closed}/v1")));
         let error = error(ask(&stage.model_of(settings.clone()), request(vec![user("hello", Vec::new())])).await);
-        let wanted = format!("{} can't be reached: check that it runs, and models.main.base_url", who(wire));
+        let wanted = format!("{} can't be reached: check that the server runs, and models.main.base_url", who(wire));
         assert_eq!((error.to_string(), error.retryable), (wanted, true), "{wire:?}");
         settings.base_url = Some(SecretString::from("http://no-such-host.invalid/v1"));
         let model = stage.patient(settings, Patience { repeats: 0, ..quick() });
@@ -200,7 +212,7 @@ async fn a_wrong_address_is_told() {
         let mut settings = stage.settings(wire);
         settings.base_url = Some(SecretString::from(stage.server.base_url(ModelWire::Ollama) + "nowhere/"));
         let error = error(ask(&stage.model_of(settings), request(vec![user("hello", Vec::new())])).await);
-        let wanted = "nothing at its address answers as it should: check models.main.base_url";
+        let wanted = "the server at that address does not offer this API: check models.main.base_url";
         assert_eq!((error.to_string().as_str(), error.retryable), (wanted, false), "{wire:?}");
     }
 }

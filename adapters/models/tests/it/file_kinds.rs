@@ -77,7 +77,7 @@ async fn a_refusal_names_the_setting_that_helps() {
     ];
     ask(&stage.model_of(settings), request(vec![user("look", files)])).await;
     let words = stage.server.last().words();
-    let hint = "this model takes no files, only text; if it does take images, the person who runs this bot can set \
+    let hint = "this model accepts no files, only text; if it does accept images, the person who runs this bot can set \
                 `models.main.accepts`.";
     assert!(words.contains(&format!("\"a.png\" (image/png, 33 B): {hint}")), "{words}");
     assert_eq!(words.matches("models.main.accepts").count(), 1, "where the setting can't help it isn't named: {words}");
@@ -93,8 +93,8 @@ async fn the_limits_stay_with_accepted_kinds() {
     ask(&model, request(vec![user("look", vec![large, heic])])).await;
     let asked = stage.server.last();
     assert!(asked.files().is_empty());
-    assert!(asked.words().contains("it is 21 MB, this model takes up to 20 MB."), "{}", asked.words());
-    assert!(asked.words().contains("this model takes only PNG, JPEG."), "{}", asked.words());
+    assert!(asked.words().contains("it is 21 MB, this model accepts up to 20 MB."), "{}", asked.words());
+    assert!(asked.words().contains("this model accepts only PNG, JPEG."), "{}", asked.words());
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn a_pdf_is_shown_or_named() {
             }
         } else {
             assert!(asked.files().is_empty(), "{wire:?}");
-            let told = "[[satchel.note]]You can't see the file \"report.pdf\" (application/pdf, 15 B): this model takes \
+            let told = "[[satchel.note]]You can't see the file \"report.pdf\" (application/pdf, 15 B): this model accepts \
                         only PNG, JPEG.[[/satchel.note]]";
             assert!(asked.words().contains(told), "{wire:?}: {}", asked.words());
         }
@@ -89,7 +89,7 @@ async fn files_that_a_tool_made_are_shown_where_the_provider_can() {
             }
         };
         assert_eq!((shown.len(), shown[0].bytes.as_slice()), (1, PNG), "{wire:?}");
-        let told = "You can't see the file \"all.zip\" (application/zip, 4 B): this model takes only ";
+        let told = "You can't see the file \"all.zip\" (application/zip, 4 B): this model accepts only ";
         assert!(results[0].text().starts_with("drawn\n"), "{wire:?}");
         assert!(results[0].text().contains(told), "{wire:?}: {}", results[0].text());
         assert_eq!(results[1].text(), "nothing", "{wire:?}");
@@ -119,7 +119,7 @@ async fn a_blind_model_is_told_of_every_file_and_none_is_read() {
             let told = format!("You can't see the file \"{name}\" (");
             assert!(asked.words().contains(&told), "{wire:?}: {}", asked.words());
         }
-        assert_eq!(asked.words().matches("this model takes no files, only text").count(), 3, "{wire:?}");
+        assert_eq!(asked.words().matches("this model accepts no files, only text").count(), 3, "{wire:?}");
         assert_eq!(stage.blobs.served(), 0, "{wire:?}: what isn't shown isn't read");
     }
 }
@@ -145,8 +145,8 @@ async fn too_large_too_many_too_wide_and_unreadable_files_are_named() {
     let asked = stage.server.last();
     assert_eq!(asked.files().len(), 1, "the good one is shown");
     for told in [
-        "\"large.png\" (image/png, 4 MB): it is 4 MB, this model takes up to 3.9 MB.",
-        "\"wide.png\" (image/png, 33 B): it is 8001 pixels long, this model takes up to 8000.",
+        "\"large.png\" (image/png, 4 MB): it is 4 MB, this model accepts up to 3.9 MB.",
+        "\"wide.png\" (image/png, 33 B): it is 8001 pixels long, this model accepts up to 8000.",
         "\"lost.png\" (image/png, 37 B): it could not be read.",
         "\"damaged.png\" (image/png, 40 B): it could not be read.",
         "\"longer.png\" (image/png, 38 B): it could not be read.",
@@ -170,7 +170,7 @@ async fn when_there_are_too_many_the_newest_are_shown() {
     let asked = stage.server.last();
     assert_eq!(asked.files().len(), 20);
     assert_eq!(asked.files().last().unwrap().bytes.last(), Some(&20), "the newest is among them");
-    let told = "\"19.png\" (image/png, 34 B): this model takes up to 20 images at once.";
+    let told = "\"19.png\" (image/png, 34 B): this model accepts up to 20 images at once.";
     assert!(asked.words().contains(told), "{}", asked.words());
 }
 

@@ -64,7 +64,7 @@ async fn no_secret_is_told_or_logged() {
         }
     }
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("a model is asked again"), "the log is listened to: {log}");
+    assert!(log.contains("a model request failed; retrying"), "the log is listened to: {log}");
     for secret in [FakeModelServer::KEY, "5e7c1a90", QUERY, "private words", "127.0.0.1:9"] {
         assert!(!said.contains(secret), "{secret} is told: {said}");
         assert!(!log.contains(secret), "{secret} is logged: {log}");

@@ -61,14 +61,11 @@ async fn unwritten_requests_are_not_connected() {
 
 #[rstest]
 #[case::connection_closed(Script::Answer(""), "")]
-#[case::silence(Script::AnswerAndHold(""), "no answer came in time")]
+#[case::silence(Script::AnswerAndHold(""), "no response in time")]
 #[case::half_a_head(Script::Answer("HTTP/1.1 200 OK\r\n"), "")]
 #[case::no_http(Script::Answer("what is this\r\n\r\n"), "")]
 #[case::half_a_body(Script::Answer("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), "")]
-#[case::stopped(
-    Script::AnswerAndHold("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"),
-    "the answer stopped half-way"
-)]
+#[case::stopped(Script::AnswerAndHold("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), "the response ended early")]
 #[tokio::test]
 async fn incomplete_answers_are_lost(#[case] script: Script, #[case] expected: &str) {
     let server = StubServer::start(script).await;
@@ -82,7 +79,7 @@ async fn incomplete_answers_are_lost(#[case] script: Script, #[case] expected: &
 async fn endless_answer_is_no_answer() {
     let server = StubServer::start(Script::AnswerForever).await;
     let error = call("http", &format!("127.0.0.1:{}", server.port)).await.unwrap_err();
-    let expected = CallError::NotAnAnswer { status: 200, reason: "the answer has no end".to_owned() };
+    let expected = CallError::NotAnAnswer { status: 200, reason: "the response is too long".to_owned() };
     assert_eq!(error, expected);
 }
 
@@ -144,7 +141,7 @@ async fn slow_upload_outlasts_the_silence_limit() {
 async fn stalled_upload_is_lost() {
     let server = StubServer::start(YES).await;
     let error = upload(&server, slow_file(3, Duration::ZERO, Arc::default()), 10, SHORT).await.unwrap_err();
-    assert_eq!(error, CallError::Lost { reason: "no answer came in time".to_owned() });
+    assert_eq!(error, CallError::Lost { reason: "no response in time".to_owned() });
 }
 
 #[tokio::test]
@@ -163,8 +160,8 @@ async fn unreadable_file_leaves_its_request_incomplete() {
     let chunk = || Ok(Bytes::from(vec![7; CHUNK]));
     let broken = || Err(std::io::Error::other("the disk is gone"));
     for (content, expected) in [
-        (vec![chunk()], "they are more or fewer than was stored"),
-        (vec![chunk(), chunk(), chunk()], "they are more or fewer than was stored"),
+        (vec![chunk()], "its size differs from the stored size"),
+        (vec![chunk(), chunk(), chunk()], "its size differs from the stored size"),
         (vec![chunk(), broken()], "the disk is gone"),
     ] {
         let server = StubServer::start(YES).await;

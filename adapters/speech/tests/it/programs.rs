@@ -34,29 +34,33 @@ async fn a_program_sees_nothing_of_the_environment_but_what_it_needs() {
 }
 
 #[rstest]
-#[case::no_such_program(program(&["satchel-has-no-such-program"]), "`satchel-has-no-such-program` can't be started: there is no such program", false)]
+#[case::no_such_program(program(&["satchel-has-no-such-program"]), "failed to start `satchel-has-no-such-program`: there is no such program", false)]
 #[case::it_fails(script("echo >&2; cat >&2; echo >&2; echo >&2 later; exit 3"), "`sh` ended with 3: good night", false)]
 #[case::it_fails_in_silence(script("exit 4"), "`sh` ended with 4", false)]
 #[case::it_is_killed(script("kill -9 $$"), "`sh` was killed", true)]
-#[case::it_says_nothing(script("true"), "`sh` makes no sound", false)]
-#[case::it_makes_words(script("echo hello"), "`sh` makes something that is neither WAV nor OGG/Opus", false)]
-#[case::it_makes_words_without_end(script("exec yes"), "`sh` makes something that is neither WAV nor OGG/Opus", false)]
-#[case::it_makes_mp3(script("printf 'ID3....'"), "`sh` makes MP3 or AAC, and WAV or OGG/Opus is needed", false)]
+#[case::it_says_nothing(script("true"), "`sh` produced no sound", false)]
+#[case::it_makes_words(script("echo hello"), "`sh` produced something that is neither WAV nor OGG/Opus", false)]
+#[case::it_makes_words_without_end(
+    script("exec yes"),
+    "`sh` produced something that is neither WAV nor OGG/Opus",
+    false
+)]
+#[case::it_makes_mp3(script("printf 'ID3....'"), "`sh` produced MP3 or AAC, and WAV or OGG/Opus is needed", false)]
 #[case::it_breaks_off(
     script(
         "printf 'RIFF....WAVEfmt \\20\\0\\0\\0\\1\\0\\1\\0\\100\\37\\0\\0\\100\\37\\0\\0\\1\\0\\10\\0data\\377\\0\\0\\0xxx'"
     ),
-    "`sh` broke off in the middle",
+    "`sh` stopped in the middle of its output",
     true
 )]
 #[case::it_makes_silence_of_no_length(
     script(
         "printf 'RIFF....WAVEfmt \\20\\0\\0\\0\\1\\0\\1\\0\\100\\37\\0\\0\\100\\37\\0\\0\\1\\0\\10\\0data\\0\\0\\0\\0'"
     ),
-    "`sh` makes no sound",
+    "`sh` produced no sound",
     false
 )]
-#[case::not_opus(script("printf 'OggS and so on'"), "`sh` makes OGG that isn't Opus, or is damaged", false)]
+#[case::not_opus(script("printf 'OggS and so on'"), "`sh` produced OGG that isn't Opus, or is damaged", false)]
 #[case::it_hangs(timed(&["sleep", "60"], Duration::from_millis(300)), "`sleep` took longer than 0 s", true)]
 #[tokio::test]
 async fn what_goes_wrong_is_told_in_words(#[case] engine: Engine, #[case] reason: &str, #[case] retryable: bool) {
@@ -129,7 +133,7 @@ async fn a_program_that_reads_only_wav_gets_wav() {
 #[rstest]
 #[case::it_fails(script("echo 'no model' >&2; exit 1"), "`sh` ended with 1: no model", false)]
 #[case::it_hangs(timed(&["sh", "-c", "sleep 60", "script"], Duration::from_millis(300)), "took longer than", true)]
-#[case::it_writes_without_end(script("exec cat /dev/zero"), "`sh` wrote without end", false)]
+#[case::it_writes_without_end(script("exec cat /dev/zero"), "`sh`'s output does not end", false)]
 #[tokio::test]
 async fn a_program_that_understands_nothing_says_why(
     #[case] engine: Engine,
@@ -155,7 +159,7 @@ async fn what_is_not_set_up_says_what_to_set_and_what_is_too_long_is_not_tried()
 
     let never = voice(Some(program(&["false"])), Some(program(&["false"])), directory.path());
     assert!(never.can_speak() && never.can_transcribe());
-    for (words, reason) in [(" \n".to_owned(), "no words"), ("й".repeat(20_001), "at most 20000 characters")] {
+    for (words, reason) in [(" \n".to_owned(), "no text"), ("й".repeat(20_001), "20000 characters")] {
         let error = speak(&never, &words).await.unwrap_err();
         assert!(error.reason.contains(reason) && !error.retryable, "{error}");
     }

@@ -119,18 +119,18 @@ fn refused(status: u16, code: &'static str, message: &'static str) -> SpeechFaul
     false
 )]
 #[case::no_credit(refused(402, "", ""), "no credit left", false)]
-#[case::not_allowed(refused(403, "", ""), "does not let this key do it", false)]
+#[case::not_allowed(refused(403, "", ""), "this key has no permission for it", false)]
 #[case::no_model(refused(404, "model_not_found", ""), "check speech.speak.model and base_url", false)]
-#[case::moved(refused(307, "", ""), "name that one in speech.speak.base_url", false)]
+#[case::moved(refused(307, "", ""), "set speech.speak.base_url to that address", false)]
 #[case::too_large(refused(413, "", ""), "it is too large", false)]
-#[case::too_often(refused(429, "rate_limit_exceeded", ""), "is asked too often", true)]
+#[case::too_often(refused(429, "rate_limit_exceeded", ""), "has rate-limited your requests", true)]
 #[case::quota(refused(429, "insufficient_quota", ""), "no credit left", false)]
-#[case::slow_itself(refused(408, "", ""), "has a fault of its own (408)", true)]
-#[case::down(refused(503, "", ""), "has a fault of its own (503)", true)]
-#[case::cut(SpeechFault::BrokenOff, "broke off", true)]
+#[case::slow_itself(refused(408, "", ""), "returned a server error (408)", true)]
+#[case::down(refused(503, "", ""), "returned a server error (503)", true)]
+#[case::cut(SpeechFault::BrokenOff, "was interrupted", true)]
 #[case::silent(SpeechFault::Hang, "took longer than 2 s", true)]
-#[case::a_page(SpeechFault::Bytes(b"<html>".to_vec()), "makes something that is neither WAV nor OGG/Opus", false)]
-#[case::nothing(SpeechFault::Bytes(Vec::new()), "makes no sound", false)]
+#[case::a_page(SpeechFault::Bytes(b"<html>".to_vec()), "produced something that is neither WAV nor OGG/Opus", false)]
+#[case::nothing(SpeechFault::Bytes(Vec::new()), "produced no sound", false)]
 #[tokio::test]
 async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: &str, #[case] retryable: bool) {
     let fake = FakeSpeechServer::start().await.unwrap();
@@ -161,11 +161,11 @@ async fn words_that_can_not_be_read_are_an_error() {
     for answer in [b"{}".to_vec(), b"<html>".to_vec(), b"{\"text\": 7}".to_vec()] {
         fake.fail_next(SpeechFault::Bytes(answer));
         let error = voice.transcribe(recording(&tone(8_000, 100), "audio/wav")).await.unwrap_err();
-        assert!(error.reason.contains("in a way that can't be read"), "{error}");
+        assert!(error.reason.contains("sent an answer that could not be understood"), "{error}");
     }
     fake.fail_next(SpeechFault::Bytes(vec![b' '; 2 << 20]));
     let error = voice.transcribe(recording(&tone(8_000, 100), "audio/wav")).await.unwrap_err();
-    assert!(error.reason.contains("is endless"), "{error}");
+    assert!(error.reason.contains("does not end"), "{error}");
     assert_eq!(voice.transcribe(recording(&tone(8_000, 100), "audio/wav")).await.unwrap(), "", "silence is no error");
 }
 
@@ -180,7 +180,8 @@ async fn a_server_that_is_not_there_or_wants_another_key_is_told_as_such() {
     assert_eq!((error.reason, error.retryable), (format!("{place} can't be reached"), true));
 
     let fake = FakeSpeechServer::start().await.unwrap();
-    for (key, says) in [(None, "asks for a key: set speech.speak.api_key"), (Some("sk-wrongcanary"), "does not accept")]
+    for (key, says) in
+        [(None, "requires an API key: set speech.speak.api_key"), (Some("sk-wrongcanary"), "does not accept")]
     {
         let engine = Engine::Server(server(&fake.base_url(), key));
         let error = speak(&voice(Some(engine), None, std::path::Path::new("unused")), "x").await.unwrap_err();

@@ -132,9 +132,13 @@ fn a_person_is_told_in_words_of_their_own() {
     for (code, description, expected) in [
         (403, "Forbidden: bot was blocked by the user", "the person has blocked the bot"),
         (403, "Forbidden: bot was kicked from the group chat", "the bot was removed from the chat"),
-        (401, "Unauthorized", "Telegram doesn't know the bot's token any more"),
-        (404, "Not Found", "Telegram doesn't know the bot's token"),
-        (400, "Bad Request: chat not found", "Telegram knows no such chat, or the person has never written to the bot"),
+        (401, "Unauthorized", "Telegram no longer accepts the bot's token"),
+        (404, "Not Found", "Telegram doesn't accept the bot's token"),
+        (
+            400,
+            "Bad Request: chat not found",
+            "Telegram doesn't know the chat, or the person has never written to the bot",
+        ),
         (403, "Forbidden: something new", "something new"),
         (400, "Bad Request: something: new", "something: new"),
         (400, "something: new", "something: new"),

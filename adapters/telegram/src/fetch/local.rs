@@ -27,14 +27,14 @@ const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLL
 pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<FetchedFile, FileFetchError> {
     let Some(root) = root else {
         return Err(not_set_up(
-            "the Bot API server keeps it on its own disk",
-            "set `telegram.local_files` to the directory where it does",
+            "the Bot API server stores the file on its own disk",
+            "set `telegram.local_files` to that directory",
         ));
     };
     let Some(names) = beneath(root, path) else {
         return Err(not_set_up(
-            "the Bot API server keeps it where I may not read",
-            "that is outside of `telegram.local_files`",
+            "the Bot API server stores the file where I have no access",
+            "its path is outside `telegram.local_files`",
         ));
     };
     let root = root.to_owned();
@@ -45,16 +45,16 @@ pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<FetchedFile
             Ok(FetchedFile::Bytes { bytes: Some(bytes), content })
         }
         Err(NotOpened::Root(error)) => {
-            tracing::warn!(%error, "the directory `telegram.local_files` can't be opened");
-            Err(try_again("the directory where the Bot API server keeps it can't be opened"))
+            tracing::warn!(%error, "failed to open the directory `telegram.local_files`");
+            Err(try_again("failed to open the Bot API server's directory"))
         }
         Err(NotOpened::File(error)) => Err(match error.kind() {
-            io::ErrorKind::NotFound => try_again("the Bot API server keeps it no longer"),
+            io::ErrorKind::NotFound => try_again("the Bot API server no longer has the file"),
             io::ErrorKind::PermissionDenied => not_set_up(
-                "I have no permission to read what the Bot API server keeps",
-                "let the account that runs me read what lies in `telegram.local_files`",
+                "I have no permission to read the Bot API server's files",
+                "give the user that runs Satchel read access to `telegram.local_files`",
             ),
-            _ => refused("what the Bot API server keeps in its place is no plain file"),
+            _ => refused("the Bot API server's copy is not a regular file"),
         }),
     }
 }

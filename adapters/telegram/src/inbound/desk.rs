@@ -110,17 +110,14 @@ impl Desk {
         match stored {
             Ok(()) => {
                 if failing.remove(&update.key) && failing.is_empty() {
-                    tracing::info!("what people write on Telegram is stored again");
+                    tracing::info!("storing updates works again");
                 }
                 true
             }
             Err(error) => {
                 if failing.is_empty() {
                     let error: &(dyn Error + 'static) = &error;
-                    tracing::error!(
-                        error,
-                        "what people write on Telegram can't be stored; Telegram keeps it until it can"
-                    );
+                    tracing::error!(error, "storing updates failed; Telegram will redeliver them");
                 }
                 if failing.len() < REMEMBERED {
                     failing.insert(update.key.clone());
@@ -143,7 +140,7 @@ impl Desk {
                     Some(message) => {
                         self.inbound.accept(message.as_ref().clone()).await?;
                     }
-                    None => tracing::debug!(update.key, "a pressed button carries no command of ours and says nothing"),
+                    None => tracing::debug!(update.key, "ignoring a pressed button without one of our commands"),
                 }
                 let _spins_on = self.presses.try_send(query.clone());
             }
@@ -151,7 +148,7 @@ impl Desk {
                 let at = |chat: &i64| Place { chat: ChatId(*chat), topic: None }.conversation();
                 self.inbound.rename_conversation(at(from), at(to)).await?;
             }
-            Meaning::Nothing(reason) => tracing::debug!(update.key, reason, "an update was passed over"),
+            Meaning::Nothing(reason) => tracing::debug!(update.key, reason, "ignoring an update"),
             Meaning::Unreadable(reason) => {
                 let unreadable = UndecodableUpdate {
                     channel: channel_name(),

@@ -95,10 +95,10 @@ async fn deleted_webhook(client: &BotClient) -> bool {
     let deleted = client.request_json::<bool>("deleteWebhook", b"{}".to_vec(), Duration::ZERO).await;
     match &deleted {
         Ok(_) => tracing::info!(
-            "the webhook at {} is deleted, since this bot polls; nothing that waited is lost",
+            "deleted the webhook at {}, because this bot uses long polling; no waiting update is lost",
             host(&url)
         ),
-        Err(error) => tracing::debug!(error = %error, "the webhook could not be deleted"),
+        Err(error) => tracing::debug!(error = %error, "deleting the webhook failed"),
     }
     deleted.is_ok()
 }

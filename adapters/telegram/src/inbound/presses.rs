@@ -24,7 +24,7 @@ pub(super) async fn answer(client: &BotClient, mut pressed: mpsc::Receiver<Strin
         let failed = match tokio::time::timeout(patience, asked).await {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer came in time".to_owned(),
+            Err(_) => "no response in time".to_owned(),
         };
         tracing::debug!(reason = failed, "a pressed button goes on spinning");
         if stopping {

@@ -75,11 +75,11 @@ pub(super) async fn wait_before_retry(
 async fn log_outage(kind: OutageKind, client: &BotClient, error: &CallError) {
     match kind {
         OutageKind::Unreachable => {
-            tracing::warn!(error = %error, "Telegram can't be reached; it is tried again and again");
+            tracing::warn!(error = %error, "cannot reach Telegram; retrying with backoff");
         }
-        OutageKind::Conflict => tracing::warn!("{}; it is tried again and again", explained(client).await),
-        OutageKind::Busy => tracing::warn!(error = %error, "Telegram has no time for us; it is tried again and again"),
-        OutageKind::Refused => tracing::warn!(error = %error, "Telegram refuses us; it is tried again and again"),
+        OutageKind::Conflict => tracing::warn!("{}; retrying with backoff", explained(client).await),
+        OutageKind::Busy => tracing::warn!(error = %error, "Telegram is overloaded; retrying with backoff"),
+        OutageKind::Refused => tracing::warn!(error = %error, "Telegram refused the request; retrying with backoff"),
     }
 }
 

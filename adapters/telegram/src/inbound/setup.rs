@@ -33,8 +33,8 @@ pub(super) async fn us(
                 retries.reset();
                 if us.can_read_all_group_messages == Some(false) && !answers_in.is_empty() {
                     tracing::warn!(
-                        "this bot sees only what is written to it in groups where it is no administrator; to answer \
-                         everything there, turn off its privacy mode: /setprivacy at @BotFather"
+                        "in groups the bot only sees messages written to it, unless it is an administrator; to see all \
+                         messages, turn off its privacy mode with /setprivacy at @BotFather"
                     );
                 }
                 return Ok(Some(Us { id: us.id, username: us.username.unwrap_or_default() }));
@@ -62,6 +62,6 @@ pub(super) async fn offer_commands(client: &BotClient, commands: &[BotCommand], 
     let body = json!({ "commands": offered }).to_string().into_bytes();
     let told = client.request_json::<bool>("setMyCommands", body, Duration::ZERO);
     if let Some(Err(error)) = stop.run_until_cancelled(told).await {
-        tracing::warn!(error = %error, "Telegram doesn't offer the commands to people; they work all the same");
+        tracing::warn!(error = %error, "registering the commands with Telegram failed; they work when typed");
     }
 }

@@ -81,7 +81,7 @@ async fn keep_set(
         let is_lost = async {
             tokio::select! {
                 () = is_elsewhere(client, url, secret, &mut reached) => {
-                    tracing::warn!("another process has taken this bot's webhook away; it is set again");
+                    tracing::warn!("another process changed this bot's webhook; setting it again");
                 }
                 () = is_in_doubt(standing, doubted_from) => doubted_from = Instant::now() + DOUBTED,
             }
@@ -117,9 +117,9 @@ fn tell(client: &BotClient, info: WebhookInfo, url: &SecretString, secret: &Secr
     match reached.look(&info, &[url, &path, secret.expose_secret()]) {
         News::None => {}
         News::Trouble { words: reason, waiting } => {
-            tracing::warn!(reason, waiting, "Telegram doesn't get through to this bot's webhook; it goes on trying");
+            tracing::warn!(reason, waiting, "Telegram can't reach this bot's webhook; Telegram keeps retrying");
         }
-        News::Over => tracing::info!("Telegram gets through to this bot's webhook again"),
+        News::Over => tracing::info!("Telegram reaches this bot's webhook again"),
     }
 }
 
@@ -150,7 +150,7 @@ async fn set(
         let error = match answered {
             Ok(_) => {
                 retries.reset();
-                tracing::info!("Telegram calls this bot's webhook at {}", host(url.expose_secret()));
+                tracing::info!("the webhook is set to {}", host(url.expose_secret()));
                 return Ok(());
             }
             Err(error) => error,
@@ -158,7 +158,7 @@ async fn set(
         if let CallError::Refused(ApiError { code: 400, description, .. }) = &error
             && !description.contains("resolve host")
         {
-            return Err(TelegramError::Refused { reason: format!("the webhook can't be set ({description})") });
+            return Err(TelegramError::Refused { reason: format!("failed to set the webhook ({description})") });
         }
         if wait_before_retry(&mut retries, client, &error, stop).await? == RetryAction::Stop {
             return Ok(());
@@ -170,7 +170,7 @@ async fn set(
 fn new_secret() -> Result<SecretString, TelegramError> {
     let mut random = [0; 32];
     getrandom::fill(&mut random)
-        .map_err(|_| TelegramError::Refused { reason: "the system has no random numbers for a secret".to_owned() })?;
+        .map_err(|_| TelegramError::Refused { reason: "failed to get random numbers for a secret".to_owned() })?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
 }
 

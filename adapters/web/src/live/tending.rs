@@ -110,7 +110,7 @@ impl Tending {
         let (joining, dirty) = self.take_work();
         if let Err(error) = self.read(dirty).await {
             tracing::warn!(chat.id = %self.room.conversation, error = &error as &dyn std::error::Error,
-                "what a page shows could not be read");
+                "reading the state of a page failed");
         }
         let mut due = self.render(!joining.is_empty());
         if !joining.is_empty() {
@@ -124,7 +124,7 @@ impl Tending {
                 }
                 // They come back by themselves.
                 Err(error) => tracing::warn!(chat.id = %self.room.conversation,
-                    error = &error as &dyn std::error::Error, "a conversation could not be shown"),
+                    error = &error as &dyn std::error::Error, "showing a conversation failed"),
             }
         }
         self.clients.retain(|client| !client.frames.is_closed());
@@ -345,7 +345,7 @@ fn queued(frame: &Bytes, kib: usize, client: Client) -> Option<Client> {
         Some(Ok(())) => Some(client),
         Some(Err(TrySendError::Closed(_))) => None,
         Some(Err(TrySendError::Full(_))) | None => {
-            tracing::debug!("a client that takes nothing is cut off");
+            tracing::debug!("closing the connection of a client that does not read");
             client.cut.cancel();
             None
         }

@@ -33,7 +33,7 @@ pub(crate) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/conversations",
-    params(("limit" = Option<u32>, Query, description = "At most this many.")),
+    params(("limit" = Option<u32>, Query, description = "Maximum number of conversations.")),
     responses((status = 200, body = Conversations)),
 )]
 pub(crate) async fn list(
@@ -63,13 +63,13 @@ pub(crate) struct TurnsOf {
     get,
     path = "/api/conversations/{id}/turns",
     params(
-        ("id" = String, Path, description = "What stands after `web:`: 1 to 64 letters, digits, `-`, `_`."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`: 1 to 64 letters, digits, `-`, `_`."),
         ("before" = Option<String>, Query, description = "Only turns before this one."),
-        ("limit" = Option<u32>, Query, description = "At most this many, the newest."),
+        ("limit" = Option<u32>, Query, description = "Maximum number of turns, newest first."),
     ),
     responses(
         (status = 200, body = Turns),
-        (status = 404, description = "No conversation can have this id.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "The conversation id is invalid.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn turns(

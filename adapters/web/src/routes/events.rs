@@ -27,10 +27,10 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 #[utoipa::path(
     get,
     path = "/api/conversations/{id}/events",
-    params(("id" = String, Path, description = "What stands after `web:`.")),
+    params(("id" = String, Path, description = "The part of the conversation id after `web:`.")),
     responses(
         (status = 200, description = "The events, without end.", content_type = "text/event-stream"),
-        (status = 404, description = "No conversation can have this id.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "The conversation id is invalid.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn events(State(site): State<Arc<Site>>, InPath(id): InPath<String>) -> Result<Response, Problem> {

@@ -57,16 +57,16 @@ pub(crate) struct Served<'a> {
     get,
     path = "/api/conversations/{id}/files/{attachment}",
     params(
-        ("id" = String, Path, description = "What stands after `web:`."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
         ("attachment" = String, Path, description = "The file's id."),
-        ("download" = Option<String>, Query, description = "`1`: to be saved, not shown."),
+        ("download" = Option<String>, Query, description = "`1`: download instead of showing inline."),
     ),
     responses(
         (status = 200, description = "The bytes.", content_type = "application/octet-stream"),
-        (status = 206, description = "The piece that was asked for.", content_type = "application/octet-stream"),
-        (status = 304, description = "The client has it already."),
+        (status = 206, description = "The requested range.", content_type = "application/octet-stream"),
+        (status = 304, description = "The client already has it."),
         (status = 404, description = "No such file in this conversation.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 416, description = "The piece lies behind the file's end.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 416, description = "The range is beyond the end of the file.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn file(
@@ -88,9 +88,9 @@ pub(crate) async fn file(
     get,
     path = "/api/conversations/{id}/voices/{part}",
     params(
-        ("id" = String, Path, description = "What stands after `web:`."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
         ("part" = String, Path, description = "The part's id."),
-        ("download" = Option<String>, Query, description = "`1`: to be saved, not shown."),
+        ("download" = Option<String>, Query, description = "`1`: download instead of showing inline."),
     ),
     responses(
         (status = 200, description = "The bytes.", content_type = "audio/ogg"),
@@ -186,7 +186,7 @@ fn last_held_back(content: ByteStream) -> impl futures::Stream<Item = io::Result
                     None => continue,
                 },
                 Some(Err(error)) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a file could not be read to its end");
+                    tracing::error!(error = &error as &dyn std::error::Error, "reading a file failed before its end");
                     return Some((Err(error), (stream::empty().boxed(), None)));
                 }
                 None => return held.take().map(|last| (Ok(last), (stream::empty().boxed(), None))),

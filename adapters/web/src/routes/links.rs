@@ -32,7 +32,7 @@ const LONGEST_LINK: Duration = Duration::from_secs(720 * 60 * 60);
     post,
     path = "/api/conversations/{id}/files/{attachment}/link",
     params(
-        ("id" = String, Path, description = "What stands after `web:`."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
         ("attachment" = String, Path, description = "The file's id."),
     ),
     request_body = NewLink,
@@ -63,11 +63,11 @@ pub(crate) async fn make(
     delete,
     path = "/api/conversations/{id}/files/{attachment}/link",
     params(
-        ("id" = String, Path, description = "What stands after `web:`."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
         ("attachment" = String, Path, description = "The file's id."),
     ),
     responses(
-        (status = 204, description = "None of them works any more."),
+        (status = 204, description = "All links to the file are revoked."),
         (status = 404, description = "No such file in this conversation.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -77,7 +77,7 @@ pub(crate) async fn revoke(
 ) -> Result<StatusCode, Problem> {
     let (_, attachment) = known(&site, &id, &attachment).await?;
     site.channel.links().revoke(attachment, site.ledger.now()).await.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "links could not be revoked");
+        tracing::error!(error = &error as &dyn std::error::Error, "failed to revoke the links to a file");
         Problem::unavailable("The links could not be revoked; please try again.")
     })?;
     Ok(StatusCode::NO_CONTENT)
@@ -88,12 +88,12 @@ pub(crate) async fn revoke(
     get,
     path = "/links/{link}",
     params(
-        ("link" = String, Path, description = "What was signed."),
-        ("download" = Option<String>, Query, description = "`1`: to be saved, not shown."),
+        ("link" = String, Path, description = "The signed token."),
+        ("download" = Option<String>, Query, description = "`1`: download instead of showing inline."),
     ),
     responses(
         (status = 200, description = "The bytes.", content_type = "application/octet-stream"),
-        (status = 404, description = "This is no link of ours.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "The link is invalid.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "It has expired or was revoked.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -106,7 +106,7 @@ pub(crate) async fn open(
     let (conversation, attachment) = match site.channel.links().open(&link, site.ledger.now()) {
         OpenedLink::File(conversation, attachment) => (conversation, attachment),
         OpenedLink::Ended => {
-            let detail = "This link no longer works. Ask for a new one.";
+            let detail = "This link has expired or was revoked. Ask for a new one.";
             return Err(Problem::new(StatusCode::GONE, "link_expired", detail));
         }
         OpenedLink::Foreign => return Err(Problem::not_found("link")),

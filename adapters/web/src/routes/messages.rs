@@ -22,13 +22,13 @@ use crate::{
 #[utoipa::path(
     post,
     path = "/api/conversations/{id}/messages",
-    params(("id" = String, Path, description = "What stands after `web:`; a new one makes a conversation.")),
+    params(("id" = String, Path, description = "The part of the conversation id after `web:`; a new one creates a conversation.")),
     request_body = NewMessage,
     responses(
         (status = 202, body = Accepted),
-        (status = 403, description = "Whoever asks may not talk.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 403, description = "You are not allowed to send messages here.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 410, description = "An upload has expired.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "Something in it can't be taken.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "Something in the message is not allowed.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -43,11 +43,11 @@ pub(crate) async fn accept(
     let edit_of = edit_of.map(|original| unique(&conversation, &original)).transpose()?;
     let most = site.settings.files_per_message;
     if uploads.len() > most {
-        let detail = format!("These are {} files; at most {most} are taken at once.", uploads.len());
+        let detail = format!("You attached {} files; a message can have at most {most}.", uploads.len());
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_files", detail));
     }
     if text.trim().is_empty() && uploads.is_empty() {
-        return Err(Problem::invalid("A message needs words or files."));
+        return Err(Problem::invalid("Write something or attach a file."));
     }
     let files = uploads.into_iter().map(|handle| reference(&site, &conversation, handle)).collect::<Result<_, _>>()?;
     let message = InboundMessage {
@@ -58,7 +58,7 @@ pub(crate) async fn accept(
         ..InboundMessage::new(conversation, key, Sender::new("owner", "Owner"))
     };
     let Some(turn) = site.inbound.accept(message).await? else {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", "Whoever uses this page may not talk."));
+        return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", "You are not allowed to send messages here."));
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
 }
@@ -67,7 +67,7 @@ pub(crate) async fn accept(
 fn unique(conversation: &ConversationId, key: &str) -> Result<String, Problem> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !(1..=64).contains(&key.len()) || !key.bytes().all(plain) {
-        return Err(Problem::invalid("A key is made of 1 to 64 letters, digits, `-` and `_`."));
+        return Err(Problem::invalid("A key consists of 1 to 64 letters, digits, `-` and `_`."));
     }
     Ok(format!("{}/{key}", conversation.key()))
 }
@@ -75,7 +75,7 @@ fn unique(conversation: &ConversationId, key: &str) -> Result<String, Problem> {
 fn reference(site: &Site, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
     let upload: Option<Upload> = site.channel.key().read(Purpose::Upload, &handle);
     let Some(upload) = upload.filter(|upload| upload.conversation == *conversation) else {
-        let detail = "An upload that the message names is none of this conversation.";
+        let detail = "The message names an upload that doesn't belong to this conversation.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
     };
     if site.ledger.now().saturating_duration_since(upload.at) > upload::VALID {

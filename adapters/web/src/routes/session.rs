@@ -25,7 +25,7 @@ const LOGIN_TIME: Duration = Duration::from_secs(10);
     path = "/api/session",
     responses(
         (status = 200, body = Session),
-        (status = 429, description = "Wrong, and too many were before it.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> Result<Json<Session>, Problem> {
@@ -50,8 +50,8 @@ pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> 
     request_body = Login,
     responses(
         (status = 204, description = "Logged in."),
-        (status = 401, description = "Wrong token, or a link that doesn't work any more.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 429, description = "Wrong, and too many were before it.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 401, description = "Wrong token, or a link that was already used or has expired.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Problem> {
@@ -75,7 +75,7 @@ async fn redeem(site: &Site, secret: String, sender: IpAddr) -> Result<(), Probl
         Ok(true) => Ok(()),
         Ok(false) => Err(site.access.refuse(sender, Problem::invalid_link())),
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "a login link could not be used");
+            tracing::error!(error = &error as &dyn std::error::Error, "checking a login link failed");
             Err(Problem::unavailable("The link could not be checked. Please get a new one and try again."))
         }
     }

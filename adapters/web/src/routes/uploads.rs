@@ -42,14 +42,14 @@ pub(crate) struct Named {
     post,
     path = "/api/conversations/{id}/uploads",
     params(
-        ("id" = String, Path, description = "What stands after `web:`."),
-        ("filename" = String, Query, description = "What the file is called."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
+        ("filename" = String, Query, description = "The file's name."),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 201, body = Uploaded),
-        (status = 408, description = "It stood still for too long.", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "It is too large.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 408, description = "The upload stalled.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "The file is too large.", body = ProblemBody, content_type = "application/problem+json"),
         (status = 507, description = "The disk is full.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
@@ -82,12 +82,12 @@ pub(crate) async fn upload(
     get,
     path = "/api/conversations/{id}/uploads/{upload}",
     params(
-        ("id" = String, Path, description = "What stands after `web:`."),
-        ("upload" = String, Path, description = "What the upload was answered with."),
+        ("id" = String, Path, description = "The part of the conversation id after `web:`."),
+        ("upload" = String, Path, description = "The upload's id, as returned by the upload."),
     ),
     responses(
         (status = 200, description = "The bytes.", content_type = "application/octet-stream"),
-        (status = 404, description = "It is no upload of this conversation.", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "This conversation has no such upload.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn preview(

@@ -138,7 +138,7 @@ async fn turns_are_shown_as_they_stand() {
     );
     let part = &turn["parts"][1];
     assert_eq!((&part["kind"], &part["state"], &part["html"]), (&json!("file"), &json!("failed"), &json!(null)));
-    assert_eq!(part["reason"], "its bytes can't be read: gone");
+    assert_eq!(part["reason"], "the file can't be read: gone");
     let shown = &part["files"][0];
     assert_eq!(part["resend"], json!(format!("/resend {}", shown["number"])));
     assert_eq!(

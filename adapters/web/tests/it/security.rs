@@ -231,7 +231,7 @@ async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
 /// As `satchel web link` does it, which is another process.
 fn login_secret(stage: &Stage) -> String {
     let links = LoginLinks::new(&stage.dir.path().join("web.key"));
-    let link = links.create().unwrap().expect("the page is served");
+    let link = links.create().unwrap().expect("serving the page");
     let secret = link.strip_prefix(&stage.url("/#login=")).unwrap_or_else(|| panic!("{link} leads elsewhere"));
     secret.to_owned()
 }

@@ -50,7 +50,7 @@ async fn what_is_too_large_is_refused_with_and_without_a_length() {
     let bytes = FILE_BYTES as usize + 1;
     let told = stage.upload("a.bin", vec![7; bytes]).send().await.unwrap();
     let told = problem(told, 413, "too_large").await;
-    assert_eq!(told["detail"], "The file is too large: at most 300 KB are taken.");
+    assert_eq!(told["detail"], "The file is too large; the limit is 300 KB.");
     // Before anything of it was sent.
     let head = format!(
         "POST /api/conversations/a/uploads?filename=a HTTP/1.1\r\nhost: {}\r\ncontent-length: {bytes}\r\n\

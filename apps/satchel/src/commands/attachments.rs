@@ -121,7 +121,7 @@ pub async fn export(
         Err(error) => {
             unfinished.keep();
             if error.kind() == std::io::ErrorKind::AlreadyExists {
-                anyhow::bail!("`{}` exists, and nothing is overwritten: name another place", target.display());
+                anyhow::bail!("`{}` already exists and is not overwritten; choose another path", target.display());
             }
             return Err(error).with_context(|| format!("failed to create `{}`", target.display()));
         }
@@ -188,13 +188,13 @@ pub async fn remove(
                 writeln!(out, "#{number} of {conversation} was removed on {}", written_at(at))?;
             }
             Forgotten::Unsettled => anyhow::bail!(
-                "#{number} of {conversation} is still being sent: `satchel outbox list` shows how that goes"
+                "#{number} of {conversation} is still being sent; `satchel outbox list` shows its progress"
             ),
             Forgotten::InUse => anyhow::bail!(
-                "#{number} of {conversation} is needed by a message that isn't answered yet: try again afterwards"
+                "#{number} of {conversation} is needed by a message that isn't answered yet; try again afterwards"
             ),
             Forgotten::Unknown | Forgotten::NotTheirs => {
-                anyhow::bail!("{conversation} has no file #{number} any more")
+                anyhow::bail!("{conversation} no longer has file #{number}")
             }
         }
     }
@@ -207,7 +207,7 @@ pub async fn remove(
 /// When the stores fail or the output can't be written.
 pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
     let GcReport { looked_at, unreferenced, freed } = maintenance::collect_garbage(ledger, blobs).await?;
-    writeln!(out, "{unreferenced} unreferenced of {looked_at} old, {} freed", size::format_bytes(freed))?;
+    writeln!(out, "checked {looked_at} old files, deleted {unreferenced} unused, freed {}", size::format_bytes(freed))?;
     Ok(())
 }
 
@@ -225,7 +225,7 @@ impl Drop for Unfinished {
         if let Some(path) = &self.0
             && let Err(error) = std::fs::remove_file(path)
         {
-            tracing::warn!(path = %path.display(), %error, "an unfinished copy could not be removed");
+            tracing::warn!(path = %path.display(), %error, "failed to remove an unfinished copy");
         }
     }
 }
@@ -249,7 +249,7 @@ async fn find(ledger: &dyn Ledger, choice: &AttachmentChoice) -> anyhow::Result<
         let conversations: Vec<String> = files.iter().map(|file| file.conversation.to_string()).collect();
         let written = written(choice.file);
         let message = format!(
-            "{written} is a file in several conversations: add --conversation with one of {}",
+            "several conversations have a file {written}: add --conversation with one of {}",
             conversations.join(", ")
         );
         return Err(WrongUsage(message).into());

@@ -102,7 +102,7 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
         Err(error) => findings.push(Finding::problem(
             "certificates",
             format!("{error:#}"),
-            "install the package ca-certificates, without which no encrypted server can be trusted",
+            "install the package ca-certificates; without it no https server can be verified",
         )),
     }
     findings.extend(machine::limits());

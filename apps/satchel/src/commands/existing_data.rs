@@ -27,7 +27,7 @@ pub fn check(config: &Config, sources: &Sources<'_>) -> anyhow::Result<Vec<PathB
     let file = locate::config_file(sources.file, sources.environment, sources.cwd);
     let has_one = has_database(directory).with_context(|| {
         let configuration = described(file.as_deref());
-        format!("the data in {} can't be looked at (configuration: {configuration})", directory.display())
+        format!("failed to read the data in {} (configuration: {configuration})", directory.display())
     })?;
     let running = open_data_dirs();
     if has_one {
@@ -55,7 +55,7 @@ pub async fn tell_elsewhere(config: &Config, ledger: &dyn Ledger, elsewhere: &[P
     }
     let mut text = format!("note: the data in {} is empty", stores::database_dir(config)?.display());
     for directory in elsewhere {
-        let _ = write!(text, "\na Satchel runs with the data in {}", directory.display());
+        let _ = write!(text, "\nSatchel is running with the data in {}", directory.display());
     }
     complain(&text);
     Ok(())
@@ -67,12 +67,10 @@ fn described(file: Option<&Path>) -> String {
 
 fn message(directory: &Path, file: Option<&Path>, running: &[PathBuf], idle: &[PathBuf]) -> String {
     let configuration = described(file);
-    let mut text = format!(
-        "there is no data in {}, so there is nothing to look at; nothing was created (configuration: {configuration})",
-        directory.display()
-    );
+    let mut text =
+        format!("there is no data in {}; nothing was created (configuration: {configuration})", directory.display());
     for directory in running {
-        let _ = write!(text, "\na Satchel runs with the data in {}", directory.display());
+        let _ = write!(text, "\nSatchel is running with the data in {}", directory.display());
     }
     for directory in idle {
         let _ = write!(text, "\nthere is data in {}", directory.display());
@@ -80,7 +78,7 @@ fn message(directory: &Path, file: Option<&Path>, running: &[PathBuf], idle: &[P
     let example = running.first().or(idle.first()).map_or("DIRECTORY".into(), |directory| directory.to_string_lossy());
     let _ = write!(
         text,
-        "\nto look elsewhere, name the configuration with `--config FILE` or the data with \
+        "\nto use other data, name the configuration with `--config FILE` or the data with \
          `--set storage.data_dir={example}`"
     );
     text

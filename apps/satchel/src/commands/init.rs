@@ -51,7 +51,7 @@ pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow:
     let replaces = may_replace(path, options, dialogue.as_mut())?;
     if let Some(dialogue) = &mut dialogue {
         dialogue.say(&format!(
-            "Satchel will write {}. Enter takes what stands in [brackets]; Ctrl-C writes nothing.\n",
+            "Satchel will write {}. Press Enter to accept the value in [brackets]. Ctrl-C quits without writing.\n",
             path.display()
         ))?;
     }
@@ -69,8 +69,8 @@ pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow:
     drop(dialogue);
     writeln!(out, "\nwrote {}; only you can read it", path.display())?;
     let loaded = config::load(&Sources { file: Some(path), ..*sources })?;
-    writeln!(out, "everything is kept in {}", loaded.config().storage.data_dir.display())?;
-    writeln!(out, "next: `satchel doctor` checks this machine, `satchel run` begins")?;
+    writeln!(out, "your data will be stored in {}", loaded.config().storage.data_dir.display())?;
+    writeln!(out, "next: `satchel doctor` checks this machine, `satchel run` starts Satchel")?;
     Ok(())
 }
 
@@ -81,11 +81,11 @@ fn may_replace(path: &Path, options: &InitOptions, dialogue: Option<&mut Dialogu
     }
     let shown = path.display();
     let Some(dialogue) = dialogue else {
-        return Err(WrongUsage(format!("{shown} is there already; --force replaces it")).into());
+        return Err(WrongUsage(format!("{shown} already exists; use --force to replace it")).into());
     };
-    match dialogue.agrees(&format!("{shown} is there already. Replace it?"))? {
+    match dialogue.agrees(&format!("{shown} already exists. Replace it?"))? {
         true => Ok(true),
-        false => bail!("{shown} stays as it is"),
+        false => bail!("{shown} was not changed"),
     }
 }
 
@@ -105,19 +105,19 @@ async fn model(
                 return Ok(Some(answer));
             }
             (Ok(_), None) => return Ok(Some(answer)),
-            (Err(words), None) => bail!("the model can't be used: {words}; --no-check writes it all the same"),
+            (Err(words), None) => bail!("the model can't be used: {words}; use --no-check to save it anyway"),
             (Err(words), Some(dialogue)) => {
                 dialogue.say(&format!("That did not work: {words}"))?;
                 if options.model.is_some() {
-                    bail!("nothing was written; --no-check writes it all the same");
+                    bail!("nothing was written; use --no-check to save it anyway");
                 }
-                if dialogue.agrees("Write it all the same?")? {
+                if dialogue.agrees("Save it anyway?")? {
                     return Ok(Some(answer));
                 }
             }
         }
     }
-    bail!("{TRIES} times in vain: nothing was written")
+    bail!("gave up after {TRIES} attempts; nothing was written")
 }
 
 /// What the options say, or the owner does. `None` is the offline model.
@@ -137,8 +137,8 @@ async fn model_answer(
         return Ok(provider_of(likely).map(answer));
     };
     dialogue.say(
-        "Which model shall answer?\n  1  OpenAI\n  2  Anthropic\n  3  Google Gemini\n  4  Ollama, on this machine or another\n  \
-         5  another server that speaks OpenAI's language\n  6  none yet: the offline model, which needs no key",
+        "Which model should answer?\n  1  OpenAI\n  2  Anthropic\n  3  Google Gemini\n  4  Ollama, on this machine or another\n  \
+         5  another server with an OpenAI-compatible API\n  6  none yet: the offline model, which needs no key",
     )?;
     let default = match likely {
         InitModel::Openai | InitModel::OpenaiResponses => "1",
@@ -157,22 +157,22 @@ async fn model_answer(
     };
     let mut answer = ModelAnswer { provider, base_url: None, api_key: None, model: None };
     if elsewhere {
-        answer.base_url = Some(SecretString::from(dialogue.ask("Its address", "http://127.0.0.1:8000/v1/")?));
+        answer.base_url = Some(SecretString::from(dialogue.ask("Server address", "http://127.0.0.1:8000/v1/")?));
     } else if provider == Provider::Ollama {
-        let given = dialogue.ask("Its address", "http://127.0.0.1:11434/")?;
+        let given = dialogue.ask("Server address", "http://127.0.0.1:11434/")?;
         answer.base_url = (given != "http://127.0.0.1:11434/").then(|| SecretString::from(given));
     }
     answer.api_key = match provider.key_variable() {
         Some(variable) if !elsewhere && has_variable(sources, variable) => {
-            dialogue.ask_secret(&format!("Its key (not shown; Enter takes {variable} from the environment)"))?
+            dialogue.ask_secret(&format!("API key (not shown; Enter to use {variable} from the environment)"))?
         }
-        Some(_) => dialogue.ask_secret("Its key (not shown; Enter for none)")?,
+        Some(_) => dialogue.ask_secret("API key (not shown; Enter for none)")?,
         None => None,
     };
     let named = match (elsewhere, found.filter(|_| provider == Provider::Ollama)) {
-        (_, Some(found)) => dialogue.ask("The model's name there", &found)?,
-        (true, None) => dialogue.ask("The model's name there", "")?,
-        (false, None) => dialogue.ask("The model's name there (Enter for a sensible one)", "")?,
+        (_, Some(found)) => dialogue.ask("Model name", &found)?,
+        (true, None) => dialogue.ask("Model name", "")?,
+        (false, None) => dialogue.ask("Model name (Enter for the default)", "")?,
     };
     answer.model = (!named.is_empty()).then_some(named);
     Ok(Some(answer))
@@ -272,14 +272,14 @@ async fn token(
             (Err(error), Some(dialogue)) if given.is_none() => {
                 dialogue.say(&format!("That did not work: {error}"))?;
                 // A wrong token helps nobody; one that could not be tried may be right.
-                if matches!(error, TokenError::NotAsked(_)) && dialogue.agrees("Write it all the same?")? {
+                if matches!(error, TokenError::NotAsked(_)) && dialogue.agrees("Save it anyway?")? {
                     return Ok(Some(token));
                 }
             }
             (Err(error), _) => bail!("{name}: {error}; nothing was written"),
         }
     }
-    bail!("{TRIES} times in vain: nothing was written")
+    bail!("gave up after {TRIES} attempts; nothing was written")
 }
 
 /// Writes the file so that only its owner can read it, at no moment anybody else, and never half of it.
@@ -295,7 +295,8 @@ fn write(path: &Path, text: &str, replaces: bool) -> anyhow::Result<()> {
     if !replaces {
         return match written(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(WrongUsage(format!("{} appeared meanwhile; --force replaces it", path.display())).into())
+                Err(WrongUsage(format!("{} was created in the meantime; use --force to replace it", path.display()))
+                    .into())
             }
             ended => ended.with_context(failed),
         };

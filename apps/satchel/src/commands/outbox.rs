@@ -31,7 +31,7 @@ pub async fn list(
         return Ok(write_json(out, &parts)?);
     }
     if parts.is_empty() {
-        writeln!(out, "nothing is under way and nothing has failed")?;
+        writeln!(out, "the outbox is empty: nothing in progress, nothing failed")?;
         return Ok(());
     }
     let row = |part: &Part| {
@@ -86,7 +86,7 @@ pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> a
     let part = find(ledger, part).await?;
     let files = part.content.files();
     if files.is_empty() {
-        bail!("part {} is a {} without files: only files can be sent again", part.id, part.content.kind());
+        bail!("part {} is a {} without files; only files can be sent again", part.id, part.content.kind());
     }
     for item in files {
         let text = format!("/resend {}", item.attachment.number);

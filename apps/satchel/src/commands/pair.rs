@@ -24,15 +24,15 @@ pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyho
         return Ok(write_json(out, &serde_json::json!({ "version": 1, "asking": pairings, "let_in": people }))?);
     }
     if pairings.is_empty() && people.is_empty() {
-        writeln!(out, "nobody asks to be let in, and nobody was let in by a code")?;
+        writeln!(out, "no one is waiting for approval, and no one was approved with a code")?;
         return Ok(());
     }
     let asking = pairings.iter().map(|Pairing { code, person, conversation, expires_at, .. }| {
-        let until = format!("asks, until {}", written_at(*expires_at));
+        let until = format!("waiting, until {}", written_at(*expires_at));
         vec![conversation.channel().to_string(), one_line(&person.id, NAME), name_of(person), until, code.to_string()]
     });
     let let_in = people.iter().map(|Person { channel, person, approved_at, approved_by }| {
-        let since = format!("let in, {}", written_at(*approved_at));
+        let since = format!("approved, {}", written_at(*approved_at));
         let by = format!("by {}", one_line(approved_by, NAME));
         vec![channel.to_string(), one_line(&person.id, NAME), name_of(person), since, by]
     });
@@ -50,20 +50,20 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
     match judged {
         PairingOutcome::Approved(Pairing { person, conversation, .. }) => {
             let (who, id) = (name_of(&person), one_line(&person.id, NAME));
-            writeln!(out, "let in: {who}, id {id}, on {}; they will be told", conversation.channel())?;
+            writeln!(out, "approved: {who}, id {id}, on {}; they will be told", conversation.channel())?;
             Ok(())
         }
         PairingOutcome::Refused(_) => bail!("the code was refused"),
         PairingOutcome::AlreadyUsed { person, approved } => {
-            let what = if approved { "let in" } else { "refused" };
-            bail!("the code was used already: {} was {what} by it", name_of(&person))
+            let what = if approved { "approved" } else { "refused" };
+            bail!("the code was already used: it {what} {}", name_of(&person))
         }
-        PairingOutcome::Expired => bail!("the code has ended; whoever had it gets another one by writing again"),
+        PairingOutcome::Expired => bail!("the code has expired; the person gets a new one when they write again"),
         PairingOutcome::UnknownCode { tries_left } => {
-            bail!("there is no such code; `satchel pair list` shows those that there are (tries left: {tries_left})")
+            bail!("there is no such code; `satchel pair list` shows the valid ones (tries left: {tries_left})")
         }
         PairingOutcome::LockedOut { until } => {
-            bail!("those were too many wrong codes; the next one counts from {} on", written_at(until))
+            bail!("too many wrong codes; try again after {}", written_at(until))
         }
     }
 }
@@ -75,8 +75,7 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
 pub async fn revoke(ledger: &dyn Ledger, channel: &ChannelName, id: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if !ledger.revoke_person(channel, id).await? {
         bail!(
-            "no code let anybody with the id {} in on {channel}; whom the configuration lets in, only the configuration \
-             leaves out",
+            "id {} was not approved with a code on {channel}; if the configuration allows them, remove them there",
             one_line(id, NAME)
         );
     }

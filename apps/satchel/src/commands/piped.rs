@@ -60,7 +60,9 @@ fn noticing_wait<T>(read: impl FnOnce() -> T) -> T {
     let (over, is_over) = mpsc::channel::<()>();
     thread::spawn(move || {
         if is_over.recv_timeout(WAIT_NOTICE_DELAY) == Err(RecvTimeoutError::Timeout) {
-            complain("waiting for the end of standard input, which follows the message; `< /dev/null` adds nothing");
+            complain(
+                "waiting for the end of standard input, which is added to the message; use `< /dev/null` to add nothing",
+            );
         }
     });
     let read = read();
@@ -86,7 +88,7 @@ fn compose(typed: Option<&str>, piped: &str, with_files: bool) -> Result<String,
         Some(typed) if piped.is_empty() => Ok(typed.to_owned()),
         Some(typed) => Ok(format!("{typed}\n\n{piped}")),
         None if piped.is_empty() && !with_files => Err(WrongUsage(
-            "there is no message: `--once` without TEXT takes it from standard input, as in \
+            "there is no message: `--once` without TEXT reads it from standard input, as in \
              `echo hello | satchel chat --once`"
                 .to_owned(),
         )),
@@ -143,7 +145,7 @@ fn remove_old_copies(data_dir: &Path) {
     };
     for path in copies.map(|entry| entry.path()).filter(|path| is_old(path)) {
         if let Err(error) = fs::remove_dir_all(&path) {
-            tracing::warn!(path = %path.display(), %error, "an old copy of standard input could not be removed");
+            tracing::warn!(path = %path.display(), %error, "failed to remove an old copy of standard input");
         }
     }
 }
@@ -154,7 +156,7 @@ impl Drop for PipedFile {
             return;
         }
         if let Err(error) = fs::remove_dir_all(&self.directory) {
-            tracing::warn!(path = %self.directory.display(), %error, "a copy of standard input could not be removed");
+            tracing::warn!(path = %self.directory.display(), %error, "failed to remove a copy of standard input");
         }
     }
 }

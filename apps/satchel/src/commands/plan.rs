@@ -67,7 +67,7 @@ pub fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut text = String::new();
-    input.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("{name} can't be read"))?;
+    input.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("failed to read {name}"))?;
     if text.len() as u64 > LONGEST {
         let limit = satchel_domain::size::format_bytes(LONGEST);
         return Err(WrongUsage(format!("{name} is larger than {limit}")).into());
@@ -100,18 +100,18 @@ impl PlanLimits {
         let (channel, capabilities, source) = match channel {
             PlanChannel::Telegram => {
                 let server = match (&telegram.local_files, &telegram.api_url) {
-                    (Some(_), _) => "your Bot API server, because telegram.local_files is set",
+                    (Some(_), _) => "your own Bot API server, because telegram.local_files is set",
                     (None, Some(_)) => {
-                        "Telegram's own servers (with telegram.local_files it would be those of your Bot API server)"
+                        "Telegram's own servers (set telegram.local_files for those of your own Bot API server)"
                     }
                     (None, None) => "Telegram's own servers",
                 };
                 ("telegram", telegram.limits.clone(), Some(server))
             }
             PlanChannel::TelegramLocal => {
-                ("telegram", telegram.own_server_limits.clone(), Some("a Bot API server of your own"))
+                ("telegram", telegram.own_server_limits.clone(), Some("your own Bot API server"))
             }
-            PlanChannel::Discord => ("discord", discord.limits.clone(), Some("Discord, where nobody has boosted it")),
+            PlanChannel::Discord => ("discord", discord.limits.clone(), Some("Discord, in a server without boosts")),
             PlanChannel::Web => ("web", tables::web(), None),
             PlanChannel::Console => ("console", tables::console(), None),
         };
@@ -129,7 +129,7 @@ impl PlanLimits {
 fn parse(name: &str, text: &str) -> Result<OutgoingResponse, WrongUsage> {
     // serde would take a list for an object without names.
     if text.trim_start().starts_with('[') {
-        return Err(WrongUsage(format!("{name}:1:1: a list is no response; a response looks like {EXAMPLE}")));
+        return Err(WrongUsage(format!("{name}:1:1: a list is not a response; a response looks like {EXAMPLE}")));
     }
     let draft: Draft = serde_json::from_str(text).map_err(|error| {
         let words = error.to_string();
@@ -166,7 +166,7 @@ fn write_plan(out: &mut dyn Write, channel: &str, plan: &Plan) -> std::io::Resul
     let row = |(index, part): (usize, &PlannedPart)| {
         let mut what = super::summary(&part.content);
         if let Some(reason) = &part.refused {
-            what = format!("{what}: not sent, {reason}");
+            what = format!("{what}: not sent; {reason}");
         }
         vec![(index + 1).to_string(), part.content.kind().to_owned(), what]
     };
@@ -249,7 +249,7 @@ mod tests {
         assert!(!text.contains("album"), "two files of more than 1 MB together go apart: {text}");
         // What is changed for the platform counts for a server of one's own too.
         let less = check_with("", &["telegram.limits.file_bytes=60MB"], none, PlanChannel::TelegramLocal);
-        assert!(less.contains("not sent, 60 MB is the limit here"), "{less}");
+        assert!(less.contains("not sent; 60 MB is the limit here"), "{less}");
     }
 
     #[test]
@@ -259,14 +259,19 @@ mod tests {
         let proxy = "telegram: { api_url: 'http://localhost:8081' }\n";
         for (yaml, channel, is_sent, limits) in [
             ("", PlanChannel::Telegram, false, "limits: Telegram's own servers\n"),
-            ("", PlanChannel::TelegramLocal, true, "limits: a Bot API server of your own\n"),
-            (own, PlanChannel::Telegram, true, "limits: your Bot API server, because telegram.local_files is set\n"),
-            (own, PlanChannel::TelegramLocal, true, "limits: a Bot API server of your own\n"),
+            ("", PlanChannel::TelegramLocal, true, "limits: your own Bot API server\n"),
+            (
+                own,
+                PlanChannel::Telegram,
+                true,
+                "limits: your own Bot API server, because telegram.local_files is set\n",
+            ),
+            (own, PlanChannel::TelegramLocal, true, "limits: your own Bot API server\n"),
             (
                 proxy,
                 PlanChannel::Telegram,
                 false,
-                "limits: Telegram's own servers (with telegram.local_files it would be those of your Bot API server)\n",
+                "limits: Telegram's own servers (set telegram.local_files for those of your own Bot API server)\n",
             ),
         ] {
             let plan = check_with(yaml, &[], none, channel);

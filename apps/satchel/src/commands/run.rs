@@ -46,7 +46,7 @@ const CHANNELS: [&str; 3] = ["discord", "telegram", "web"];
 
 /// What `web.token: off` means.
 pub(crate) const OPEN_TO_ALL: &str =
-    "`web.token` is off: every account and every program on this machine can use the page as its owner";
+    "`web.token` is off: every user and program on this machine can use the page as its owner";
 
 /// A platform that is served.
 struct Platform {
@@ -69,7 +69,7 @@ pub fn check(config: &Config) -> Result<(), WrongUsage> {
     }
     Err(WrongUsage(
         "there is nothing to serve: `web.listen` is off and no platform is configured; set `web.listen` to an address \
-         such as 127.0.0.1:8787, give a `telegram.token` or a `discord.token`, or talk in the terminal with `satchel chat`"
+         such as 127.0.0.1:8787, set a `telegram.token` or a `discord.token`, or talk in the terminal with `satchel chat`"
             .to_owned(),
     ))
 }
@@ -116,7 +116,7 @@ pub async fn run(
     tokio::select! {
         biased;
         () = at_once.cancelled() => {
-            anyhow::bail!("stopped at once; what was being sent is checked at the next start")
+            anyhow::bail!("stopped; messages that were being sent are checked at the next start")
         }
         ended = all_ended(&mut tasks, &stop) => ended,
     }
@@ -193,7 +193,7 @@ async fn serve(
         let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(told)?;
         address = Some(server.address());
         let stop = stop.clone();
-        tasks.spawn(async move { server.serve(stop).await.context("the web page broke down") });
+        tasks.spawn(async move { server.serve(stop).await.context("the web page failed") });
     }
     let stop = stop.clone();
     tasks.spawn(async move {
@@ -246,7 +246,7 @@ fn told(error: WebError) -> anyhow::Error {
     match error {
         WebError::Settings(words) => WrongUsage(words).into(),
         error => anyhow::Error::new(error)
-            .context("the page can't be served (`web.listen` is its address; `satchel doctor` says who is there)"),
+            .context("failed to serve the page (check `web.listen`; `satchel doctor` shows what uses the address)"),
     }
 }
 
@@ -266,7 +266,11 @@ fn open_page(browser: &str, page: &Path) {
     let opened = Command::new(browser).arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
     match opened {
         Ok(mut browser) => drop(tokio::spawn(async move { browser.wait().await })),
-        Err(error) => tracing::info!(error = &error as &dyn std::error::Error, browser, "the page was not opened"),
+        Err(error) => tracing::info!(
+            error = &error as &dyn std::error::Error,
+            browser,
+            "opening the browser failed; the first line shows the page's address"
+        ),
     }
 }
 
@@ -274,14 +278,14 @@ fn open_page(browser: &str, page: &Path) {
 async fn all_ended(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationToken) -> anyhow::Result<()> {
     let mut first = Ok(());
     while let Some(ended) = tasks.join_next().await {
-        let ended = ended.context("a part of the process broke down").flatten();
+        let ended = ended.context("a part of the process failed").flatten();
         let unasked = !stop.is_cancelled();
         stop.cancel();
         match ended {
-            Ok(()) if unasked => tracing::warn!("a part of the process ended by itself; the rest stops too"),
+            Ok(()) if unasked => tracing::warn!("a part of the process stopped without a request; stopping the rest"),
             Ok(()) => {}
             Err(error) if first.is_ok() => first = Err(error),
-            Err(error) => tracing::error!(error = format!("{error:#}"), "something else broke down while stopping"),
+            Err(error) => tracing::error!(error = format!("{error:#}"), "another part failed while stopping"),
         }
     }
     first
@@ -289,8 +293,8 @@ async fn all_ended(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationT
 
 /// The first signal asks for a stop in good order; at the second the returned token is cancelled.
 fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken> {
-    let mut terminate = signal(SignalKind::terminate()).context("signals can't be heard")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("signals can't be heard")?;
+    let mut terminate = signal(SignalKind::terminate()).context("failed to listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for signals")?;
     let at_once = CancellationToken::new();
     let (stop, second) = (stop.clone(), at_once.clone());
     tokio::spawn(async move {
@@ -301,7 +305,7 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken
             }
         };
         told().await;
-        tracing::info!("stopping: what is being sent is finished first; a second signal stops at once");
+        tracing::info!("stopping: finishing messages in flight; a second signal stops immediately");
         stop.cancel();
         told().await;
         second.cancel();
@@ -321,7 +325,7 @@ fn greet(
     if let Some(address) = address {
         let others = if address.ip().is_unspecified() { " and this machine's other addresses" } else { "" };
         places.push(format!("at http://{}/{others}", reachable(address)));
-        tracing::info!(%address, "the page is served");
+        tracing::info!(%address, "serving the page");
     }
     for (name, token) in [("Telegram", &config.telegram.token), ("Discord", &config.discord.token)] {
         if token.is_some() {
@@ -331,9 +335,9 @@ fn greet(
     let data = config.storage.data_dir.display();
     let places = places.join(" and ");
     let login = match link {
-        Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` makes a new one)\n"),
+        Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` prints a new one)\n"),
         None if address.is_some() && matches!(config.web.token, WebToken::Off) => format!("{OPEN_TO_ALL}\n"),
-        None if address.is_some() => "Log in with a link that `satchel web link` makes\n".to_owned(),
+        None if address.is_some() => "Log in with a link from `satchel web link`\n".to_owned(),
         None => String::new(),
     };
     let lines = format!("Satchel is {places} · {} · data in {data} · Ctrl-C stops it\n{login}", decision.title());
@@ -347,7 +351,7 @@ fn greet(
 fn unless_failed<T>(link: Result<Option<T>, WebError>) -> Option<T> {
     link.unwrap_or_else(|error| {
         let error = format!("{:#}", anyhow::Error::from(error));
-        tracing::warn!(error, "failed to make a login link; once that is mended, `satchel web link` makes one");
+        tracing::warn!(error, "failed to create a login link; fix the cause, then run `satchel web link`");
         None
     })
 }

@@ -46,11 +46,11 @@ pub fn read(file: &Path, cwd: &Path) -> anyhow::Result<String> {
         true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
         false => std::fs::File::open(cwd.join(file)).and_then(|file| file.take(most).read_to_end(&mut bytes)),
     };
-    read.with_context(|| format!("the script {name} can't be read"))?;
+    read.with_context(|| format!("failed to read the script {name}"))?;
     if bytes.len() > MAX_SCRIPT_BYTES {
-        anyhow::bail!("the script {name} has more than {MAX_SCRIPT_BYTES} bytes, and no script may have more");
+        anyhow::bail!("the script {name} is larger than the limit of {MAX_SCRIPT_BYTES} bytes");
     }
-    String::from_utf8(bytes).with_context(|| format!("the script {name} is no UTF-8 text"))
+    String::from_utf8(bytes).with_context(|| format!("the script {name} is not UTF-8 text"))
 }
 
 /// Runs a script and prints what came of it.
@@ -68,8 +68,8 @@ pub async fn run(
     let Some(host) = scripts::open(config) else {
         let worker = scripts::worker(config);
         anyhow::bail!(
-            "scripts need their worker, and {} isn't there: build it with `cargo xtask worker`, or name it in \
-             `tools.script.worker`",
+            "scripts are off: {} not found; build it with `cargo xtask worker`, or set `tools.script.worker` to its \
+             path",
             worker.display()
         );
     };

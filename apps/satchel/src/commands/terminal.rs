@@ -136,12 +136,12 @@ impl Terminal {
     /// # Errors
     /// When it isn't taken, or the process is told to stop before.
     pub(super) async fn ask(&self, text: &str, files: &[PathBuf]) -> anyhow::Result<TurnRecord> {
-        let interrupted = signal(SignalKind::interrupt()).context("signals can't be heard")?;
+        let interrupted = signal(SignalKind::interrupt()).context("failed to listen for signals")?;
         let interrupts = stream::unfold(interrupted, async |mut told| told.recv().await.map(|()| ((), told)));
         match once(&self.client, text, files, interrupts).await {
             Ok(record) => Ok(record),
             Err(ConsoleError::Stopped) => {
-                anyhow::bail!("stopped before the reply was complete; the next chat goes on with it")
+                anyhow::bail!("stopped before the reply was complete; the next chat continues it")
             }
             Err(error) => Err(error.into()),
         }
@@ -153,7 +153,7 @@ impl Terminal {
     /// When a part of it broke down.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
-        self.runner.await.context("the lanes did not end in good order")
+        self.runner.await.context("the runner did not stop cleanly")
     }
 }
 
@@ -173,7 +173,7 @@ pub(super) fn verdict(record: &TurnRecord) -> anyhow::Result<()> {
 
 /// Begins the stop in good order when the process is told to.
 fn cancel_on(kind: SignalKind, stop: &CancellationToken) -> anyhow::Result<()> {
-    let mut told = signal(kind).context("signals can't be heard")?;
+    let mut told = signal(kind).context("failed to listen for signals")?;
     let stop = stop.clone();
     tokio::spawn(async move {
         told.recv().await;

@@ -20,13 +20,13 @@ pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
         return Err(WrongUsage(reason.to_owned()).into());
     }
     if matches!(config.web.token, WebToken::Off) {
-        return Err(WrongUsage(format!("{OPEN_TO_ALL}, so no link is needed; open the page's address")).into());
+        return Err(WrongUsage(format!("{OPEN_TO_ALL}, so you need no link; open the page's address")).into());
     }
     let link = LoginLinks::new(&key_file(config)).create()?.ok_or_else(|| {
         let data_dir = config.storage.data_dir.display();
         anyhow::anyhow!(
-            "no page was ever served with the data in {data_dir}: start `satchel run` first, or name the \
-             configuration of the server that runs with `--config` or `storage.data_dir`"
+            "no page was served yet with the data in {data_dir}; start `satchel run` first, or name the running \
+             server's configuration with `--config` or `storage.data_dir`"
         )
     })?;
     writeln!(out, "{link}")?;

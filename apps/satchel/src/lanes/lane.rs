@@ -52,7 +52,7 @@ pub(super) struct Begun {
 pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken) {
     let Begun { lease, wake, lost, mut unsettled } = begun;
     let Some(channel) = hosting.channels.get(lease.conversation.channel()).map(Arc::clone) else {
-        tracing::error!(chat.id = %lease.conversation, "a lane of a channel that isn't hosted here was claimed");
+        tracing::error!(chat.id = %lease.conversation, "claimed a lane of a channel that does not run in this process");
         return;
     };
     let mut pause = Duration::from_secs(1);
@@ -87,13 +87,13 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
         match ended {
             Ok(()) => return,
             Err(LedgerError::LeaseLost(_)) => {
-                tracing::info!(chat.id = %lease.conversation, "the lane has another owner");
+                tracing::info!(chat.id = %lease.conversation, "the lane has another holder");
                 return;
             }
             Err(error) => {
                 tracing::error!(
                     chat.id = %lease.conversation, error = &error as &dyn std::error::Error, wait_ms = pause.as_millis(),
-                    "work on the lane failed and will go on from the ledger"
+                    "work on the lane failed; it resumes from the ledger"
                 );
             }
         }
@@ -293,7 +293,7 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
         access: &hosting.access,
     };
     if turn.crashes >= MOST_CRASHES {
-        let turn = refuse_files(fetching, turn, "I was interrupted again and again while taking it").await?;
+        let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
         return run(services, lane, turn).await;
     }
     // Nothing waits for a person's word while files come in.
@@ -313,7 +313,7 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
             stop?;
             // Read again: some files may be stored by now.
             let Some(turn) = services.ledger.next_turn(&lane.lease).await? else { return Ok(None) };
-            (None, refuse_files(fetching, turn, "you stopped me while I was taking it").await?)
+            (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
     run(services, lane, turn).await

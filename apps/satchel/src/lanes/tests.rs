@@ -166,7 +166,7 @@ async fn a_stop_ends_a_turn_whose_tool_hangs_and_one_whose_file_never_comes() {
     process.hears(&message(&there, "2", "/stop")).await;
     until("the end", || stage.chat.log(&there).len() == 1).await;
     let answer = stage.chat.log(&there).remove(0);
-    assert!(answer.starts_with("Stopped, as you asked.") && answer.contains("I could not take `a.txt`"), "{answer}");
+    assert!(answer.starts_with("Stopped, as you asked.") && answer.contains("I couldn't accept `a.txt`"), "{answer}");
     process.settles().await;
     assert_eq!((stage.chat.log(&here).len(), stage.chat.log(&there).len()), (1, 1), "the stop itself is no turn");
 }

@@ -66,10 +66,10 @@ async fn handle_request(State(render): State<RenderText>, request: Request) -> R
         _ if !is_safe_host(request.headers()) => (
             StatusCode::MISDIRECTED_REQUEST,
             "text/plain",
-            "ask for the figures by an IP address or as localhost\n".to_owned(),
+            "request the metrics by an IP address or as localhost\n".to_owned(),
         ),
         "/metrics" => (StatusCode::OK, CONTENT_TYPE, render().await),
-        _ => (StatusCode::NOT_FOUND, "text/plain", "the figures are at /metrics\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "the metrics are at /metrics\n".to_owned()),
     };
     let headers = [
         (header::CONTENT_TYPE, content_type),

@@ -79,7 +79,7 @@ impl Schedules {
     async fn work(mut self, door: &OwnDoor, ledger: &dyn Ledger) {
         let mut again = AGAIN;
         while let Err(error) = self.begin(ledger).await {
-            complain(&error, "how far the schedules had come can't be read; it is tried again");
+            complain(&error, "reading the schedules' progress failed; retrying");
             sleep(again).await;
             again = (again * 2).min(LOOK);
         }
@@ -93,7 +93,7 @@ impl Schedules {
                     sleep(self.pause()).await;
                 }
                 Err(error) => {
-                    complain(&error, "what is due could not be stored; it is tried again");
+                    complain(&error, "storing a due run failed; retrying");
                     sleep(again).await;
                     again = (again * 2).min(LOOK);
                 }
@@ -108,7 +108,7 @@ impl Schedules {
             None => Bookmark::new(),
             Some(Ok(kept)) => kept,
             Some(Err(error)) => {
-                tracing::warn!(error = %error, "how far the schedules had come is not readable; they begin now");
+                tracing::warn!(error = %error, "the schedules' stored progress is invalid; they start from now");
                 Bookmark::new()
             }
         };
@@ -176,7 +176,7 @@ impl Waiting {
     async fn step(&mut self, door: &OwnDoor, now: Timestamp) -> anyhow::Result<()> {
         let mut progress = self.progress.clone();
         if progress.follow(now) {
-            tracing::warn!(schedule = self.schedule.name, "the clock went back by days; the schedule begins anew");
+            tracing::warn!(schedule = self.schedule.name, "the clock went back by days; the schedule starts from now");
         }
         if progress != self.progress {
             self.go_on_from(progress);
@@ -202,7 +202,7 @@ impl Waiting {
                 schedule = name,
                 due,
                 runs,
-                "a schedule's time was missed; `missed` says what becomes of it"
+                "a scheduled run was missed; the setting `missed` decides whether it runs now"
             );
         }
         self.reached = reached;

@@ -129,7 +129,7 @@ async fn a_silent_model_is_given_up_and_what_it_wrote_is_kept() {
     let begun = Instant::now();
     // Slow is not silent: each piece begins the time anew.
     let (answer, written) = asked(Ok(vec![text(25, "Half"), text(25, " an"), text(25, " answer"), (0, None)])).await;
-    assert_eq!(answer.unwrap_err().reason, "it gave no sign for 30 seconds");
+    assert_eq!(answer.unwrap_err().reason, "it sent nothing for 30 seconds");
     assert_eq!(written, "Half an answer");
     assert_eq!(begun.elapsed().as_secs(), 25 * 3 + 30);
 }
@@ -151,7 +151,7 @@ async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let error = ask(&services, &request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
-    assert_eq!(error.reason, "it gave no sign for 30 seconds");
+    assert_eq!(error.reason, "it sent nothing for 30 seconds");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn errors_and_broken_answers_keep_what_was_written() {
     for (script, reason, kept) in [
         (Err(down()), "the provider is down", ""),
         (Ok(vec![text(0, "Half"), (0, Some(Err(down())))]), "the provider is down", "Half"),
-        (Ok(vec![text(0, "Half")]), "its answer broke off in the middle", "Half"),
+        (Ok(vec![text(0, "Half")]), "its answer was cut off in the middle", "Half"),
     ] {
         let (answer, written) = asked(script).await;
         assert_eq!(answer.unwrap_err().reason, reason);

@@ -236,7 +236,7 @@ async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
         drop(question);
         scene.completed.send_replace(true);
         sleep(MINUTE).await;
-        let lines = [&labelled[..], &["told Not needed any more: false"]].concat();
+        let lines = [&labelled[..], &["told No longer needed: false"]].concat();
         assert_eq!(scene.lines(), lines, "nobody knows what to edit");
     }
 }
@@ -330,7 +330,7 @@ async fn a_refused_repeat_says_nothing_about_the_first_and_a_refused_first_can_n
 /// The attack: a deadline that drops the call while its question is on the way, and one whose answer was lost.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_needs_any_more_loses_its_buttons_though_it_was_on_its_way() {
-    let ended = ["told Not needed any more: false", "edit q: Not needed any more: `vault`"];
+    let ended = ["told No longer needed: false", "edit q: No longer needed: `vault`"];
     for sends in [&[][..], &[lost()][..]] {
         let scene = Scene::new(tables::discord().idempotency, Duration::from_secs(10), sends, &[]);
         let question = scene.ask(false).await;

@@ -67,7 +67,7 @@ async fn whatever_a_tool_does_the_model_is_told_and_the_turn_goes_on() {
         "error: there is no tool `missing`; there are: fails, panics, hangs",
         "error: the arguments of `fails` must be a JSON object",
         "error: the disk is full",
-        "error: `panics` broke down",
+        "error: `panics` crashed",
         "error: `hangs` took longer than 120 s",
     ]) {
         assert!(answer.starts_with(words), "{answer}");
@@ -87,7 +87,7 @@ async fn a_model_that_loops_for_ever_is_stopped_and_what_it_made_is_delivered() 
     assert_eq!(played.completed.ending, Ending::Budget { limit: "25 model calls".into() });
     assert_eq!(played.requests.len(), 25);
     assert_eq!(played.completed.response.attachments.len(), 1);
-    assert!(played.completed.response.text.unwrap().contains("used up its 25 model calls"));
+    assert!(played.completed.response.text.unwrap().contains("reached its limit of 25 model calls"));
 
     let storm: Vec<_> = (0..100).map(|_| ("make", json!({}))).collect();
     let played = Stage::with_model(vec![calls(&storm)]).play().await;
@@ -118,7 +118,9 @@ async fn a_model_that_failed_at_once_was_told_nothing_and_consumed_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn only_owners_read_what_helps_a_failed_model() {
-    for (sender, reason) in [("boss", "no key: set `models.main.api_key`"), ("7", "no key; ask whoever runs me")] {
+    for (sender, reason) in
+        [("boss", "no key: set `models.main.api_key`"), ("7", "no key; ask the person who runs this bot")]
+    {
         let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
         stage.turn.messages.iter_mut().for_each(|queued| queued.message.sender.id = sender.to_owned());
         let completed = stage.play().await.completed;
@@ -130,8 +132,11 @@ async fn only_owners_read_what_helps_a_failed_model() {
 /// A schedule's turn is nobody's message: whether its place is an owner's decides.
 #[tokio::test(start_paused = true)]
 async fn owner_of_a_schedules_chat_reads_what_helps() {
-    let model = ["no key: set `models.main.api_key`", "no key; ask whoever runs me"];
-    let script = ["here: install their worker, `satchel-script`, next to `satchel`.", "here; ask whoever runs me."];
+    let model = ["no key: set `models.main.api_key`", "no key; ask the person who runs this bot"];
+    let script = [
+        "here: the worker program `satchel-script` is not installed; put it next to `satchel`.",
+        "here; ask the person who runs this bot.",
+    ];
     for (nth, chat) in ["console:boss", "console:family"].into_iter().enumerate() {
         for (text, says) in [("tidy up", model[nth]), ("```starlark\nreturn 4\n```", script[nth])] {
             let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
@@ -148,7 +153,7 @@ async fn owner_of_a_schedules_chat_reads_what_helps() {
 #[tokio::test(start_paused = true)]
 async fn half_an_answer_is_delivered_with_how_it_ended() {
     for (events, reason) in [
-        (vec![Ok(ModelEvent::Text("Half an ".into()))], "broke off"),
+        (vec![Ok(ModelEvent::Text("Half an ".into()))], "cut off"),
         (vec![Ok(ModelEvent::Text("Half an ".into())), Err("the provider is down")], "the provider is down"),
     ] {
         let played = Stage::with_model(vec![events]).play().await;
@@ -159,7 +164,7 @@ async fn half_an_answer_is_delivered_with_how_it_ended() {
     let mut silent = Stage::with_model(vec![]);
     silent.silent = true;
     let silent = silent.play().await;
-    assert!(silent.completed.response.text.unwrap().contains("no sign for 120 seconds"));
+    assert!(silent.completed.response.text.unwrap().contains("sent nothing for 120 seconds"));
 }
 
 fn recorded(name: &str, ordinal: u32) -> ToolCall {
@@ -214,7 +219,7 @@ async fn a_turn_that_killed_three_processes_is_ended_and_told() {
     ];
     let played = stage.play().await;
     assert_eq!(played.completed.ending, Ending::Crashed { times: 3 });
-    assert!(played.completed.response.text.unwrap().contains("interrupted 3 times"));
+    assert!(played.completed.response.text.unwrap().contains("crashed 3 times"));
     assert_eq!(played.completed.response.attachments.len(), 1);
 }
 
@@ -442,7 +447,12 @@ async fn files_are_named_to_the_model_and_refused_ones_to_the_person_too() {
         "{texts:?}"
     );
     assert!(
-        played.completed.response.text.unwrap().ends_with("I could not take `big.mov`: it is 3 GB, the limit is 2 GB.")
+        played
+            .completed
+            .response
+            .text
+            .unwrap()
+            .ends_with("I couldn't accept `big.mov`: it is 3 GB, the limit is 2 GB.")
     );
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
     assert!(

@@ -40,7 +40,7 @@ pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) ->
     if more {
         let _ = writeln!(text, "- … and older ones");
     }
-    text.push_str("\n`/resend` and a number brings one back.");
+    text.push_str("\nTo get one back, send `/resend` and its number.");
     Ok(OutgoingResponse::from_text(text))
 }
 
@@ -75,12 +75,12 @@ pub(super) async fn unlink(
                  `web.public_url`."
             }
             false => {
-                "File links are off here, so there is nothing to revoke. Please ask whoever runs me to turn them on."
+                "File links are off here, so there is nothing to revoke. Please ask the person who runs this bot to turn them on."
             }
         }));
     };
     if numbers.is_empty() {
-        return Ok(OutgoingResponse::from_text("Links to which file? `/unlink 17` ends all that lead to #17."));
+        return Ok(OutgoingResponse::from_text("Which file? `/unlink 17` revokes every link to #17."));
     }
     if numbers.len() > NAMED {
         return Ok(too_many("/unlink", numbers));
@@ -90,13 +90,13 @@ pub(super) async fn unlink(
     for Attachment { id, number, filename, .. } in &attachments {
         let file = format!("#{number} {}", to_inline_code(filename.as_str(), SHOWN));
         lines.push(match links.revoke_links(*id).await {
-            Ok(()) => format!("No link to {file} works any more."),
+            Ok(()) => format!("All links to {file} are revoked."),
             Err(error) => {
                 tracing::error!(
                     chat.id = %conversation, attachment.id = %id, error = &error as &dyn std::error::Error,
-                    "links could not be ended"
+                    "failed to revoke the links to a file"
                 );
-                format!("The links to {file} could not be ended and may go on working; please try again.")
+                format!("I couldn't revoke the links to {file}; they may still work. Please try again.")
             }
         });
     }
@@ -137,7 +137,7 @@ async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[St
     let mut lines = Vec::new();
     if !unknown.is_empty() {
         let unknown = unknown.join(", ");
-        lines.push(format!("There is no file {unknown} here. A file's number stands before it in `/files`."));
+        lines.push(format!("There is no file {unknown} here. `/files` shows each file's number."));
     }
     if !forgotten.is_empty() {
         lines.push(format!("{} was removed for good, so I can't bring it back.", forgotten.join(", ")));
@@ -147,7 +147,7 @@ async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[St
 }
 
 fn too_many(command: &str, numbers: &[String]) -> OutgoingResponse {
-    let text = format!("`{command}` takes at most {NAMED} numbers at once, these are {}.", numbers.len());
+    let text = format!("`{command}` takes at most {NAMED} numbers at once; you gave {}.", numbers.len());
     OutgoingResponse::from_text(text)
 }
 
@@ -224,13 +224,13 @@ mod tests {
             unlink(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
         };
         let told = unlink("#17 17 99", &links).await;
-        assert!(told.starts_with("No link to #17 `a.jpg` works any more.\n\nThere is no file `99` here."), "{told}");
-        assert!(unlink("", &links).await.starts_with("Links to which file?"));
+        assert!(told.starts_with("All links to #17 `a.jpg` are revoked.\n\nThere is no file `99` here."), "{told}");
+        assert!(unlink("", &links).await.starts_with("Which file? `/unlink 17`"));
         assert!(unlink(&"17 ".repeat(21), &links).await.contains("at most 20 numbers"));
         let mut failing = MockFileLinks::new();
         failing.expect_revoke_links().returning(|_| Err(LinkError("the disk is full".into())));
         let told = unlink("17", &failing).await;
-        assert!(told.starts_with("The links to #17 `a.jpg` could not be ended"), "{told}");
+        assert!(told.starts_with("I couldn't revoke the links to #17 `a.jpg`"), "{told}");
     }
 
     #[tokio::test]

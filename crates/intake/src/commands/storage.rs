@@ -53,9 +53,9 @@ pub(super) async fn usage(
     };
     let Quotas { conversation: quota_here, person: quota_everywhere } = storage.quotas;
     let mut text = format!("Here: {}{}\n", summary(&of(&conversation)), bound(quota_here));
-    let _ = writeln!(text, "You, over all conversations: {}{}", summary(&of(&person)), bound(quota_everywhere));
+    let _ = writeln!(text, "You, across all conversations: {}{}", summary(&of(&person)), bound(quota_everywhere));
     if asked.by_owner() {
-        text.push_str("As an owner you are bound by the disk alone.\n");
+        text.push_str("As an owner you have no quota; only the disk limits you.\n");
     }
     let query = AttachmentQuery {
         conversation: Some(asked.conversation.clone()),
@@ -144,7 +144,7 @@ fn targets(given: &[String]) -> Result<Vec<Target>, String> {
             targets.extend(numbers.map(|number| Target::File { number, in_range: true }));
         } else {
             return Err(format!(
-                "{} is no file's number. Give numbers as in `/forget 17`, ranges as in `/forget 3-8`, or \
+                "{} is not a file number. Use a number (`/forget 17`), a range (`/forget 3-8`), or \
                  `workspace:` and a path.",
                 to_inline_code(text, SHOWN)
             ));
@@ -173,12 +173,16 @@ async fn forget_number(
         Forgotten::Before(_) => format!("#{number} is already removed."),
         Forgotten::Unknown => format!("There is no file #{number} here. `/files` lists them all."),
         Forgotten::NotTheirs => {
-            format!("I keep #{number}: only the person who brought or asked for it can remove it, or an owner.")
+            format!("I kept #{number}: only an owner, or the person who sent or requested it, can remove it.")
         }
         Forgotten::Unsettled => {
-            format!("I keep #{number} for now: it is still being sent. `/outbox` shows how that goes.")
+            format!(
+                "I kept #{number} for now: it is still being sent. Please try again later; `/outbox` shows its progress."
+            )
         }
-        Forgotten::InUse => format!("I keep #{number} for now: a message that I haven't answered yet needs it."),
+        Forgotten::InUse => format!(
+            "I kept #{number} for now: a message I haven't answered yet needs it. Please try again after my reply."
+        ),
     };
     Ok(Some(line))
 }
@@ -187,11 +191,11 @@ async fn forget_number(
 async fn remove(asked: &Asked<'_>, storage: &Storage<'_>, path: &WorkspacePath) -> String {
     let shown = to_inline_code(&path.to_string(), SHOWN);
     if asked.group && !asked.by_owner() {
-        return format!("I keep {shown}: in a group only an owner can remove files of the workspace.");
+        return format!("I kept {shown}: in a group only an owner can remove workspace files.");
     }
     match storage.workspace.remove(asked.conversation, path).await {
         Ok(()) => format!("Removed {shown} from the workspace."),
-        Err(WorkspaceError::NotFound(_)) => format!("There is no {shown} in the workspace."),
+        Err(WorkspaceError::NotFound(_)) => format!("There is no file {shown} in the workspace."),
         Err(error) => format!("I couldn't remove {shown}: {error}."),
     }
 }

@@ -65,10 +65,10 @@ async fn from_anybody_but_an_owner_no_code_is_looked_at() {
     let ledger = MockLedger::new();
     for text in ["approve ABCD-EFGH", "refuse ABCD-EFGH", "list", "revoke 5", ""] {
         for id in ["5", OWNER, "11"] {
-            assert_eq!(say(&ledger, "telegram:5", id, text).await, "Only an owner says who may talk to me.", "{text}");
+            assert_eq!(say(&ledger, "telegram:5", id, text).await, "Only an owner can approve people.", "{text}");
         }
         let told = say_in(&ledger, "telegram:-100", "1", text, true).await;
-        assert_eq!(told, "Others read along here; ask me that in private.", "{text}");
+        assert_eq!(told, "Other people can read this chat. Please send me that command in a private chat.", "{text}");
     }
 }
 
@@ -88,9 +88,9 @@ async fn a_verdict_says_whose_codes_it_may_be_about_and_who_is_guessing() {
             Ok(if decision.approve { PairingOutcome::Approved(pairing) } else { PairingOutcome::Refused(pairing) })
         });
         ledger.expect_now().returning(|| Timestamp(0));
-        assert_eq!(say(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is let in, and is told so.");
+        assert_eq!(say(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is approved. I've told them.");
         let refused = say(&ledger, conversation, id, "refuse ABCD-EFGH").await;
-        assert_eq!(refused, "`Ada` stays out, and gets no other code for a day.");
+        assert_eq!(refused, "`Ada` is refused and gets no new code for a day.");
         let decisions = decisions.lock().unwrap();
         for (decision, let_in) in decisions.iter().zip([true, false]) {
             assert!(decision.code.ct_eq(&"ABCD-EFGH".parse().unwrap()));
@@ -104,17 +104,20 @@ async fn a_verdict_says_whose_codes_it_may_be_about_and_who_is_guessing() {
 async fn what_is_no_code_costs_no_try() {
     let ledger = MockLedger::new();
     for text in ["approve ABCD", "approve ABCD-EFG0", "refuse something else entirely"] {
-        assert_eq!(say(&ledger, "telegram:1", "1", text).await, "That is no code; they look like `ABCD-EFGH`.");
+        assert_eq!(
+            say(&ledger, "telegram:1", "1", text).await,
+            "That isn't a pairing code. A code looks like `ABCD-EFGH`."
+        );
     }
 }
 
 #[rstest]
-#[case(PairingOutcome::AlreadyUsed { person: Sender::new("5", "A`d`a"), approved: true }, "used already: `Ada` was let in")]
-#[case(PairingOutcome::AlreadyUsed { person: Sender::new("5", "Ada"), approved: false }, "used already: `Ada` was refused")]
-#[case(PairingOutcome::Expired, "has ended")]
-#[case(PairingOutcome::UnknownCode { tries_left: 2 }, "no such code. 2 more")]
-#[case(PairingOutcome::UnknownCode { tries_left: 0 }, "one too many")]
-#[case(PairingOutcome::LockedOut { until: Timestamp(30 * MINUTE + 1_000) }, "in 31 min")]
+#[case(PairingOutcome::AlreadyUsed { person: Sender::new("5", "A`d`a"), approved: true }, "already used: it approved `Ada`")]
+#[case(PairingOutcome::AlreadyUsed { person: Sender::new("5", "Ada"), approved: false }, "already used: it refused `Ada`")]
+#[case(PairingOutcome::Expired, "has expired")]
+#[case(PairingOutcome::UnknownCode { tries_left: 2 }, "no such code. You have 2 tries left")]
+#[case(PairingOutcome::UnknownCode { tries_left: 0 }, "one wrong code too many")]
+#[case(PairingOutcome::LockedOut { until: Timestamp(30 * MINUTE + 1_000) }, "in 31 minutes.")]
 fn every_verdict_is_told(#[case] judged: PairingOutcome, #[case] says: &str) {
     let told = told(&judged, Timestamp(0));
     assert!(told.contains(says), "{told}");
@@ -143,7 +146,7 @@ async fn a_list_shows_an_owner_what_is_theirs_to_decide() {
     let ledger = people_and_codes();
     assert_eq!(
         say(&ledger, "telegram:1", "1", "list").await,
-        "Who asks to talk to me:\n\n- **ABCD-EFGH** `Ada (@ada)`, id `5` on telegram, for 45 min\n\nWhom a code let in:\n\n\
+        "Waiting for approval:\n\n- **ABCD-EFGH** `Ada (@ada)`, id `5` on telegram, valid for 45 min\n\nApproved with a code:\n\n\
          - `Bob`, id `7` on telegram"
     );
     let all = say(&ledger, "web:a", OWNER, "list").await;
@@ -155,13 +158,13 @@ async fn an_owner_revokes_on_their_own_channel() {
     let mut ledger = MockLedger::new();
     ledger.expect_revoke_person().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
     for (conversation, id, text, says) in [
-        ("telegram:1", "1", "revoke 5", "Whoever has the id `5` on telegram is a stranger again."),
-        ("telegram:1", "1", "revoke telegram 5", "is a stranger again"),
-        ("telegram:1", "1", "revoke discord 5", "Here you decide about telegram alone."),
-        ("telegram:1", "1", "revoke 6", "No code let `6` in on telegram"),
+        ("telegram:1", "1", "revoke 5", "Done: id `5` on telegram is no longer approved."),
+        ("telegram:1", "1", "revoke telegram 5", "is no longer approved"),
+        ("telegram:1", "1", "revoke discord 5", "In this chat you can only approve people on telegram."),
+        ("telegram:1", "1", "revoke 6", "`6` was not approved with a code on telegram"),
         ("web:a", OWNER, "revoke 5", "On which channel?"),
-        ("web:a", OWNER, "revoke Telegram 5", "is a stranger again"),
-        ("web:a", OWNER, "revoke дом 5", "There is no such channel."),
+        ("web:a", OWNER, "revoke Telegram 5", "is no longer approved"),
+        ("web:a", OWNER, "revoke дом 5", "There is no such channel. For example: `/pair revoke telegram 123456`"),
     ] {
         let told = say(&ledger, conversation, id, text).await;
         assert!(told.contains(says), "{text}: {told}");
@@ -174,6 +177,6 @@ async fn channel_without_rules_revokes_nobody() {
     let mut ledger = MockLedger::new();
     ledger.expect_revoke_person().never();
     for text in ["revoke telegram 5", "revoke 5"] {
-        assert_eq!(say(&ledger, "board:hall", OWNER, text).await, "Only an owner says who may talk to me.");
+        assert_eq!(say(&ledger, "board:hall", OWNER, text).await, "Only an owner can approve people.");
     }
 }

@@ -31,7 +31,7 @@ const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
 const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
 
 /// Why nothing is listened to where nobody has set up how, and what the owner can do about it.
-const NOT_SET_UP: &str = "I am not set up to listen";
+const NOT_SET_UP: &str = "voice messages are not set up here";
 const REMEDY: &str = "set `speech.transcribe`";
 
 /// Listens to every stored voice note of the turn that was not listened to yet, and returns the turn with their words.
@@ -95,14 +95,14 @@ async fn hear(
         if !error.retryable || tried == TRIES {
             tracing::warn!(
                 chat.id = %fetching.lease.conversation, turn.id = %turn, attachment.id = %recording.id, tried,
-                error = %error, "a voice note was not understood"
+                error = %error, "transcribing a voice note failed; the person is told"
             );
             let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
             let reason = fetching.access.reason_for(channel, sender, &error.reason, error.remedy.as_deref());
             break Transcription::Failed(reason);
         }
         tracing::info!(
-            chat.id = %fetching.lease.conversation, tried, error = %error, "a voice note will be listened to again"
+            chat.id = %fetching.lease.conversation, tried, error = %error, "transcribing a voice note failed; retrying"
         );
         tokio::time::sleep(wait).await;
         wait *= 2;
@@ -118,7 +118,7 @@ fn failed(reason: String, retryable: bool) -> SpeechError {
 async fn hear_once(fetching: Fetching<'_>, speech: &dyn Speech, recording: &Attachment) -> Result<String, SpeechError> {
     if recording.bytes > LARGEST {
         let (bytes, largest) = (size::format_bytes(recording.bytes), size::format_bytes(LARGEST));
-        return Err(failed(format!("it is {bytes}, I listen to at most {largest}"), false));
+        return Err(failed(format!("it is {bytes}, the limit for voice messages is {largest}"), false));
     }
     let content = fetching.blobs.open(&recording.sha256, None).await.map_err(|error| {
         tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");

@@ -119,7 +119,7 @@ async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
     let files =
         fetch_all(channel, blobs(), vec![reference("a", None), reference("b", None), reference("c", None)]).await;
     assert!(matches!(files[..2], [InboundFileState::Stored(_), InboundFileState::Stored(_)]));
-    assert_eq!(reason(&files[2]), "only 2 files are taken at once");
+    assert_eq!(reason(&files[2]), "at most 2 files are accepted at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +206,8 @@ async fn a_file_of_a_message_that_is_a_day_old_is_tried_before_it_is_refused() {
 
 #[tokio::test]
 async fn only_owners_read_the_remedy_of_a_refusal() {
-    for (sender, expected) in [("owner", "it is too large: set `a.key`"), ("7", "it is too large; ask whoever runs me")]
+    for (sender, expected) in
+        [("owner", "it is too large: set `a.key`"), ("7", "it is too large; ask the person who runs this bot")]
     {
         let mut channel = MockChannel::new();
         let not_set_up = || FileFetchError::NotSetUp { reason: "it is too large".into(), remedy: "set `a.key`".into() };
@@ -223,7 +224,7 @@ async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
         "it could not be stored (the disk is nearly full: 1.2 GB free, 1 GB is kept free for the database)";
     let remedy = ": remove files with `/forget`, free some space on the disk (`satchel doctor` names it), or lower \
                   `storage.reserve`";
-    for (sender, advice) in [("owner", remedy), ("7", "; ask whoever runs me")] {
+    for (sender, advice) in [("owner", remedy), ("7", "; ask the person who runs this bot")] {
         let mut channel = reached();
         let known = |_: &FileReference| Ok(FetchedFile::Bytes { bytes: Some(90), content: empty() });
         channel.expect_fetch().times(5).returning(known);

@@ -136,7 +136,7 @@ impl fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = match self.scope {
             QuotaScope::Conversation => "this conversation's storage is full",
-            QuotaScope::Person => "your storage is full over all conversations",
+            QuotaScope::Person => "your storage is full across all conversations",
         };
         write!(
             f,
@@ -199,6 +199,6 @@ mod tests {
             "this conversation's storage is full: 9.9 GB of 10 GB are used, and this needs 300 MB. `/usage` shows what \
              takes up space, `/forget NUMBER` removes a file"
         );
-        assert!(full(QuotaScope::Person).to_string().starts_with("your storage is full over all conversations: "));
+        assert!(full(QuotaScope::Person).to_string().starts_with("your storage is full across all conversations: "));
     }
 }

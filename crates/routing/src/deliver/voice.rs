@@ -85,7 +85,7 @@ async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<Par
             Err(error) => {
                 let reason = if delivery.owner_reads { error.for_owner() } else { error.for_others() };
                 if !error.retryable || tried == VOICE_TRIES {
-                    tracing::warn!(part.id = %part.id, error = %error, tried, "a reply is not spoken");
+                    tracing::warn!(part.id = %part.id, error = %error, tried, "synthesising a voice message failed; the person is told");
                     return Err(reason);
                 }
                 reason

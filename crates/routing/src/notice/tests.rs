@@ -120,7 +120,7 @@ fn the_notice_says_what_why_and_how_to_get_it() {
         (
             "voice",
             vec![(voice, failed(FailureReason::SynthesisFailed { reason: "no speech service".to_owned() }))],
-            Some("The voice message could not be spoken: no speech service."),
+            Some("The voice message could not be turned into speech: no speech service."),
         ),
         ("a failed notice", vec![(PartContent::Notice { text: "x".to_owned() }, failed(refused("x")))], None),
     ] {
@@ -165,7 +165,7 @@ fn what_a_place_does_not_take_is_named_with_a_link() {
         (
             "only what another place would take",
             vec![large(1, "a.mov"), (document(2, "b.mov", 7), unreadable()), (document(3, "c.mov", 7), doubtful())],
-            "0 of 3 files sent, 1 in doubt:\n- a.mov is 64 MB, the limit here is 50 MB; kept as #1: <https://a.example/links/1_x> (for 7 days; a new one: /resend 1)\n- b.mov: its bytes can't be read: gone; kept as #2: /resend 2\n- c.mov may have arrived: no answer; kept as #3: /resend 3",
+            "0 of 3 files sent, 1 in doubt:\n- a.mov is 64 MB, the limit here is 50 MB; kept as #1: <https://a.example/links/1_x> (for 7 days; a new one: /resend 1)\n- b.mov: the file can't be read: gone; kept as #2: /resend 2\n- c.mov may have arrived: no answer; kept as #3: /resend 3",
         ),
         (
             "more than are named",
@@ -175,7 +175,7 @@ fn what_a_place_does_not_take_is_named_with_a_link() {
         (
             "no number yet",
             vec![large(0, "a.mov")],
-            "0 of 1 file sent; a.mov is 64 MB, the limit here is 50 MB; kept: /files lists it",
+            "0 of 1 file sent; a.mov is 64 MB, the limit here is 50 MB; kept; see /files",
         ),
     ] {
         assert_eq!(notice_with(&parts, &link).as_deref(), Some(expected), "{case}");
@@ -228,7 +228,7 @@ fn a_voice_that_was_given_up_is_announced_though_its_words_are_written() {
     let given_up = failed(FailureReason::SynthesisFailed { reason: "no voice is configured".into() });
     let told =
         notice(&[(voice.clone(), replaced), (PartContent::from_text("x"), PartState::Pending), (voice, given_up)]);
-    assert_eq!(told.as_deref(), Some("The voice message could not be spoken: no voice is configured."));
+    assert_eq!(told.as_deref(), Some("The voice message could not be turned into speech: no voice is configured."));
 }
 
 #[test]

@@ -181,8 +181,8 @@ fn stored_as(files: &[&FileItem]) -> String {
             let list = |before: &str| several.iter().map(|n| format!("{before}{n}")).collect::<Vec<_>>().join(", ");
             format!("kept as {}: {}", list("#"), list("/resend "))
         }
-        [_] => "kept: /files lists it".to_owned(),
-        _ => "kept: /files lists them".to_owned(),
+        [_] => "kept; see /files".to_owned(),
+        _ => "kept; see /files".to_owned(),
     }
 }
 

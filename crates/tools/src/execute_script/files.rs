@@ -61,7 +61,7 @@ pub(super) async fn text(world: &World<'_>, id: &str) -> Result<Value, String> {
     let content = content.map_err(|error| failed(failure::because(&unreadable, &error).0))?;
     match paging::read(content, 0, 0, OutcomeReader::MAX_PROGRAM_BYTES).await {
         Ok(page) => Ok(Value::from(page.text)),
-        Err(PageError::Binary { .. }) => Err(failed(format!("{} is no text: it is {}", file.filename, file.mime))),
+        Err(PageError::Binary { .. }) => Err(failed(format!("{} is not text: it is {}", file.filename, file.mime))),
         Err(PageError::Broken(why)) => Err(failed(format!("{unreadable}: {why}"))),
     }
 }

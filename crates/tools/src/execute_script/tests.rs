@@ -397,7 +397,7 @@ async fn wrong_files_are_refused_in_words() {
         (Step::Create(new_file(" ", "", Visibility::Deliver), vec![]), "attachment_create: `filename` is empty"),
         (
             Step::Create(new_file("a", "no type", Visibility::Deliver), vec![]),
-            "attachment_create: `no type` is no MIME type",
+            "attachment_create: `no type` is not a MIME type",
         ),
         (
             Step::Create(
@@ -408,7 +408,7 @@ async fn wrong_files_are_refused_in_words() {
         ),
         (
             Step::Call("attachment_read", json!({"id": binary.id})),
-            "attachment_read: a.bin is no text: it is application/octet-stream",
+            "attachment_read: a.bin is not text: it is application/octet-stream",
         ),
         (
             Step::Call("attachment_read", json!({"id": huge.id})),

@@ -18,8 +18,8 @@ fn a_refusal_names_the_argument_the_path_and_the_mounts() {
         ("attachment.add", json!({"paths": ["a.png", "../b.png"]}), "but `../b.png` climbs"),
         ("file_read", json!({"path": "vault/key"}), "but `vault/key` is outside the workspace"),
         ("file_write", json!({"path": "/shared/a\0b"}), "invisible"),
-        ("file_write", json!({"path": {"a": 1}}), "but {\"a\":1} is no path"),
-        ("file_write", json!({"path": ["/shared/a", ["/vault/b"]]}), "is no path"),
+        ("file_write", json!({"path": {"a": 1}}), "but {\"a\":1} is not a path"),
+        ("file_write", json!({"path": ["/shared/a", ["/vault/b"]]}), "is not a path"),
         ("file_write", json!({"path": "/".repeat(100_000)}), "it has 100000 bytes, and at most 1024 are allowed"),
     ] {
         let error = check(path_fields(tool).unwrap(), &arguments).expect_err(says).0;

@@ -11,9 +11,9 @@ const LOOK: &str = "const [red] = getComputedStyle(document.body).backgroundColo
 async fn the_theme_is_the_systems_until_another_is_chosen_and_remembered() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE.dark()).await) else { return };
-    page.find("[aria-label='Theme: as the system']").await;
+    page.find("[aria-label='Theme: system']").await;
     assert_eq!(page.browser.run(LOOK, vec![]).await, "dark");
-    page.click("Theme: as the system").await;
+    page.click("Theme: system").await;
     page.find("[aria-label='Theme: light']").await;
     assert_eq!(page.browser.run(LOOK, vec![]).await, "light");
     page.reload().await;

@@ -53,7 +53,7 @@ async fn a_real_model_is_not_offered_the_offline_models_phrases() {
     let same: Vec<_> = offered.iter().filter(|idea| phrases.contains(idea)).collect();
     assert!(same.is_empty(), "{same:?}");
     let words = page.find("#empty").await.text().await.expect("it has words");
-    assert!(words.contains("offline-llama") && !words.contains("no AI"), "{words}");
+    assert!(words.contains("offline-llama") && !words.contains("isn't an AI"), "{words}");
     page.assert_nothing_refused().await;
 }
 

@@ -15,7 +15,7 @@ const SETTINGS: &str = "tools: { confirm: [side_effecting] }\n";
 async fn let_in(home: &Home, person: i64, before: usize) -> usize {
     home.telegram.person_says(person, person, "hello");
     let (_, question) = home.reads(ANN, before).await;
-    home.telegram.person_presses(ANN, question, "Let in");
+    home.telegram.person_presses(ANN, question, "Approve");
     home.reads(person, 1).await;
     before + 2
 }
@@ -47,7 +47,7 @@ async fn only_the_asker_or_an_owner_allows_a_tool_and_a_button_counts_once() {
     };
     assert!(telegram.wait_until(closed).await.is_ok(), "{}", telegram.transcript());
     // Eve's press and Bob's second one are answered as what they are.
-    let refused = |text: &&str| text.starts_with("Nothing waits for this word");
+    let refused = |text: &&str| text.starts_with("There is no open question with that code");
     let both =
         telegram.wait_until(|transcript| transcript.texts(group).iter().filter(|text| refused(text)).count() == 2);
     assert!(both.await.is_ok(), "{}", telegram.transcript());

@@ -71,7 +71,7 @@ fn a_piped_conversation_is_answered_in_order_with_its_files() {
         ("save all to trip", "`/shared/trip/my photo.txt` (9 B)"),
         ("list /shared/trip", "In `/shared/trip`:"),
         ("send me a.txt", "-a.txt"),
-        ("/files", "`/resend` and a number brings one back."),
+        ("/files", "To get one back, send `/resend` and its number."),
     ] {
         let before = shown().len();
         type_lines(&mut child, &[said]);
@@ -96,7 +96,7 @@ fn what_can_not_be_attached_is_told_at_once_and_the_conversation_goes_on() {
     ran.assert_orderly("complaints");
     assert_eq!(ran.code(), Some(0), "{ran:#?}");
     let shown = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(shown.contains("gone.txt is not attached: there is no such file"), "{shown}");
+    assert!(shown.contains("gone.txt was not attached: there is no such file"), "{shown}");
 }
 
 /// Killed at any moment after its message was taken, the reply is complete after the next start, every file once.

@@ -95,10 +95,10 @@ impl Home {
         assert!(told.starts_with("I don't know you yet. Ask the owner to approve code "), "{told}");
         let asked = self.reads(anns, 0).await;
         assert!(asked.content.contains("Bob") && asked.content.contains("42"), "{}", asked.content);
-        self.presses(ANN, &asked, "Let in");
+        self.presses(ANN, &asked, "Approve");
         let welcome = self.reads(bobs, 1).await.content;
-        assert!(welcome.starts_with("You are let in; write to me."), "{welcome}");
-        assert!(self.reads(anns, 1).await.content.contains("is let in, and is told so."));
+        assert!(welcome.starts_with("You're approved. Send me a message"), "{welcome}");
+        assert!(self.reads(anns, 1).await.content.contains("is approved. I've told them."));
     }
 }
 
@@ -157,7 +157,7 @@ async fn on_discord_a_tool_asks_whoever_asked_for_it_and_a_button_counts_once() 
     })
     .await;
     home.sees("that the second press came too late", |seen| {
-        seen.texts(FAMILY).iter().any(|text| text.starts_with("Nothing waits for this word"))
+        seen.texts(FAMILY).iter().any(|text| text.starts_with("There is no open question with that code"))
     })
     .await;
     assert_eq!(discord.transcript().files(FAMILY).len(), 1, "it ran once");

@@ -27,7 +27,7 @@ const RESERVE: u64 = 5 << 20;
 const SLOW: Duration = Duration::from_secs(2);
 
 /// What is logged where a message can't be stored.
-const STUCK: &str = "can't be stored; Telegram keeps it until it can";
+const STUCK: &str = "storing updates failed; Telegram will redeliver them";
 
 fn file(name: &str, seed: u64) -> FakeFile {
     FakeFile::generated(name, "application/octet-stream", seed, 3_000_000)
@@ -53,14 +53,14 @@ async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
     }
 
     let told = scene.reply_to_file(ANN, &third).await;
-    for words in ["I could not take f3.bin", "MB free, 5.2 MB is kept free for the database", "storage.reserve"] {
+    for words in ["I couldn't accept f3.bin", "MB free, 5.2 MB is kept free for the database", "storage.reserve"] {
         assert!(told.contains(words), "{words} in {told}");
     }
     let read = scene.model.last().words();
     assert!(read.contains("Not taken: \"f3.bin\"") && read.contains("5.2 MB is kept free"), "{read}");
     let told = scene.reply_to_file(BEN, &file("b.bin", 5)).await;
     assert!(told.contains("b.bin") && told.contains("5.2 MB is kept free"), "{told}");
-    assert!(told.contains("ask whoever runs me") && !told.contains("storage.reserve"), "{told}");
+    assert!(told.contains("ask the person who runs this bot") && !told.contains("storage.reserve"), "{told}");
     let free = scene.disk.free();
     assert!(free > RESERVE, "{free} bytes are free");
     println!("files are refused with {free} bytes free, {RESERVE} of them the reserve");

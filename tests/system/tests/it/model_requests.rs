@@ -127,7 +127,7 @@ async fn a_document_is_viewed_or_refused_by_kind() {
         let asked = conversation.view_again("report.pdf", PDF).await;
         if wire == ModelWire::Ollama {
             let told =
-                "You can't see the file \"report.pdf\" (application/pdf, 15 B): this model takes only PNG, JPEG.";
+                "You can't see the file \"report.pdf\" (application/pdf, 15 B): this model accepts only PNG, JPEG.";
             assert!(asked[2].results()[0].text().ends_with(told), "{}", asked[2].results()[0].text());
             assert!(files(&asked[2]).is_empty());
         } else {
@@ -143,7 +143,7 @@ async fn a_refused_view_names_the_setting_that_helps() {
     let blind = Conversation::start(wire, &unlisted(""), "").await;
     blind.server.add_model("my-own-model");
     let asked = blind.view_again("beach.png", PNG).await;
-    let told = "this model takes no files, only text; if it does take images, the person who runs this bot can set \
+    let told = "this model accepts no files, only text; if it does accept images, the person who runs this bot can set \
                 `models.main.accepts`.";
     assert!(asked[2].results()[0].text().ends_with(told), "{}", asked[2].results()[0].text());
 

@@ -137,11 +137,11 @@ async fn strangers_are_let_in_by_a_button_or_by_the_operator() {
     assert!(told.starts_with("I don't know you yet. Ask the owner to approve code "), "{told}");
     let (asked, question) = home.reads(ann, 0).await;
     assert!(asked.starts_with("Bob") && asked.contains("id 42") && asked.contains(&code_in(&told)), "{asked}");
-    telegram.person_presses(ann, question, "Let in");
-    assert_eq!(home.reads(ann, 1).await.0, "Bob is let in, and is told so.");
-    assert!(home.reads(bob, 1).await.0.starts_with("You are let in; write to me."));
+    telegram.person_presses(ann, question, "Approve");
+    assert_eq!(home.reads(ann, 1).await.0, "Bob is approved. I've told them.");
+    assert!(home.reads(bob, 1).await.0.starts_with("You're approved. Send me a message"));
     telegram.person_presses(ann, question, "Refuse");
-    assert_eq!(home.reads(ann, 2).await.0, "This code was used already: Bob was let in by it.");
+    assert_eq!(home.reads(ann, 2).await.0, "This code was already used: it approved Bob.");
     telegram.person_says(bob, bob, "/files");
     assert!(home.reads(bob, 2).await.0.starts_with("No files here yet"));
 
@@ -150,15 +150,15 @@ async fn strangers_are_let_in_by_a_button_or_by_the_operator() {
     let code = code_in(&home.reads(eve, 0).await.0);
     telegram.person_says(eve, eve, &format!("/pair approve {code}"));
     telegram.person_says(bob, bob, &format!("/pair approve {code}"));
-    assert_eq!(home.reads(bob, 3).await.0, "Only an owner says who may talk to me.");
+    assert_eq!(home.reads(bob, 3).await.0, "Only an owner can approve people.");
     let listed = home.runs(&["pair", "list"], String::new()).await;
     assert!(listed.stdout.contains(&code) && listed.stdout.contains("Eve"), "{listed:?}");
     let approved = home.runs(&["pair", "approve"], code.clone()).await;
-    assert_eq!(approved.stdout, "let in: Eve, id 43, on telegram; they will be told\n", "{approved:?}");
-    assert!(home.reads(eve, 1).await.0.starts_with("You are let in; write to me."));
+    assert_eq!(approved.stdout, "approved: Eve, id 43, on telegram; they will be told\n", "{approved:?}");
+    assert!(home.reads(eve, 1).await.0.starts_with("You're approved. Send me a message"));
     let again = home.runs(&["pair", "approve"], code).await;
     assert_eq!(again.code(), Some(1), "{again:?}");
-    assert!(again.stderr.contains("used already: Eve was let in by it"), "{again:?}");
+    assert!(again.stderr.contains("already used: it approved Eve"), "{again:?}");
     let revoked = home.runs(&["pair", "revoke", "telegram"], eve.to_string()).await;
     assert_eq!(revoked.stdout, "revoked: 43 on telegram\n", "{revoked:?}");
     telegram.person_says(eve, eve, SECRET);
@@ -172,6 +172,7 @@ async fn strangers_are_let_in_by_a_button_or_by_the_operator() {
 
     assert!(is_kept(&home.household.data(), "No files here yet"), "what is kept is found");
     assert!(!is_kept(home.household.root(), SECRET), "{}", home.log());
-    let away: Vec<String> = home.log().lines().filter(|line| line.contains("turned away")).map(str::to_owned).collect();
+    let away: Vec<String> =
+        home.log().lines().filter(|line| line.contains("refused a message")).map(str::to_owned).collect();
     assert_eq!(away.len(), 2, "one line for each stranger: {away:?}");
 }

@@ -150,7 +150,7 @@ fn a_session_of_which_no_word_comes_is_left_unless_its_words_may_be_unread() {
     let mut now = Instant::now();
     for seq in [42, 43] {
         now += PATIENCE - Duration::from_secs(1);
-        assert_ne!(talk.beat(now, false), Step::Leave(Next::Resume, "no session comes of it"));
+        assert_ne!(talk.beat(now, false), Step::Leave(Next::Resume, "identifying got no session"));
         let missed = Frame::Dispatch { seq, name: "MESSAGE_CREATE".to_owned(), data: Value::Null };
         assert!(matches!(talk.hear(missed, now, 0.5), Step::Tell(_)));
         assert!(talk.went_on() && !talk.is_established());

@@ -18,7 +18,7 @@ use crate::{
 impl Desk {
     /// A new session has begun: what happened before it is told by history alone.
     pub(super) fn began(&mut self, ready: &Value) {
-        tracing::debug!("a new session has begun on Discord; what was missed is read from history");
+        tracing::debug!("a new Discord session started; reading missed messages from the history");
         self.something_was_missed();
         self.guilds_due = Some(Instant::now() + self.store.waits.guilds);
         // Those that had come back tell again what they have to, or have gone out of order since.
@@ -137,7 +137,7 @@ impl Desk {
 
     fn tell_if_nothing_is_unread(&self) {
         if self.marks.all_unread().next().is_none() {
-            tracing::info!("nothing is left unread of what could not be read on Discord");
+            tracing::info!("backfill complete for channels that failed before");
         }
     }
 
@@ -146,7 +146,10 @@ impl Desk {
         self.guilds_due = None;
         let (seen, absent) = (self.marks.seen(), self.history.await_none());
         if !absent.is_empty() {
-            tracing::warn!(guilds = absent.len(), "what was missed in guilds out of order is read when they are back");
+            tracing::warn!(
+                guilds = absent.len(),
+                "some guilds are unavailable; their backfill waits until they return"
+            );
         }
         for guild in absent {
             self.marks.fell_behind(guild, seen);
@@ -193,7 +196,7 @@ impl Desk {
         }
         let messages = std::mem::take(&mut self.missed_messages);
         if messages > 0 {
-            tracing::info!(messages, "what was written on Discord in the meantime is taken in");
+            tracing::info!(messages, "backfill stored the missed messages");
         }
     }
 
@@ -220,7 +223,7 @@ impl Desk {
                     tracing::warn!(
                         channel = ask.channel,
                         %error,
-                        "what was missed in a channel can't be read so far; it is asked for again until it is shown"
+                        "backfill of a channel failed; it will be retried"
                     );
                 }
                 self.was_withheld(ask.channel);
@@ -232,7 +235,7 @@ impl Desk {
         if !std::mem::replace(&mut self.told_closed, true) {
             tracing::warn!(
                 channel,
-                "what was missed in a channel can't be read; the bot needs the permission Read Message History there"
+                "backfill of a channel is not allowed; give the bot the permission Read Message History there"
             );
         }
     }

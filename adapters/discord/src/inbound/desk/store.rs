@@ -123,12 +123,12 @@ impl Store {
                 Some(Job::Accept(message, Some(interaction)))
             }
             Meaning::Interaction { interaction, message: None } => {
-                tracing::debug!("a pressed button carries no command of ours and says nothing");
+                tracing::debug!("ignoring a pressed button without one of our commands");
                 Some(Job::Answer(interaction))
             }
             Meaning::Nothing(reason) => {
                 if reason == reading::EMPTIED && content && !self.state.told_emptied.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("a message is passed over: {reason}");
+                    tracing::warn!("ignoring a message: {reason}");
                 }
                 None
             }
@@ -178,7 +178,7 @@ impl Store {
             Job::Unknown { channel, name, data, content } => {
                 let guild = snowflake::read(&data, "guild_id");
                 for (place, error) in self.look_up(channel, guild, &self.state.asked, Tries::Often).await? {
-                    tracing::warn!(place, %error, "what Discord tells of a place can't be read; it is done without");
+                    tracing::warn!(place, %error, "channel metadata from Discord could not be decoded; continuing without it");
                 }
                 let Some(job) = self.read(&name, &data, content) else { return Ok(Stored::default()) };
                 job
@@ -223,14 +223,14 @@ impl Store {
             Ok(_) if failures == 0 => {}
             Ok(_) => {
                 if failing.fetch_sub(1, Ordering::Relaxed) == 1 {
-                    tracing::info!("what people write on Discord is stored again");
+                    tracing::info!("storing messages works again");
                 }
             }
             Err(_) if failures > 0 => {}
             Err(error) => {
                 if failing.fetch_add(1, Ordering::Relaxed) == 0 {
                     let error: &(dyn Error + 'static) = error;
-                    tracing::error!(error, "what people write on Discord can't be stored; it is tried again and again");
+                    tracing::error!(error, "storing messages failed; retrying with backoff");
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Store {
             Ok(()) => true,
             Err(error) => {
                 let error: &(dyn Error + 'static) = &error;
-                tracing::debug!(error, "the place in Discord's stream can't be kept; it is tried again");
+                tracing::debug!(error, "saving the checkpoint failed; retrying");
                 false
             }
         }

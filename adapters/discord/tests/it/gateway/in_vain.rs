@@ -106,7 +106,7 @@ async fn a_limit_of_sessions_that_ends_at_once_and_never_does_is_asked_for_now_a
     tokio::time::sleep(Duration::from_millis(300)).await;
     let asked = bench.fake.requests("GET /gateway/bot");
     assert!(asked < 10, "{asked}");
-    assert_eq!(log.lines_with("begin no more sessions"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("session start limit reached"), 1, "{}", log.text());
     listening.stop().await;
 }
 

@@ -47,7 +47,7 @@ async fn what_was_missed_in_channels_threads_and_directly_is_read_from_history()
     assert_eq!(taker.texts_of(bench.direct), ["before", "one", "two"]);
     bench.sessions_begun_and_resumed(2, 0).await;
     assert_eq!(bench.fake.requests(HISTORY), 3, "a channel where nothing was said isn't asked");
-    assert_eq!(log.lines_with("in the meantime"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("backfill stored the missed messages"), 1, "{}", log.text());
     listening.stop().await;
 }
 
@@ -185,6 +185,6 @@ async fn a_bookmark_that_nobody_understands_begins_anew_and_is_told() {
     bench.fake.gateway().wait_connected(1).await.unwrap();
     bench.fake.person_says(GENERAL, ANN, "hello");
     taker.takes(1).await;
-    assert_eq!(log.lines_with("can't be understood"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("could not be decoded"), 1, "{}", log.text());
     listening.stop().await;
 }

@@ -216,7 +216,9 @@ async fn a_token_that_discord_does_not_know_ends_it_with_words() {
 
 #[tokio::test]
 async fn what_no_new_try_mends_ends_it_with_words() {
-    for (code, words) in [(4010, "newer"), (4011, "guilds"), (4012, "newer"), (4013, "newer")] {
+    for (code, words) in
+        [(4010, "update Satchel"), (4011, "guilds"), (4012, "update Satchel"), (4013, "update Satchel")]
+    {
         let bench = Bench::start().await;
         let listening = bench.connected(&Taker::new()).await;
         bench.fake.close_with(code);
@@ -238,7 +240,7 @@ async fn while_discord_cannot_be_reached_it_is_tried_and_told_once() {
     bench.sessions_begun_and_resumed(1, 1).await;
     until("that is told", || log.lines_with("Discord answers again") == 1).await;
     assert_eq!(taker.repeated(), [""; 0]);
-    assert_eq!((log.lines_with("Discord can't be reached"), log.lines_with("WARN")), (1, 1), "{}", log.text());
+    assert_eq!((log.lines_with("cannot reach Discord"), log.lines_with("WARN")), (1, 1), "{}", log.text());
     assert!(bench.fake.gateway().report().resumes_misdirected == 1, "another address was asked for after three tries");
     listening.stop().await;
 }
@@ -298,7 +300,7 @@ async fn when_no_session_is_left_for_the_day_it_is_waited_for_and_said() {
     bench.fake.person_says(GENERAL, ANN, "meanwhile");
     taker.takes(2).await;
     bench.sessions_begun_and_resumed(2, 0).await;
-    assert_eq!(log.lines_with("begin no more sessions"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("session start limit reached"), 1, "{}", log.text());
     assert_eq!(bench.fake.gateway().report().identifies_refused, 0);
     listening.stop().await;
 }

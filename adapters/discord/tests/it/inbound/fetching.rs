@@ -130,7 +130,10 @@ async fn without_a_channels_history_no_other_link_is_had() {
     assert!(fetched(&channel(&bench), &reference).await.is_ok(), "its own link works all the same");
     bench.fake.expire_links();
     let told = refusal(&channel(&bench), &reference).await;
-    assert_eq!(told, "its link has expired, and the bot may not read this channel's history to ask for another");
+    assert_eq!(
+        told,
+        "its link has expired, and the bot has no permission to read this channel's history for a new one"
+    );
 }
 
 #[tokio::test]
@@ -182,7 +185,7 @@ async fn nothing_is_fetched_from_where_discord_keeps_no_files() {
     let there = FileReference { locator: elsewhere, ..reference.clone() };
     assert!(!refusal(&channel(&bench), &there).await.is_empty());
     let nonsense = FileReference { locator: "../../etc/passwd".into(), ..reference };
-    assert_eq!(refusal(&channel(&bench), &nonsense).await, "it is not known where on Discord it lies");
+    assert_eq!(refusal(&channel(&bench), &nonsense).await, "Discord did not say where the file is");
     assert_eq!(bench.fake.requests(CDN), 0);
 }
 

@@ -129,7 +129,7 @@ async fn the_commands_are_offered_once_and_again_when_they_change() {
     let commands = bench.fake.commands();
     assert_eq!(commands[0]["name"], "files", "Discord takes lower case only");
     assert_eq!(commands[0]["contexts"], json!([0, 1]));
-    let words = json!([{ "type": 3, "name": "words", "description": "What else to say", "required": false }]);
+    let words = json!([{ "type": 3, "name": "words", "description": "What to add to the command", "required": false }]);
     let shown =
         |option: &serde_json::Value| ["type", "name", "description", "required"].map(|field| option[field].clone());
     assert_eq!(shown(&commands[0]["options"][0]), shown(&words[0]));
@@ -158,5 +158,5 @@ async fn commands_that_cannot_be_offered_now_stop_nothing_and_are_offered_later(
     take(&taker, 1).await;
     offered(&bench).await;
     listening.stop().await;
-    assert_eq!(log.text().matches("Discord doesn't offer the commands to people").count(), 1, "{}", log.text());
+    assert_eq!(log.text().matches("registering the commands with Discord failed").count(), 1, "{}", log.text());
 }

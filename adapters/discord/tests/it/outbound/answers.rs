@@ -184,13 +184,13 @@ async fn whoever_gets_nothing_is_told_why_in_plain_words() {
     let direct = stage.discord.direct(PERSON);
     stage.discord.person_blocks(PERSON);
     let to_the_person = stage.channel.send(&stage.part_in(direct, hello())).await;
-    assert_eq!(reason(to_the_person), "the person takes no direct messages from the bot");
+    assert_eq!(reason(to_the_person), "the person doesn't accept direct messages from the bot");
     stage.discord.forbid(stage.place, Permission::Send);
     assert!(reason(stage.send(hello()).await).starts_with("the bot lacks a permission"));
     stage.discord.forbid(stage.place, Permission::View);
     assert_eq!(reason(stage.send(hello()).await), "the bot can't see the channel");
     stage.discord.delete_channel(stage.place);
-    assert_eq!(reason(stage.send(hello()).await), "the channel doesn't exist any more");
+    assert_eq!(reason(stage.send(hello()).await), "the channel no longer exists");
     let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..stage.part(hello()) };
     assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is no channel of Discord");
 }

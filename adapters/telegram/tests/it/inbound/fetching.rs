@@ -67,12 +67,12 @@ async fn a_file_that_telegram_does_not_hand_out_is_refused_with_size_and_limit_a
     let told = refusal(&bench.channel(), &reference).await;
     assert_eq!(
         told,
-        "it is 64 MB, and Telegram hands bots at most 20 MB: the Bot API server at `telegram.api_url` hands out larger \
-         ones when it runs with `--local`"
+        "it is 64 MB; bots can download at most 20 MB from Telegram: run the Bot API server at `telegram.api_url` with \
+         `--local` to remove this limit"
     );
     reference.bytes = None;
     let told = refusal(&bench.channel(), &reference).await;
-    assert!(told.starts_with("it is larger, and Telegram hands bots at most 20 MB"), "{told}");
+    assert!(told.starts_with("it is larger; bots can download at most 20 MB from Telegram"), "{told}");
 }
 
 #[tokio::test]
@@ -81,8 +81,8 @@ async fn telegrams_own_server_need_not_be_asked_for_what_is_too_large() {
     let reference = sent(&bench, FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000)).await;
     bench.settings.api_url = None;
     let told = refusal(&bench.channel(), &reference).await;
-    let remedy = "a Bot API server of one's own (`telegram.api_url`) has no such limit";
-    assert_eq!(told, format!("it is 64 MB, and Telegram hands bots at most 20 MB: {remedy}"));
+    let remedy = "your own Bot API server (`telegram.api_url`) has no such limit";
+    assert_eq!(told, format!("it is 64 MB; bots can download at most 20 MB from Telegram: {remedy}"));
 }
 
 #[tokio::test]
@@ -105,13 +105,13 @@ async fn what_a_server_of_ones_own_keeps_elsewhere_is_not_opened() {
     let elsewhere = tempfile::tempdir().unwrap();
     bench.settings.local_files = Some(elsewhere.path().to_owned());
     let told = refusal(&bench.channel(), &reference).await;
-    assert!(told.contains("outside of `telegram.local_files`"), "{told}");
+    assert!(told.contains("outside `telegram.local_files`"), "{told}");
     for path in ["/etc/passwd", "/proc/self/environ"] {
         assert!(Path::new(path).exists());
         let body = format!(r#"{{"ok":true,"result":{{"file_id":"x","file_unique_id":"y","file_path":"{path}"}}}}"#);
         bench.fake.script_next("getFile", TelegramFault::Answer { status: 200, body });
         let told = refusal(&bench.channel(), &reference).await;
-        assert!(told.contains("outside of `telegram.local_files`") && !told.contains(path), "{told}");
+        assert!(told.contains("outside `telegram.local_files`") && !told.contains(path), "{told}");
     }
 }
 

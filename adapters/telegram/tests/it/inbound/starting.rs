@@ -71,7 +71,7 @@ async fn commands_that_telegram_does_not_take_stop_nothing() {
     let (log, _guard) = Log::listen();
     bench.fake.script("setMyCommands", When::Every, TelegramFault::Refuse(Refusal::new(400, "Bad Request: no")));
     let listening = bench.listen(&Taker::new());
-    until("it is told", || log.lines_with("doesn't offer the commands") == 1).await;
+    until("it is told", || log.lines_with("registering the commands with Telegram failed") == 1).await;
     bench.fake.person_says(ANN, ANN, "hello");
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
@@ -92,6 +92,10 @@ async fn the_token_is_in_no_line_of_the_log() {
     listening.stop().await.unwrap();
     assert_eq!(taker.texts(), ["hello"]);
     let (id, secret) = bench.fake.token().split_once(':').unwrap();
-    assert!(log.lines_with("can't be reached") >= 1 && log.lines_with("refuses us") >= 1, "{}", log.text());
+    assert!(
+        log.lines_with("cannot reach Telegram") >= 1 && log.lines_with("Telegram refused the request") >= 1,
+        "{}",
+        log.text()
+    );
     assert!(!log.text().contains(secret) && !log.text().contains(&format!("bot{id}:")), "{}", log.text());
 }

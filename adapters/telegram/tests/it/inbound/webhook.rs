@@ -104,7 +104,12 @@ async fn telegram_calls_again_until_it_is_stored() {
     bench.all_confirmed().await;
     listening.stop().await.unwrap();
     assert_eq!(taker.texts(), ["hello"]);
-    assert_eq!((log.lines_with("can't be stored"), log.lines_with("is stored again")), (1, 1), "{}", log.text());
+    assert_eq!(
+        (log.lines_with("storing updates failed"), log.lines_with("storing updates works again")),
+        (1, 1),
+        "{}",
+        log.text()
+    );
 }
 
 #[tokio::test]
@@ -247,10 +252,10 @@ async fn a_webhook_that_telegram_does_not_reach_is_told_once_and_when_it_does_ag
     bench.fake.webhook_behind_proxy(nowhere);
     bench.fake.person_says(ANN, ANN, "hello");
     let listening = listening(&bench, &taker).await;
-    until("it is told", || log.lines_with("doesn't get through") == 1).await;
+    until("it is told", || log.lines_with("can't reach this bot's webhook") == 1).await;
     assert!(log.text().contains("reason=\"Connection refused\" waiting=1"), "{}", log.text());
     bench.fake.webhook_behind_proxy(at);
-    until("its end is told", || log.lines_with("gets through to this bot's webhook again") == 1).await;
+    until("its end is told", || log.lines_with("Telegram reaches this bot's webhook again") == 1).await;
     listening.stop().await.unwrap();
     assert_eq!((taker.texts(), log.lines_with("WARN")), (vec!["hello".to_owned()], 1), "{}", log.text());
 }

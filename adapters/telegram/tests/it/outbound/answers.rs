@@ -167,7 +167,7 @@ async fn a_person_who_blocked_the_bot_and_a_group_that_removed_it_get_nothing() 
     let part = stage.part_in(group, text("hello"));
     assert_eq!(reason(stage.channel.send(&part).await), "the bot was removed from the chat");
     stage.telegram.forget_chat(group);
-    assert!(reason(stage.channel.send(&part).await).starts_with("Telegram knows no such chat"));
+    assert!(reason(stage.channel.send(&part).await).starts_with("Telegram doesn't know the chat"));
     let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..part };
     assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is no chat of Telegram");
 }

@@ -253,7 +253,7 @@ async fn a_topic_of_a_forum_is_a_conversation_of_its_own() {
     let nowhere = SendRequest { conversation: conversation(&format!("{forum}/999")), ..in_topic(text("x")) };
     let answer = stage.channel.send(&nowhere).await;
     assert!(
-        matches!(&answer, Err(SendError::Forbidden { reason }) if reason == "the topic doesn't exist any more"),
+        matches!(&answer, Err(SendError::Forbidden { reason }) if reason == "the topic no longer exists"),
         "{answer:?}"
     );
 }

@@ -96,7 +96,7 @@ async fn an_export_is_whole_or_not_there_and_overwrites_nothing() {
     assert!(String::from_utf8(out).unwrap().ends_with("скан.pdf (6 B)\n"));
 
     let error = export(&ledger(), &blobs(whole()), &which, dir.path(), &mut Vec::new()).await.unwrap_err();
-    assert!(error.to_string().ends_with("exists, and nothing is overwritten: name another place"), "{error}");
+    assert!(error.to_string().ends_with("already exists and is not overwritten; choose another path"), "{error}");
     assert_eq!(std::fs::read(dir.path().join("скан.pdf")).unwrap(), b"abcdef");
 
     let broken = vec![Ok(Bytes::from_static(b"abc")), Err(std::io::Error::other("damaged"))];
@@ -127,7 +127,7 @@ async fn only_what_nothing_refers_to_is_marked() {
     blobs.expect_sweep().times(1).returning(|| Ok(1_250));
     let mut out = Vec::new();
     gc(&ledger, &blobs, &mut out).await.unwrap();
-    assert_eq!(String::from_utf8(out).unwrap(), "1 unreferenced of 2 old, 1.2 KB freed\n");
+    assert_eq!(String::from_utf8(out).unwrap(), "checked 2 old files, deleted 1 unused, freed 1.2 KB\n");
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn removed_files_are_named_and_needed_ones_are_errors() {
     let (removed, _) = remove(Forgotten::Unsettled, &[FileKey::Number(2)]).await;
     assert_eq!(
         removed.unwrap_err(),
-        "#2 of console:main is still being sent: `satchel outbox list` shows how that goes"
+        "#2 of console:main is still being sent; `satchel outbox list` shows its progress"
     );
     let (removed, _) = remove(Forgotten::InUse, &[FileKey::Number(2)]).await;
     assert!(removed.unwrap_err().contains("isn't answered yet"));

@@ -13,7 +13,7 @@ const TOO_FEW_FILES: u64 = 128;
 /// How many files may be open at once.
 pub(super) fn limits() -> Vec<Finding> {
     let limit = getrlimit(Resource::Nofile).current;
-    let advice = "raise it: `ulimit -n 8192` in a shell, LimitNOFILE=8192 in a systemd unit";
+    let advice = "raise the limit: `ulimit -n 8192` in a shell, `LimitNOFILE=8192` in a systemd unit";
     let found = |limit: u64| format!("{limit} files may be open at once");
     vec![match limit {
         None => Finding::ok("limits", "any number of files may be open at once"),
@@ -27,8 +27,8 @@ pub(super) fn user() -> Vec<Finding> {
     match geteuid().is_root() {
         true => vec![Finding::warning(
             "user",
-            "this runs as root",
-            "give Satchel a user of its own: it talks with strangers and needs no rights but its directory's",
+            "Satchel runs as root",
+            "run Satchel as its own user; it only needs access to its data directory",
         )],
         false => Vec::new(),
     }
@@ -38,7 +38,7 @@ pub(super) fn user() -> Vec<Finding> {
 pub(super) fn processes(living: Option<usize>) -> Finding {
     const CHECK: &str = "processes";
     match living {
-        None => Finding::ok(CHECK, "who has the database open can't be told"),
+        None => Finding::ok(CHECK, "failed to find out which processes have the database open"),
         Some(0) => Finding::ok(CHECK, "no other process has the data directory open"),
         Some(1) => Finding::ok(CHECK, "one other process has the data directory open"),
         Some(more) => Finding::ok(CHECK, format!("{more} other processes have the data directory open")),

@@ -18,7 +18,7 @@ async fn answer(candidate: &Candidate, decision: &Decision) -> Finding {
         Ok(Some(settings)) => settings,
         Ok(None) => return Finding::ok(CHECK, format!("{} ({})", candidate.title(), decision.why)),
         Err(error) => {
-            return Finding::problem(CHECK, error.to_string(), "set it; `satchel init` asks for it and tries it out");
+            return Finding::problem(CHECK, error.to_string(), "set it; `satchel init` asks for it and tests it");
         }
     };
     let title = format!("{:?} is {}", settings.name, candidate.title());
@@ -26,17 +26,18 @@ async fn answer(candidate: &Candidate, decision: &Decision) -> Finding {
     let checked = match RemoteModel::new(settings, no_files()) {
         Ok(model) => model.check().await,
         Err(error) => {
-            return Finding::problem(CHECK, error.to_string(), "correct the setting that is named");
+            return Finding::problem(CHECK, error.to_string(), "correct the setting named in the message");
         }
     };
     match checked {
-        Ok(()) => Finding::ok(CHECK, format!("{title}: it answers")),
+        Ok(()) => Finding::ok(CHECK, format!("{title} answers")),
         Err(error) if error.retryable => {
-            let advice = format!("try again later; if it lasts, look at `models.{name}.base_url` and the network");
+            let advice =
+                format!("try again later; if the problem stays, check `models.{name}.base_url` and the network");
             Finding::problem(CHECK, format!("{title}: {error}"), advice)
         }
         Err(error) => {
-            let advice = format!("look at `models.{name}`: the key, the name of the model, the address");
+            let advice = format!("check `models.{name}`: the key, the model's name, the address");
             Finding::problem(CHECK, format!("{title}: {error}"), advice)
         }
     }

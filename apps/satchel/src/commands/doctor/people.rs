@@ -23,11 +23,11 @@ fn nobody(platform: &'static str, allowed: &[String], owners: &[String]) -> Opti
         return None;
     }
     let found = match allowed.is_empty() {
-        true => format!("nobody owns it and `{platform}.allow_users` names nobody"),
-        false => "nobody owns it: strangers can't be let in from a chat".to_owned(),
+        true => format!("no owner is set and `{platform}.allow_users` is empty, so nobody can talk to it"),
+        false => "no owner is set, so nobody can approve people from a chat".to_owned(),
     };
     let advice = format!(
-        "write to the bot, see your id with `satchel pair list`, and put it into `{platform}.owners`; or let people in \
+        "write to the bot, see your id with `satchel pair list`, and put it into `{platform}.owners`; or approve people \
          with `satchel pair approve CODE`"
     );
     Some(Finding::warning(platform, found, advice))
@@ -35,7 +35,7 @@ fn nobody(platform: &'static str, allowed: &[String], owners: &[String]) -> Opti
 
 fn by_name(platform: &'static str, owners: &[String]) -> Option<Finding> {
     let name = owners.iter().find(|owner| owner.contains(|c: char| c.is_ascii_alphabetic()))?;
-    let found = format!("the owner {name} is known by name: whoever has that name one day owns this Satchel");
-    let advice = format!("put the id into `{platform}.owners` instead; `/pair list` and `satchel pair list` show ids");
+    let found = format!("the owner {name} is set by name; if the name changes hands, its new holder becomes owner");
+    let advice = format!("put the person's id into `{platform}.owners` instead; `satchel pair list` shows ids");
     Some(Finding::warning(platform, found, advice))
 }

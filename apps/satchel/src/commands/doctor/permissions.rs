@@ -46,8 +46,8 @@ fn kept(KeptDirectory { path, is_own }: &KeptDirectory) -> Vec<Finding> {
     findings.extend(entries.iter().filter_map(|(path, entry)| misowned(path, entry, owner)));
     if findings.is_empty() {
         let found = match foreign.is_empty() {
-            true => format!("only its owner can look into {shown}"),
-            false => format!("only its owner can look into what Satchel keeps in {shown}"),
+            true => format!("only its owner can access {shown}"),
+            false => format!("only its owner can access Satchel's files in {shown}"),
         };
         findings.push(Finding::ok(CHECK, found));
     }
@@ -66,14 +66,14 @@ fn exposed(path: &Path, entry: &Metadata) -> Option<Finding> {
         false => format!("chmod 600 {shown}"),
     };
     (mode & OTHERS != 0).then(|| {
-        Finding::warning(CHECK, format!("{shown} is open to others on this machine (mode {mode:03o})"), advice)
+        Finding::warning(CHECK, format!("other users of this machine can access {shown} (mode {mode:03o})"), advice)
     })
 }
 
 fn misowned(path: &Path, entry: &Metadata, owner: u32) -> Option<Finding> {
     let shown = path.display();
     (entry.uid() != owner).then(|| {
-        let found = format!("{shown} belongs to the user {}, and Satchel's data here to the user {owner}", entry.uid());
+        let found = format!("{shown} belongs to user {}, but Satchel's data belongs to user {owner}", entry.uid());
         Finding::warning(CHECK, found, format!("chown -R {owner} {shown}"))
     })
 }
@@ -83,13 +83,12 @@ fn shared_out(path: &Path) -> Option<Finding> {
     let mode = fs::metadata(path).ok()?.mode() & 0o777;
     let shown = path.display();
     Some(match mode & 0o002 {
-        0 => Finding::ok(
-            CHECK,
-            format!("the shared workspace {shown} is open to those whom its mode lets in ({mode:03o})"),
-        ),
+        0 => Finding::ok(CHECK, format!("access to the shared workspace {shown} is as its mode allows ({mode:03o})")),
         _ => Finding::warning(
             CHECK,
-            format!("everybody on this machine may change the files in the shared workspace {shown} (mode {mode:03o})"),
+            format!(
+                "every user of this machine can change the files in the shared workspace {shown} (mode {mode:03o})"
+            ),
             format!("chmod o-w {shown}"),
         ),
     })

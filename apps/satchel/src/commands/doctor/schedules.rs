@@ -15,11 +15,11 @@ pub(super) fn schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
 fn look(schedule: &Schedule, now: Timestamp) -> Finding {
     let Schedule { name, rhythm, conversation, enabled, .. } = schedule;
     match rhythm.next(now) {
-        _ if !enabled => Finding::ok(CHECK, format!("{name} is switched off")),
-        Some(next) => Finding::ok(CHECK, format!("{name} is due at {} in {conversation}", rhythm.written(next))),
+        _ if !enabled => Finding::ok(CHECK, format!("{name} is disabled")),
+        Some(next) => Finding::ok(CHECK, format!("{name} runs next at {} in {conversation}", rhythm.written(next))),
         None => {
-            let advice = format!("look at this machine's clock, and at `schedules.{name}.cron`");
-            Finding::problem(CHECK, format!("{name} is never due again"), advice)
+            let advice = format!("check this machine's clock and `schedules.{name}.cron`");
+            Finding::problem(CHECK, format!("{name} will never run again"), advice)
         }
     }
 }
@@ -43,9 +43,9 @@ mod tests {
         // A Friday, half past seven in the evening.
         let findings = schedules(loaded.config(), Timestamp(1_795_199_400_000));
         let found: Vec<_> = findings.iter().map(|finding| (finding.level, finding.found.as_str())).collect();
-        let morning = "morning is due at 2026-11-23 08:00 Europe/Berlin in telegram:7";
-        assert_eq!(found, [(Level::Ok, morning), (Level::Ok, "off is switched off")]);
+        let morning = "morning runs next at 2026-11-23 08:00 Europe/Berlin in telegram:7";
+        assert_eq!(found, [(Level::Ok, morning), (Level::Ok, "off is disabled")]);
         let never = schedules(loaded.config(), Timestamp(i64::MAX));
-        assert_eq!((never[0].level, never[0].found.as_str()), (Level::Problem, "morning is never due again"));
+        assert_eq!((never[0].level, never[0].found.as_str()), (Level::Problem, "morning will never run again"));
     }
 }

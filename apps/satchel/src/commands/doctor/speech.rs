@@ -18,7 +18,9 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
     let speech = match speech::open(config) {
         Ok(Some(speech)) => speech,
         Ok(None) => return Vec::new(),
-        Err(error) => return vec![Finding::problem(SPEAKS, error.to_string(), "correct the setting that is named")],
+        Err(error) => {
+            return vec![Finding::problem(SPEAKS, error.to_string(), "correct the setting named in the message")];
+        }
     };
     let mut findings = Vec::new();
     let mut voice = None;
@@ -34,7 +36,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
     if speech.can_transcribe() {
         findings.push(match voice {
             Some(voice) => listens(speech.as_ref(), voice).await,
-            None => Finding::ok(LISTENS, "it is set up, and was not tried: there is no voice to listen to"),
+            None => Finding::ok(LISTENS, "configured, not tested: testing needs `speech.speak` as well"),
         });
     }
     findings
@@ -45,7 +47,7 @@ async fn speaks(speech: &dyn Speech) -> Result<(String, Vec<u8>), SpeechError> {
     let SynthesizedSpeech { content, duration_ms, .. } = speech.speak(WORDS).await?;
     let voice = content.map_ok(|piece| piece.to_vec()).try_concat().await;
     let voice = voice.map_err(|error| SpeechError { reason: error.to_string(), remedy: None, retryable: true })?;
-    let found = format!("it speaks: {duration_ms} ms of voice after {} ms", began.elapsed().as_millis());
+    let found = format!("synthesised {duration_ms} ms of speech in {} ms", began.elapsed().as_millis());
     Ok((found, voice))
 }
 
@@ -53,13 +55,13 @@ async fn listens(speech: &dyn Speech, voice: Vec<u8>) -> Finding {
     let bytes = voice.len() as u64;
     let content = stream::iter([Ok(voice.into())]).boxed();
     match speech.transcribe(Recording { content, bytes, mime: "audio/ogg".to_owned() }).await {
-        Ok(words) => Finding::ok(LISTENS, format!("it listens: {WORDS:?} was understood as {words:?}")),
+        Ok(words) => Finding::ok(LISTENS, format!("{WORDS:?} was transcribed as {words:?}")),
         Err(error) => failed(LISTENS, &error, "speech.transcribe"),
     }
 }
 
 fn failed(check: &'static str, error: &SpeechError, section: &str) -> Finding {
-    Finding::problem(check, error.to_string(), format!("look at `{section}`; docs/guide/voice.md has examples"))
+    Finding::problem(check, error.to_string(), format!("check `{section}`; docs/guide/voice.md has examples"))
 }
 
 #[cfg(test)]
@@ -89,7 +91,7 @@ mod tests {
 
         let deaf = findings("speech: { transcribe: { command: [cat] } }").await;
         let [Finding { level: Level::Ok, found, .. }] = deaf.as_slice() else { panic!("{deaf:?}") };
-        assert!(found.contains("was not tried"), "{found}");
+        assert!(found.contains("not tested"), "{found}");
 
         let beep = r#"printf 'RIFF....WAVEfmt \020\0\0\0\001\0\001\0\100\037\0\0\100\037\0\0\001\0\010\0data\0\0\0\0'; head -c 8000 /dev/zero"#;
         let both = format!(
@@ -98,7 +100,7 @@ mod tests {
         );
         let both = findings(&both).await;
         assert!(both.iter().all(|finding| finding.level == Level::Ok), "{both:?}");
-        assert!(both[0].found.starts_with("it speaks: 1000 ms of voice after"), "{both:?}");
-        assert_eq!(both[1].found, "it listens: \"One, two, three.\" was understood as \"one two\"");
+        assert!(both[0].found.starts_with("synthesised 1000 ms of speech in"), "{both:?}");
+        assert_eq!(both[1].found, "\"One, two, three.\" was transcribed as \"one two\"");
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
     let path = path.display();
     match timeout(PATIENCE, inspect(directory)).await {
         Err(_) => {
-            let found = format!("{path} is so large that it was not looked through within a minute");
+            let found = format!("{path} is too large to be checked within a minute");
             findings.push(Finding::warning(CHECK, found, "run `sqlite3 satchel.db 'PRAGMA quick_check'` at leisure"));
         }
         Ok(Err(error @ OpenError::Damaged { .. })) => findings.push(damaged(error.to_string())),
@@ -53,13 +53,13 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
             findings.push(Finding::problem(CHECK, told(&error), advice));
         }
         Ok(Ok(None)) => {
-            findings.push(Finding::ok(CHECK, format!("none yet; {path} is made at the first start")));
+            findings.push(Finding::ok(CHECK, format!("no database yet; the first start creates {path}")));
             return Some(0);
         }
         Ok(Ok(Some(Inspection { version, known, .. }))) if version > known => findings.push(Finding::problem(
             CHECK,
             format!("{path} was written by a newer Satchel: schema version {version}, this one knows up to {known}"),
-            "update this Satchel; the newer one's data can't be used by an older one",
+            "update this Satchel; an older version can't use a newer version's data",
         )),
         Ok(Ok(Some(Inspection { damage, processes, .. }))) if !damage.is_empty() => {
             findings.push(damaged(format!("{path} is damaged: {}", damage.join("; "))));
@@ -67,10 +67,10 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
         }
         Ok(Ok(Some(Inspection { version, known, bytes, processes, unreadable, .. }))) => {
             let schema = match version < known {
-                true => format!("schema version {version}, brought to {known} at the next start"),
+                true => format!("schema version {version}, migrated to {known} at the next start"),
                 false => format!("schema version {version}"),
             };
-            findings.push(Finding::ok(CHECK, format!("{path} is well: {}, {schema}", format_bytes(bytes))));
+            findings.push(Finding::ok(CHECK, format!("{path} is healthy: {}, {schema}", format_bytes(bytes))));
             findings.extend(unreadable.into_iter().map(unread));
             return Some(processes);
         }
@@ -81,11 +81,11 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
 /// What people did that nobody here could read: most often something that the platform has learnt since.
 fn unread(UndecodableCount { channel, updates }: UndecodableCount) -> Finding {
     let found = match updates {
-        1 => format!("1 update of {channel} could not be read and is kept"),
-        updates => format!("{updates} updates of {channel} could not be read and are kept"),
+        1 => format!("1 update from {channel} could not be decoded and is stored"),
+        updates => format!("{updates} updates from {channel} could not be decoded and are stored"),
     };
-    let advice = "update Satchel if there is a newer one; what each of them is stands in the table \
-                  `unreadable_updates` of satchel.db";
+    let advice = "update Satchel if there is a newer version; the table `unreadable_updates` of satchel.db holds each \
+                  update";
     Finding::warning("updates", found, advice)
 }
 
@@ -121,12 +121,8 @@ fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Fi
     let shown = directory.display();
     let there = nearest(directory);
     let Some(there) = there else {
-        let advice = "choose another place for it";
-        return Finding::problem(
-            CHECK,
-            format!("{what} {shown} can't be made: what stands there is no directory"),
-            advice,
-        );
+        let advice = "choose another path";
+        return Finding::problem(CHECK, format!("{what} {shown} can't be created: a file is in the way"), advice);
     };
     let exists = there == *directory;
     let writable = match exists {
@@ -134,25 +130,25 @@ fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Fi
         false => access(&there, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from),
     };
     if let Err(error) = writable {
-        let advice = "make it writable for the user that runs Satchel, or choose another place for it";
-        return Finding::problem(CHECK, format!("{what} {shown} can't be written: {error}"), advice);
+        let advice = "make it writable for the user that runs Satchel, or choose another path";
+        return Finding::problem(CHECK, format!("{what} {shown} is not writable: {error}"), advice);
     }
     let space = match disks::space(&there) {
         Ok(space) => space,
         Err(error) => {
-            let advice = "look at the file system with `df`";
-            return Finding::warning(CHECK, format!("the room for {shown} can't be told: {error}"), advice);
+            let advice = "check the file system with `df`";
+            return Finding::warning(CHECK, format!("failed to read the free space for {shown}: {error}"), advice);
         }
     };
-    let state = if exists { "can be written" } else { "is made at the first start" };
+    let state = if exists { "is writable" } else { "is created at the first start" };
     let kept = match reserve.bytes_of(space.total) {
         0 => String::new(),
         kept => format!(", {} kept free for the database", format_bytes(kept)),
     };
     let found = format!("{what} {shown} {state}, {} free{kept}", format_bytes(space.free));
-    let advice = "make room: `satchel attachments gc` removes what nothing refers to; or move it to a larger disk";
+    let advice = "free space: `satchel attachments gc` deletes unused files; or move it to a larger disk";
     match reserve.room(space, 0) {
-        None => Finding::problem(CHECK, format!("{found}: no file is taken"), advice),
+        None => Finding::problem(CHECK, format!("{found}: no new file is accepted"), advice),
         Some(_) if space.free < NO_ROOM => Finding::problem(CHECK, found, advice),
         Some(room) if room < LITTLE_ROOM => Finding::warning(CHECK, found, advice),
         Some(_) => Finding::ok(CHECK, found),
@@ -183,7 +179,7 @@ fn apart(directories: &[FileDirectory]) -> Option<Finding> {
     let devices: Vec<u64> = directories.iter().filter_map(device).collect();
     let first = devices.first()?;
     (!devices.iter().all(|device| device == first)).then(|| {
-        Finding::ok("disk", "what is kept lies on several file systems; a backup needs all of them, of the same moment")
+        Finding::ok("disk", "the data is on several file systems; a backup needs all of them, taken at the same moment")
     })
 }
 
@@ -193,8 +189,8 @@ fn ahead(data_dir: &Path) -> Option<Finding> {
     let by = written.duration_since(SystemTime::now()).ok().filter(|by| *by > AHEAD)?;
     Some(Finding::warning(
         "clock",
-        format!("the database was written {} s in the future", by.as_secs()),
-        "the clock was set back; until it has caught up, waits are longer than they should be",
+        format!("the database's last change is {} s in the future", by.as_secs()),
+        "the clock was set back; until it catches up, delays are longer than they should be",
     ))
 }
 

@@ -28,7 +28,7 @@ pub(super) fn configuration(loaded: &Loaded) -> Vec<Finding> {
     const CHECK: &str = "configuration";
     let from_file = |origin: &Origin| matches!(origin, Origin::File { .. });
     let mut findings = match &loaded.file {
-        None => vec![Finding::ok(CHECK, "no configuration file; the defaults count")],
+        None => vec![Finding::ok(CHECK, "no configuration file; the defaults apply")],
         Some(path) => {
             let given = loaded.settings.iter().filter(|setting| from_file(&setting.origin)).count();
             vec![Finding::ok(CHECK, format!("{given} settings from {}", path.display()))]
@@ -41,15 +41,15 @@ pub(super) fn configuration(loaded: &Loaded) -> Vec<Finding> {
         && metadata.permissions().mode() & 0o077 != 0
     {
         let shown = path.display();
-        let found = format!("others on this machine may read the secrets in {shown}");
+        let found = format!("other users of this machine can read the secrets in {shown}");
         findings.push(Finding::warning("permissions", found, format!("chmod 600 {shown}")));
     }
     let not_built = |problem: &crate::config::origin::Problem| {
-        Finding::problem(CHECK, problem.to_string(), "take it out; until then Satchel does not start")
+        Finding::problem(CHECK, problem.to_string(), "remove it; until then Satchel does not start")
     };
     findings.extend(loaded.not_built().map(not_built));
     let without_effect = |problem: &crate::config::origin::Problem| {
-        Finding::warning(CHECK, problem.to_string(), "rename the variable, or take it out of the environment")
+        Finding::warning(CHECK, problem.to_string(), "rename the variable, or remove it from the environment")
     };
     findings.extend(loaded.warnings.iter().map(without_effect));
     findings
@@ -80,14 +80,18 @@ fn discord_set_up(application: Result<DiscordApplication, TokenError>) -> Vec<Fi
     let application = match application {
         Ok(application) => application,
         Err(error) => {
-            let found = format!("how the bot is set up could not be found out: {error}");
-            return vec![Finding::warning(CHECK, found, "try again; the invitation stands in the portal under OAuth2")];
+            let found = format!("failed to read the bot's settings: {error}");
+            return vec![Finding::warning(
+                CHECK,
+                found,
+                "try again; the developer portal shows the invitation under OAuth2",
+            )];
         }
     };
-    let mut findings = vec![Finding::ok(CHECK, format!("invite it with {}", application.invitation))];
+    let mut findings = vec![Finding::ok(CHECK, format!("invite the bot with {}", application.invitation))];
     if !application.reads_messages {
-        let found = "it sees neither words nor files of messages that don't mention it";
-        let advice = "turn on the Message Content Intent in the developer portal, under Bot; then start anew";
+        let found = "the bot can't read messages that don't mention it";
+        let advice = "turn on the Message Content Intent in the developer portal, under Bot; then restart Satchel";
         findings.push(Finding::warning(CHECK, found, advice));
     }
     findings
@@ -97,10 +101,10 @@ fn platform(check: &'static str, bot: Result<String, TokenError>) -> Finding {
     match bot {
         Ok(name) => Finding::ok(check, format!("the token belongs to {name}")),
         Err(TokenError::Wrong(words)) => {
-            Finding::problem(check, words, format!("set `{check}.token` to the right one"))
+            Finding::problem(check, words, format!("set `{check}.token` to a valid token"))
         }
         Err(TokenError::NotAsked(words)) => {
-            Finding::problem(check, words, format!("look at the network, and at `{check}.api_url` if it is set"))
+            Finding::problem(check, words, format!("check the network, and `{check}.api_url` if it is set"))
         }
     }
 }
@@ -108,8 +112,8 @@ fn platform(check: &'static str, bot: Result<String, TokenError>) -> Finding {
 /// Which keys and tokens would be sent over the network for everybody on the way to read.
 pub(super) fn unencrypted(config: &Config, decision: &Decision) -> Vec<Finding> {
     let warning = |check, setting: String, what: &str| {
-        let found = format!("`{setting}` sends {what} over plain http to another machine, for all on the way to read");
-        Finding::warning(check, found, format!("set `{setting}` to an address that begins with https://"))
+        let found = format!("`{setting}` sends {what} to another machine over unencrypted http");
+        Finding::warning(check, found, format!("set `{setting}` to an address that starts with https://"))
     };
     let mut findings = Vec::new();
     for candidate in &decision.candidates {
@@ -144,23 +148,23 @@ pub(super) async fn clock(config: &Config, decision: &Decision, http: &Client) -
     let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH);
     let shown = now.strftime("%Y-%m-%d %H:%M:%SZ");
     if WRITTEN.parse::<Timestamp>().is_ok_and(|written| now < written) {
-        let found = format!("it says {shown}, which is before this program was written");
-        return Finding::problem(CHECK, found, "set it, and let the system keep it right (timedatectl set-ntp true)");
+        let found = format!("{shown} is before this program was built");
+        return Finding::problem(CHECK, found, "set the clock and keep it in sync (`timedatectl set-ntp true`)");
     }
     let Some(server) = server(config, decision) else {
-        return Finding::ok(CHECK, format!("it says {shown}; no server is asked with which it could be compared"));
+        return Finding::ok(CHECK, format!("{shown}, not compared: no server is configured to compare it with"));
     };
     let Some(theirs) = their_time(http, &server).await else {
-        return Finding::ok(CHECK, format!("it says {shown}; no server could be reached to compare it with"));
+        return Finding::ok(CHECK, format!("{shown}, not compared: no server could be reached"));
     };
     let apart =
         theirs.duration_since(Timestamp::try_from(SystemTime::now()).unwrap_or(now)).abs().as_secs().unsigned_abs();
-    let advice = "set it, and let the system keep it right (timedatectl set-ntp true)";
-    let found = format!("it is {apart} s away from a server's");
+    let advice = "set the clock and keep it in sync (`timedatectl set-ntp true`)";
+    let found = format!("the clock is {apart} s off, compared with a server");
     match apart {
         apart if apart > A_LOT => Finding::problem(CHECK, found, advice),
         apart if apart > A_LITTLE => Finding::warning(CHECK, found, advice),
-        _ => Finding::ok(CHECK, format!("it says {shown}, as a server's does")),
+        _ => Finding::ok(CHECK, format!("{shown}, in sync")),
     }
 }
 

@@ -77,9 +77,9 @@ fn a_bot_that_nobody_owns_and_an_owner_who_is_but_a_name_are_warned_of() {
         let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
         people::people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
     };
-    assert!(found("token: '1:a'")[0].starts_with("nobody owns it and `telegram.allow_users` names nobody"));
-    assert!(found("token: '1:a', allow_users: ['*']")[0].contains("strangers can't be let in from a chat"));
-    assert!(found("token: '1:a', owners: [12, '@ada']")[0].contains("the owner @ada is known by name"));
+    assert!(found("token: '1:a'")[0].starts_with("no owner is set and `telegram.allow_users` is empty"));
+    assert!(found("token: '1:a', allow_users: ['*']")[0].contains("nobody can approve people from a chat"));
+    assert!(found("token: '1:a', owners: [12, '@ada']")[0].contains("the owner @ada is set by name"));
     assert_eq!(found("token: '1:a', owners: [12]"), [] as [&str; 0]);
     assert_eq!(found("owners: ['@ada']"), [] as [&str; 0], "there is no bot");
 }
@@ -92,8 +92,8 @@ async fn what_could_not_be_read_is_warned_of() {
     let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
     let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
     for (key, expected) in [
-        ("1", "1 update of telegram could not be read and is kept"),
-        ("2", "2 updates of telegram could not be read and are kept"),
+        ("1", "1 update from telegram could not be decoded and is stored"),
+        ("2", "2 updates from telegram could not be decoded and are stored"),
     ] {
         let channel = ChannelName::new("telegram").unwrap();
         let (raw, reason) = (serde_json::json!({}), "new".to_owned());

@@ -29,7 +29,7 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
     let Some(address) = config.web.listen else {
         return vec![Finding::warning(
             CHECK,
-            "the page is off, and so `satchel run` has nothing to serve",
+            "the web page is off; without a bot, `satchel run` has nothing to serve",
             "set `web.listen` to an address such as 127.0.0.1:8787",
         )];
     };
@@ -40,8 +40,8 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
     }
     let encrypted = config.web.public_url.as_ref().is_some_and(|url| url.expose_secret().starts_with("https://"));
     if opened && !encrypted {
-        let found = "the page is open to other machines and what is said on it is not encrypted on the way";
-        let advice = "put a server in front of it that speaks https, and set `web.public_url` to its address";
+        let found = "other machines can reach the page, and the connection is not encrypted";
+        let advice = "put an https reverse proxy in front of it, and set `web.public_url` to its address";
         findings.push(Finding::warning(CHECK, found, advice));
     }
     findings
@@ -52,8 +52,8 @@ pub(super) fn figures(config: &Config) -> Option<Finding> {
     let address = config.metrics.listen.filter(|address| !address.ip().is_loopback())?;
     Some(Finding::warning(
         "metrics",
-        format!("the figures at {address} are open to other machines, and nobody is asked for a token"),
-        "set `metrics.listen` to 127.0.0.1, or let only those machines in that shall read them",
+        format!("other machines can read the metrics at {address} without a token"),
+        "set `metrics.listen` to 127.0.0.1, or restrict access with a firewall",
     ))
 }
 
@@ -68,20 +68,24 @@ async fn at(address: SocketAddr) -> Finding {
             None => Finding::problem(
                 CHECK,
                 format!("another program listens on {address}"),
-                "end it, or set `web.listen` to another port",
+                "stop it, or set `web.listen` to another port",
             ),
         },
         ErrorKind::PermissionDenied => Finding::problem(
             CHECK,
-            format!("this user may not listen on {address}"),
-            "choose a port above 1023, with a server in front of it where the other is needed",
+            format!("no permission to listen on {address}"),
+            "choose a port above 1023, with a reverse proxy in front if you need the lower one",
         ),
         ErrorKind::AddrNotAvailable => Finding::problem(
             CHECK,
             format!("this machine has no address {}", address.ip()),
-            "set `web.listen` to one that it has; 127.0.0.1 is always there",
+            "set `web.listen` to an address of this machine; 127.0.0.1 always works",
         ),
-        _ => Finding::problem(CHECK, format!("{address} can't be listened on: {error}"), "set `web.listen` to another"),
+        _ => Finding::problem(
+            CHECK,
+            format!("failed to listen on {address}: {error}"),
+            "set `web.listen` to another address",
+        ),
     }
 }
 

@@ -35,9 +35,9 @@ impl<'a> Dialogue<'a> {
         }
         self.out.flush()?;
         let mut line = String::new();
-        if self.input.read_line(&mut line).context("the answer can't be read")? == 0 {
+        if self.input.read_line(&mut line).context("failed to read the answer")? == 0 {
             writeln!(self.out)?;
-            bail!("no answer came: nothing was written");
+            bail!("no answer; nothing was written");
         }
         let line = line.trim();
         Ok(if line.is_empty() { default } else { line }.to_owned())
@@ -61,8 +61,8 @@ impl<'a> Dialogue<'a> {
             }
             None => {
                 let mut line = String::new();
-                if self.input.read_line(&mut line).context("the answer can't be read")? == 0 {
-                    bail!("no answer came: nothing was written");
+                if self.input.read_line(&mut line).context("failed to read the answer")? == 0 {
+                    bail!("no answer; nothing was written");
                 }
                 line
             }
@@ -83,17 +83,17 @@ impl<'a> Dialogue<'a> {
         let mut typed = Vec::new();
         loop {
             let mut key = [0];
-            if self.input.read(&mut key).context("the answer can't be read")? == 0 {
-                bail!("no answer came: nothing was written");
+            if self.input.read(&mut key).context("failed to read the answer")? == 0 {
+                bail!("no answer; nothing was written");
             }
             match key[0] {
                 b'\r' | b'\n' => break,
-                CTRL_C | CTRL_D => bail!("stopped: nothing was written"),
+                CTRL_C | CTRL_D => bail!("stopped; nothing was written"),
                 key if ERASE.contains(&key) => drop(typed.pop()),
                 key => typed.push(key),
             }
         }
-        String::from_utf8(typed).ok().context("a secret is made of letters, digits and signs")
+        String::from_utf8(typed).ok().context("a secret consists of letters, digits and punctuation")
     }
 }
 
@@ -103,7 +103,7 @@ struct Restore(Termios);
 impl Restore {
     fn after(before: Termios, changed: &Termios) -> anyhow::Result<Self> {
         tcsetattr(io::stdin(), OptionalActions::Now, changed)
-            .context("the terminal can't be told to hide what is typed")?;
+            .context("failed to hide the typed text on this terminal")?;
         Ok(Self(before))
     }
 }

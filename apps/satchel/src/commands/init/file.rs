@@ -32,18 +32,18 @@ const NAME: &str = "main";
 /// Writes the file. Lines of prose begin with "# " and a capital; a setting that is commented out begins with "#".
 pub(super) fn render(answers: &Answers) -> String {
     let mut file = String::from(
-        "# Satchel's configuration. Every key may be left out; `satchel config show` prints what counts and why.\n\
-         # It holds secrets: keep it readable for yourself only. A secret can also stand in a file of its own, as in\n\
+        "# Satchel's configuration. Every key is optional; `satchel config show` prints each value and where it comes from.\n\
+         # It holds secrets: keep it readable only by you. A secret can also be in its own file, as in\n\
          # `token_file: /run/secrets/telegram`, or in the environment, as in SATCHEL_TELEGRAM__TOKEN.\n\
-         # Editors complete and check this file. Make the schema with `satchel config schema > satchel.schema.json` and\n\
-         # take one # off the next line:\n## yaml-language-server: $schema=./satchel.schema.json\n\n",
+         # Editors can complete and check this file: run `satchel config schema > satchel.schema.json` and\n\
+         # remove one # from the next line:\n## yaml-language-server: $schema=./satchel.schema.json\n\n",
     );
     file.push_str(&model(answers.model.as_ref()));
     file.push_str(
         "\n# Who the assistant is, in your own words.\n\
          #instructions: |\n#  You are the librarian of the Lovelace family. Answer briefly.\n",
     );
-    file.push_str("\n# Where everything is kept. A relative path counts from this file.\n");
+    file.push_str("\n# Where your data is stored. A relative path starts at this file's directory.\n");
     match &answers.data_dir {
         Some(directory) => {
             let _ = writeln!(file, "storage:\n  data_dir: {}", quoted(&directory.display().to_string()));
@@ -51,23 +51,22 @@ pub(super) fn render(answers: &Answers) -> String {
         None => file.push_str("#storage:\n#  data_dir: satchel-data\n"),
     }
     file.push_str(
-        "\n# The page. Its token is made at the first start, unless you set one.\n\
+        "\n# The web page. The first start creates its token, unless you set one.\n\
          #web:\n#  listen: 127.0.0.1:8787\n#  public_url: https://satchel.example.com\n#  token: \"a long phrase\"\n\n",
     );
-    let people =
-        "#  # Who may talk to it; \"*\" is everybody.\n#  allow_users: [\"12345678\"]\n#  owners: [\"12345678\"]\n";
+    let people = "#  # Who may talk to the bot; \"*\" means everybody.\n#  allow_users: [\"12345678\"]\n#  owners: [\"12345678\"]\n";
     platform(&mut file, "telegram", "The bot's token from @BotFather.", answers.telegram.as_ref(), people);
-    let people = "#  # Who may talk to it; \"*\" is everybody. And where it answers without a mention.\n\
+    let people = "#  # Who may talk to the bot; \"*\" means everybody. Channels where it answers without a mention.\n\
                   #  allow_users: [\"123456789012345678\"]\n#  owners: [\"123456789012345678\"]\n#  channels: [\"*\"]\n";
     platform(&mut file, "discord", "The bot's token from the developer portal.", answers.discord.as_ref(), people);
     file.push_str(
-        "# How replies go out.\n\
+        "# How replies are sent.\n\
          #delivery:\n#  max_age: 24h\n#  on_doubt: resend\n\
-         \n# How far one turn may go.\n\
+         \n# Limits of one turn.\n\
          #turn:\n#  model_calls: 25\n#  tool_calls: 80\n#  steering: inject\n\
-         \n# What is taken from people.\n\
+         \n# Limits for incoming files.\n\
          #attachments:\n#  max_inbound_file_bytes: 2GiB\n#  max_inbound_files_per_turn: 20\n\
-         \n# Figures for Prometheus, at /metrics of an address of their own; the page has them too.\n\
+         \n# Metrics for Prometheus, at /metrics on their own address; the page serves them too.\n\
          #metrics:\n#  listen: 127.0.0.1:9187\n",
     );
     file
@@ -78,7 +77,7 @@ fn model(answer: Option<&ModelAnswer>) -> String {
     let Some(answer) = answer else {
         let _ = write!(
             section,
-            "model: {BUILT_IN}\n# A real one looks like this; take `model: {BUILT_IN}` out, then.\n\
+            "model: {BUILT_IN}\n# For a real one, remove `model: {BUILT_IN}` and fill in:\n\
              #models:\n#  {NAME}:\n#    provider: anthropic\n#    api_key: \"sk-ant-...\"\n"
         );
         return section;
@@ -92,15 +91,16 @@ fn model(answer: Option<&ModelAnswer>) -> String {
         Some(model) => {
             let _ = writeln!(section, "    model: {}", quoted(model));
         }
-        None => section
-            .push_str("    # The provider's default; another is named like this:\n#    model: \"name-of-a-model\"\n"),
+        None => section.push_str(
+            "    # This is the provider's default model. To choose another:\n#    model: \"name-of-a-model\"\n",
+        ),
     }
     match (api_key, provider.key_variable()) {
         (Some(key), _) => {
             let _ = writeln!(section, "    api_key: {}", quoted(key.expose_secret()));
         }
         (None, Some(variable)) if base_url.is_none() => {
-            let _ = writeln!(section, "    # The key is taken from {variable} in the environment.");
+            let _ = writeln!(section, "    # The key comes from {variable} in the environment.");
         }
         (None, _) => {}
     }

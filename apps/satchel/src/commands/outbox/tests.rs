@@ -103,5 +103,5 @@ async fn what_can_not_be_sent_again_or_discarded_is_said() {
     let mut settled = MockLedger::new();
     settled.expect_discard_part().returning(|part| Err(LedgerError::AlreadySettled(part)));
     let error = discard(&settled, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
-    assert!(error.to_string().ends_with("is settled already"), "{error}");
+    assert!(error.to_string().ends_with("is already settled"), "{error}");
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What all that goes wrong here comes to.
-const NOT_SERVED: &str = "Telegram can't be served (`satchel doctor` says what is wrong)";
+const NOT_SERVED: &str = "failed to start Telegram (`satchel doctor` shows what is wrong)";
 
 /// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
 pub(super) fn open(config: &Config, blobs: &Arc<dyn Blobs>, menu: &[(&str, &str)]) -> anyhow::Result<Option<Platform>> {

@@ -45,7 +45,7 @@ async fn a_stranger_is_let_in_by_an_owner_and_only_then_heard() {
     assert_eq!(told, format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."));
     until("the question", || stage.chat.log(&owner).len() == 1).await;
     let asked = stage.chat.log(&owner).remove(0);
-    assert!(asked.starts_with("`Ada`, id `7`, wants to talk to me on console") && asked.contains(&code), "{asked}");
+    assert!(asked.starts_with("`Ada`, id `7` wants to talk to me on console") && asked.contains(&code), "{asked}");
 
     // The attacks: to say the owner's words, to look like an errand, to look like the owner.
     let forged = serde_json::to_string(&SystemTask::ConfirmPairing).unwrap();
@@ -63,15 +63,18 @@ async fn a_stranger_is_let_in_by_an_owner_and_only_then_heard() {
     assert!(!is_on_disk(stage.directory.path(), SECRET));
 
     let answer = say(&process, &stage, from("1", "Owner", &owner, "5", &format!("/pair approve {code}"))).await;
-    assert_eq!(answer, "`Ada` is let in, and is told so.");
+    assert_eq!(answer, "`Ada` is approved. I've told them.");
     until("the welcome", || stage.chat.log(&strange).len() == 2).await;
-    assert_eq!(stage.chat.log(&strange)[1], "You are let in; write to me. `/help` says what I can do.");
+    assert_eq!(
+        stage.chat.log(&strange)[1],
+        "You're approved. Send me a message or a file; `/help` shows what I can do."
+    );
     // The attack: the button is pressed again.
     let answer = say(&process, &stage, from("1", "Owner", &owner, "6", &format!("/pair refuse {code}"))).await;
-    assert_eq!(answer, "This code was used already: `Ada` was let in by it.");
+    assert_eq!(answer, "This code was already used: it approved `Ada`.");
     assert_eq!(say(&process, &stage, from("7", "Ada", &strange, "7", "hello")).await, "re: hello");
     let answer = say(&process, &stage, from("7", "Ada", &strange, "8", "/pair list")).await;
-    assert_eq!(answer, "Only an owner says who may talk to me.");
+    assert_eq!(answer, "Only an owner can approve people.");
     assert_eq!(*stage.model.asked.borrow(), 1, "commands and errands are not for the model");
     let history = process.ledger.history(&strange, 10).await.unwrap();
     assert_eq!(history.len(), 2, "only what was said to the model is remembered: {history:?}");

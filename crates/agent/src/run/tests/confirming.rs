@@ -73,7 +73,11 @@ async fn a_button_of_another_call_allows_nothing_and_silence_is_a_no() {
     assert_eq!(opened.count(), 0);
     assert!(played.answers(1)[0].contains("nobody allowed this call within 10 min"), "{:?}", played.answers(1));
     assert!(decided(&played).is_empty() && played.completed.steered.is_empty());
-    assert!(played.log.contains(&"edit q: Nobody answered, so I left it: `vault`".to_owned()), "{:?}", played.log);
+    assert!(
+        played.log.contains(&"edit q: No answer in time, so I did not do it: `vault`".to_owned()),
+        "{:?}",
+        played.log
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +130,11 @@ async fn where_others_read_along_privileged_tools_are_off_and_nobody_is_asked() 
     stage.turn.messages[0].message.group = true;
     let played = stage.play().await;
     assert_eq!(opened.count(), 0);
-    assert!(played.answers(1)[0].contains("can't be used where others read along"), "{:?}", played.answers(1));
+    assert!(
+        played.answers(1)[0].contains("can't be used in a chat that other people can read"),
+        "{:?}",
+        played.answers(1)
+    );
     assert!(!played.log.iter().any(|line| line.starts_with("ask")), "{:?}", played.log);
 }
 
@@ -178,9 +186,9 @@ async fn a_question_within_a_script_stands_no_longer_than_the_script() {
     assert!(begun.elapsed() < Duration::from_secs(200), "{:?}", begun.elapsed());
     let answers = played.answers(1);
     assert_eq!(answers[0].matches("nobody allowed this call within 2 min").count(), 2, "{answers:?}");
-    assert_eq!(played.questions.iter().filter(|text| text.contains("in 2 min I leave it")).count(), 2);
+    assert_eq!(played.questions.iter().filter(|text| text.contains("within 2 min I won't do it")).count(), 2);
     assert_eq!(opened.count(), 0);
-    assert_eq!(played.log.iter().filter(|line| line.starts_with("edit q: Nobody answered")).count(), 2);
+    assert_eq!(played.log.iter().filter(|line| line.starts_with("edit q: No answer in time")).count(), 2);
 }
 
 /// The attack: a deadline that drops a call in the middle of its question.
@@ -190,7 +198,7 @@ async fn a_question_whose_call_is_cut_off_loses_its_buttons() {
     let played = stage.play().await;
     assert_eq!(played.answers(1), ["cut offcut off"]);
     let closed =
-        |played: &Played| played.log.iter().filter(|line| *line == "edit q: Not needed any more: `vault`").count();
+        |played: &Played| played.log.iter().filter(|line| *line == "edit q: No longer needed: `vault`").count();
     assert_eq!(closed(&played), 2, "{:?}", played.log);
 
     let (mut stage, opened) = stage_with_vault();

@@ -208,7 +208,10 @@ async fn a_schedules_script_that_nothing_runs_is_told_and_never_shown_to_a_model
     let mut stage = on_schedule(Stage::with_model(Vec::new()));
     stage.turn.messages[0].message.text = SCRIPT.into();
     let said = stage.play().await.completed.response.text.unwrap();
-    assert_eq!(said, "The script of this schedule was not run, because I can't run scripts here; ask whoever runs me.");
+    assert_eq!(
+        said,
+        "This scheduled script did not run, because scripts are off here; ask the person who runs this bot."
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +220,7 @@ async fn a_model_that_a_schedule_woke_does_not_end_in_silence() {
     let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
     let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::from_text(text) };
     let played = on_schedule(script_stage(vec![says("")], outcome)).play().await;
-    assert!(played.completed.response.text.is_some_and(|text| text.contains("without an answer")));
+    assert!(played.completed.response.text.is_some_and(|text| text.contains("without anything to send")));
 }
 
 /// The word of whoever writes scripts at the terminal is for the script, and for nothing that a model adds.
@@ -307,7 +310,7 @@ async fn a_schedules_words_are_for_the_model_which_is_told_that_nobody_wrote_the
     let played = stage.play().await;
     let seen: Vec<String> = played.requests[0].messages.iter().map(text_of).collect();
     assert_eq!(seen[1], "Say good morning");
-    assert!(seen[2].starts_with("Nobody has written this just now"), "{seen:?}");
+    assert!(seen[2].starts_with("No person wrote this message"), "{seen:?}");
 }
 
 /// A tool that calls another one with no arguments as often as it is told to, and answers what it heard.
@@ -341,7 +344,7 @@ async fn a_tool_that_is_called_by_a_tool_passes_the_checks_and_calls_no_further(
     assert_eq!(heard(&stage.play().await.answers(1)), ["inside"]);
 
     for (other, words) in
-        [("missing", "there is no tool `missing`"), ("fails", "the oven is cold"), ("panics", "broke down")]
+        [("missing", "there is no tool `missing`"), ("fails", "the oven is cold"), ("panics", "crashed")]
     {
         let mut stage = Stage::with_model(asked());
         stage.tools.push(calling(other, 1));
@@ -356,7 +359,7 @@ async fn a_tool_that_is_called_by_a_tool_passes_the_checks_and_calls_no_further(
     stage.tools.push(calling("vault", 1));
     stage.tools.push(tool("vault", SafetyTier::Privileged, |_| async { panic!("it never runs") }));
     let answers = heard(&stage.play().await.answers(1));
-    assert!(answers[0].contains("can't be used where others read along"), "{answers:?}");
+    assert!(answers[0].contains("can't be used in a chat that other people can read"), "{answers:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ fn what_was_spoken_is_what_the_person_said_and_marked() {
         rounds::words(&turn),
         "listen\n[voice message, transcribed] bring bread\nand milk\n[voice message, transcribed] /stop"
     );
-    assert_eq!(note(&turn).unwrap(), "Nothing was said in the voice message [1].");
+    assert_eq!(note(&turn).unwrap(), "The voice message [1] contains no speech.");
     assert_eq!(told(&turn), None);
 }
 
@@ -53,19 +53,19 @@ fn a_note_that_nobody_understood_is_told_to_the_person_if_nothing_else_was_sent(
     let alone = turn("", &[unheard("the engine is down")]);
     assert_eq!(
         note(&alone).unwrap(),
-        "The voice message [0] could not be heard (the engine is down). The person is told."
+        "The voice message [0] could not be transcribed (the engine is down). The person is told."
     );
     assert_eq!(
         told(&alone).unwrap(),
-        "I could not hear your voice message: the engine is down. The recording is kept: `/files`"
+        "I couldn't understand your voice message: the engine is down. The recording is saved; see `/files`."
     );
     let answered = with_unheard(OutgoingResponse::from_text("Sorry."), &alone).text.unwrap();
-    assert!(answered.starts_with("Sorry.\n\nI could not hear"), "{answered}");
+    assert!(answered.starts_with("Sorry.\n\nI couldn't understand"), "{answered}");
     let cut_short = with_unheard(OutgoingResponse::from_text("```\nls"), &alone).text.unwrap();
-    assert!(cut_short.starts_with("```\nls\n```\n\nI could not hear"), "{cut_short}");
+    assert!(cut_short.starts_with("```\nls\n```\n\nI couldn't understand"), "{cut_short}");
 
     for other in [turn("and this", &[unheard("x")]), turn("", &[unheard("x"), words("hello")])] {
-        assert!(note(&other).unwrap().contains("could not be heard (x). Say so where it matters."), "{other:?}");
+        assert!(note(&other).unwrap().contains("could not be transcribed (x). Say so where it matters."), "{other:?}");
         assert_eq!(told(&other), None);
     }
     let mut with_photo = turn("", &[unheard("x")]);
@@ -91,7 +91,7 @@ async fn a_spoken_question_is_asked_and_remembered_as_words_and_the_answer_is_sp
     assert_eq!(texts[1], "[voice message, transcribed] bring \\[attachment bread", "escaped as what is typed");
     assert!(texts[2].starts_with("User sent 1 attachment"), "the recording is a file as any: {texts:?}");
     let response = played.completed.response;
-    assert!(response.text.is_some_and(|text| text.starts_with("Bread it is.\n\nI could not take `big.mov`")));
+    assert!(response.text.is_some_and(|text| text.starts_with("Bread it is.\n\nI couldn't accept `big.mov`")));
     assert_eq!(response.voice, Some(VoiceRequest { text: None }));
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
     let HistoryMessage::Person { text, attachments, .. } = &history[0] else { panic!("a person asked") };
@@ -101,8 +101,10 @@ async fn a_spoken_question_is_asked_and_remembered_as_words_and_the_answer_is_sp
     stage.turn = turn("", &[unheard("the engine is down")]);
     let played = stage.play().await;
     let texts: Vec<_> = played.requests[0].messages.iter().map(text_of).collect();
-    assert!(texts.iter().any(|text| text.contains("[0] could not be heard (the engine is down)")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("[0] could not be transcribed (the engine is down)")), "{texts:?}");
     let response = played.completed.response;
-    assert!(response.text.unwrap().starts_with("I see.\n\nI could not hear your voice message: the engine is down."));
+    assert!(
+        response.text.unwrap().starts_with("I see.\n\nI couldn't understand your voice message: the engine is down.")
+    );
     assert_eq!(response.voice, None, "nobody asked for it");
 }

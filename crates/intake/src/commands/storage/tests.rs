@@ -84,9 +84,15 @@ async fn forgotten_files_are_named_and_what_stays_says_why() {
         (Forgotten::Done(Box::new(file(17))), "Removed #17 (application/pdf, 245 KB)."),
         (Forgotten::Before(Timestamp(1)), "#17 is already removed."),
         (Forgotten::Unknown, "There is no file #17 here. `/files` lists them all."),
-        (Forgotten::Unsettled, "I keep #17 for now: it is still being sent. `/outbox` shows how that goes."),
-        (Forgotten::InUse, "I keep #17 for now: a message that I haven't answered yet needs it."),
-        (Forgotten::NotTheirs, "I keep #17: only the person who brought or asked for it can remove it, or an owner."),
+        (
+            Forgotten::Unsettled,
+            "I kept #17 for now: it is still being sent. Please try again later; `/outbox` shows its progress.",
+        ),
+        (
+            Forgotten::InUse,
+            "I kept #17 for now: a message I haven't answered yet needs it. Please try again after my reply.",
+        ),
+        (Forgotten::NotTheirs, "I kept #17: only an owner, or the person who sent or requested it, can remove it."),
     ] {
         let (text, requests) = forgets(&person, false, "#17", outcome).await;
         assert_eq!(text, says);
@@ -126,8 +132,8 @@ async fn wrong_words_behind_forget_remove_nothing() {
     let person = Person::new("7");
     for (given, says) in [
         ("", "Which file?"),
-        ("plan.pdf", "`plan.pdf` is no file's number"),
-        ("17 all", "`all` is no file's number"),
+        ("plan.pdf", "`plan.pdf` is not a file number"),
+        ("17 all", "`all` is not a file number"),
         ("1-18446744073709551615", "at most 100 files at once"),
         ("workspace:/etc/passwd", "I can't read `workspace:/etc/passwd`"),
         ("workspace:/shared/../vault/key", "I can't read"),
@@ -145,7 +151,7 @@ async fn in_groups_only_the_person_of_a_file_or_an_owner_forgets_it() {
     let (_, requests) = forgets(&stranger, true, "17", Forgotten::NotTheirs).await;
     assert_eq!(requests[0].only_of, Some("telegram:7".parse().unwrap()));
     let (text, _) = forgets(&stranger, true, "workspace:/shared/a", Forgotten::Unknown).await;
-    assert!(text.starts_with("I keep `/shared/a`: in a group only an owner"), "{text}");
+    assert!(text.starts_with("I kept `/shared/a`: in a group only an owner"), "{text}");
     let owner = Person::new("1");
     let (_, requests) = forgets(&owner, true, "17", Forgotten::Unknown).await;
     assert_eq!(requests[0].only_of, None);
@@ -183,11 +189,14 @@ async fn usage_shows_sums_quotas_and_largest_files() {
     assert_eq!(
         text,
         "Here: 2 files, 1 MB, and 500 KB in the workspace: 1.5 MB of 10 GB\n\
-         You, over all conversations: 1 file, 3 MB of 20 GB\n\n\
+         You, across all conversations: 1 file, 3 MB of 20 GB\n\n\
          The largest files here:\n\n- #17 `plan.pdf` application/pdf 245 KB\n\n\
          `/forget 17` removes file #17 for good."
     );
     let owner = Person::new("1");
     let text = usage(&ledger, &owner.asked(true), &storage).await.unwrap().text.unwrap();
-    assert!(text.contains("3 MB\nAs an owner you are bound by the disk alone.") && !text.contains("20 GB"), "{text}");
+    assert!(
+        text.contains("3 MB\nAs an owner you have no quota; only the disk limits you.") && !text.contains("20 GB"),
+        "{text}"
+    );
 }

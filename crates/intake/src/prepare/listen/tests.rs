@@ -169,7 +169,7 @@ async fn a_recording_that_is_too_large_or_unreadable_is_not_handed_over() {
     let mut blobs = MockBlobs::new();
     blobs.expect_open().times(3).returning(|sha256, _| Err(BlobError::Missing(*sha256)));
     let (heard, _) = prepare(turn([2 * LARGEST, 9]), Some(&engine(Vec::new())), blobs).await;
-    let too_large = unheard("it is 50 MB, I listen to at most 25 MB");
+    let too_large = unheard("it is 50 MB, the limit for voice messages is 25 MB");
     assert_eq!(heard, BTreeMap::from([(1, too_large), (2, unheard("the recording can't be read"))]));
 }
 
@@ -192,7 +192,8 @@ async fn without_anything_to_listen_with_that_is_what_is_told_and_nothing_is_rec
 
 #[tokio::test(start_paused = true)]
 async fn only_owners_read_what_makes_me_listen() {
-    let says = [("owner", "no key: set `speech.transcribe.api_key`"), ("7", "no key; ask whoever runs me")];
+    let says =
+        [("owner", "no key: set `speech.transcribe.api_key`"), ("7", "no key; ask the person who runs this bot")];
     for (sender, expected) in says {
         let mut speech = MockSpeech::new();
         speech.expect_can_transcribe().return_const(true);

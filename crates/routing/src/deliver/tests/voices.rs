@@ -73,7 +73,7 @@ async fn an_engine_that_fails_is_asked_again_while_that_may_help(
 #[tokio::test(start_paused = true)]
 async fn only_owners_read_what_makes_me_speak() {
     for (owner_reads, expected) in
-        [(true, "no key: set `speech.speak.api_key`"), (false, "no key; ask whoever runs me")]
+        [(true, "no key: set `speech.speak.api_key`"), (false, "no key; ask the person who runs this bot")]
     {
         let remedy = Some("set `speech.speak.api_key`".to_owned());
         let failed = SpeechError { reason: "no key".into(), remedy, retryable: false };
@@ -82,7 +82,7 @@ async fn only_owners_read_what_makes_me_speak() {
         let ends = Arc::clone(&stage.ends);
         stage.log().await;
         let PartState::Failed { reason } = &ends.lock().unwrap()[0] else { panic!("it is not spoken") };
-        assert_eq!(reason.to_string(), format!("could not be spoken: {expected}"));
+        assert_eq!(reason.to_string(), format!("could not be turned into speech: {expected}"));
     }
 }
 

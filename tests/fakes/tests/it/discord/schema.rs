@@ -207,7 +207,7 @@ async fn everything_that_is_taken_and_answered_is_in_the_openapi() {
     let recipient = json!({ "recipient_id": ADA.to_string() });
     asked(oracle, &bot, ("POST /users/@me/channels", "/users/@me/channels"), recipient, 200).await;
     let path = format!("/applications/{APPLICATION}/commands");
-    let option = json!({ "name": "words", "description": "What else to say", "type": 3, "required": false });
+    let option = json!({ "name": "words", "description": "What to add to the command", "type": 3, "required": false });
     let commands = json!([{ "name": "files", "description": "Lists", "options": [option], "contexts": [0, 1] }]);
     asked(oracle, &bot, ("PUT /applications/{}/commands", &path), commands, 200).await;
     asked(oracle, &bot, ("GET /applications/{}/commands", &path), none.clone(), 200).await;

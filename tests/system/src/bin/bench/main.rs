@@ -83,7 +83,7 @@ fn measure(filter: &str) -> Result<()> {
     let beside = myself.parent().context("this binary lies in no directory")?.to_owned();
     let target = beside.parent().unwrap_or(&beside);
     let scratch = tempfile::tempdir_in(target).context("there is no room for the measurements")?;
-    let runtime = Runtime::new().context("the asynchronous runtime could not be started")?;
+    let runtime = Runtime::new().context("failed to start the asynchronous runtime")?;
     let satchel = beside.join("satchel");
     if !Path::new(&satchel).exists() {
         bail!("`{}` is missing; `cargo xtask bench` builds it", satchel.display());

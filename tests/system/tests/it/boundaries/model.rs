@@ -68,13 +68,13 @@ async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
             name: "can't be asked",
             answers: vec![ScriptedAnswer { refuse: Some(failure("the key was revoked", false)), ..answer(vec![]) }],
             ending: "model_failed",
-            told: &["could not finish", "the key was revoked"],
+            told: &["couldn't finish", "the key was revoked"],
         },
         Case {
             name: "breaks off in the middle",
             answers: vec![answer(vec![text("The first half of a th"), Piece::BreakOff])],
             ending: "model_failed",
-            told: &["The first half of a th", "could not finish"],
+            told: &["The first half of a th", "couldn't finish"],
         },
         Case {
             name: "fails in the middle",
@@ -86,14 +86,19 @@ async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
             name: "falls silent in the middle",
             answers: vec![answer(vec![text("Wait for it"), Piece::Hang])],
             ending: "model_failed",
-            told: &["Wait for it", "could not finish"],
+            told: &["Wait for it", "couldn't finish"],
         },
-        Case { name: "says nothing", answers: vec![answer(vec![])], ending: "done", told: &["without an answer"] },
+        Case {
+            name: "says nothing",
+            answers: vec![answer(vec![])],
+            ending: "done",
+            told: &["without anything to send"],
+        },
         Case {
             name: "says nothing visible",
             answers: vec![answer(vec![text(" \n\t ")])],
             ending: "done",
-            told: &["without an answer"],
+            told: &["without anything to send"],
         },
         Case {
             name: "says controls",

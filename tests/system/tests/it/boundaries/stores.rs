@@ -226,12 +226,12 @@ fn looking_elsewhere_names_the_running_data_directory() {
     await_end(chat).assert_orderly("chat");
     assert_eq!((begun.code(), looked.code()), (Some(0), Some(0)), "{looked:#?}");
     let here = format!("note: the data in {} is empty", empty.data().display());
-    let running = format!("a Satchel runs with the data in {}", data.canonicalize().expect("it exists").display());
+    let running = format!("Satchel is running with the data in {}", data.canonicalize().expect("it exists").display());
     assert!(looked.stderr.contains(&here) && looked.stderr.contains(&running), "{}", looked.stderr);
     let alone = empty.run(&["attachments", "list"]);
     assert!(!alone.stderr.contains(&running), "{}", alone.stderr);
     assert_eq!(ran.code(), Some(1), "{ran:#?}");
-    let running = format!("a Satchel runs with the data in {}", data.canonicalize().expect("it exists").display());
+    let running = format!("Satchel is running with the data in {}", data.canonicalize().expect("it exists").display());
     for words in [running.as_str(), "configuration: satchel.yaml"] {
         assert!(ran.stderr.contains(words), "no {words:?} in {}", ran.stderr);
     }

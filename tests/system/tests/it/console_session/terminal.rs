@@ -99,10 +99,10 @@ fn a_person_attaches_saves_lists_stops_and_leaves() {
     terminal.enter("read notes/b.txt");
     terminal.wait_for("zebra stripes");
     // What is written is seen a little before its turn is over; until then Ctrl-C would stop it.
-    until("Ctrl-D leaves", || {
+    until("press Ctrl-D to quit", || {
         terminal.press(&["C-c"]);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        terminal.shown().contains("Ctrl-D leaves")
+        terminal.shown().contains("press Ctrl-D to quit")
     });
     until("all of it is sent", || states(&household).iter().all(|state| state == "sent" || state == "replaced"));
     terminal.press(&["C-d"]);

@@ -248,7 +248,7 @@ fn names_made_file(message: &HistoryMessage) -> bool {
 /// dead process has asked may stay open, and a press that came twice is answered.
 fn without_talk_about_calls(transcript: &Transcript) -> (usize, Transcript) {
     let is_talk = |message: &TranscriptMessage| {
-        let starts = ["May I use", "Allowed by", "Nothing waits for this word"];
+        let starts = ["May I use", "Allowed by", "There is no open question with that code"];
         starts.iter().any(|words| message.contents.text.starts_with(words))
     };
     let mut rest = transcript.clone();

@@ -24,7 +24,7 @@ fn a_first_start_takes_the_first_key_and_says_so() {
     let (value, origin) = shown("{}\n", &[]);
     // A machine on which Ollama runs is as good.
     assert!(["offline", "ollama"].contains(&value.as_str()), "{value}");
-    assert!(origin.starts_with("default: the configuration names none, no key is set"), "{origin}");
+    assert!(origin.starts_with("default: no model is configured, no key is set"), "{origin}");
 }
 
 #[test]

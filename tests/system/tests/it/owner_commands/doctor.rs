@@ -50,11 +50,11 @@ fn a_fresh_machine_is_well_and_nothing_is_made() {
     for (check, words) in [
         ("configuration", "no configuration file"),
         ("model", "offline model"),
-        ("database", "made at the first start"),
+        ("database", "the first start creates"),
         ("disk", "free"),
         ("web", "is free for the page"),
-        ("scripts", "their worker is ready"),
-        ("clock", "it says 2"),
+        ("scripts", "the script worker is ready"),
+        ("clock", "not compared"),
         ("limits", "files may be open"),
         ("processes", "no other process"),
     ] {
@@ -75,7 +75,7 @@ async fn beside_a_running_server_all_is_well_too() {
     let ran = finish(household.satchel(&["doctor", "--json", "--set", "model=offline"]).args(["--set", &listen]));
     assert_eq!(ran.code(), Some(0), "{ran:#?}");
     assert_found(&ran, "web", "ok", &["is served by Satchel"]);
-    assert_found(&ran, "database", "ok", &["is well", "schema version"]);
+    assert_found(&ran, "database", "ok", &["is healthy", "schema version"]);
     assert_found(&ran, "processes", "ok", &["one other process"]);
     assert_found(&ran, "permissions", "ok", &["only its owner"]);
     server.say("what did I send").await;
@@ -104,24 +104,24 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
             &["models.main.provider=openai", "models.main.api_key=k", "models.main.model=m", &their_url],
             "clock",
             "problem",
-            &["away from a server's", "timedatectl"],
+            &["s off, compared with a server", "timedatectl"],
         ),
         (
             "no worker",
             &["tools.script.worker=/nowhere/at/all"],
             "scripts",
             "warning",
-            &["they are off: /nowhere/at/all"],
+            &["scripts are off: /nowhere/at/all"],
         ),
         (
             "no program",
             &["tools.script.worker=/etc/passwd"],
             "scripts",
             "problem",
-            &["can't be run", "cargo xtask worker"],
+            &["can't run", "cargo xtask worker"],
         ),
         ("not built", &["bus.url=nats://h"], "configuration", "problem", &["bus.url", "not built yet"]),
-        ("no place", &["storage.data_dir=/dev/null/satchel"], "disk", "problem", &["can't be"]),
+        ("no place", &["storage.data_dir=/dev/null/satchel"], "disk", "problem", &["is in the way"]),
         (
             "open, not encrypted",
             &["web.listen=0.0.0.0:0", "web.token=four words of mine"],
@@ -166,7 +166,7 @@ fn a_database_that_is_damaged_or_of_another_time_is_told() {
     fs::write(&path, "no database, whatever its name says; and long enough to be read").expect("it can be written");
     assert_found(&doctor(&household, &["model=offline"]), "database", "problem", &["not a Satchel database"]);
     fs::write(&path, good).expect("it can be written");
-    assert_found(&doctor(&household, &["model=offline"]), "database", "ok", &["is well"]);
+    assert_found(&doctor(&household, &["model=offline"]), "database", "ok", &["is healthy"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,7 +183,7 @@ async fn a_model_is_asked_whether_it_is_there() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("it is ours");
     };
     file(FakeModelServer::KEY, wire.model());
-    assert_found(&doctor(&household, &[]), "model", "ok", &["it answers"]);
+    assert_found(&doctor(&household, &[]), "model", "ok", &["answers"]);
     file("canary-wrong", wire.model());
     let ran = doctor(&household, &[]);
     assert_found(&ran, "model", "problem", &["key", "models.main"]);

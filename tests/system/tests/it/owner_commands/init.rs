@@ -81,10 +81,10 @@ fn a_script_gets_a_file_without_being_asked() {
 fn what_is_wrong_is_told_in_words_and_nothing_is_written() {
     let platforms = platforms();
     let cases: [(&str, &[&str], &[&str]); 5] = [
-        ("no token", &["--telegram-token", "canary"], &["Telegram: this is no Telegram token", "@BotFather"]),
-        ("path tricks", &["--telegram-token", "1:canary/../x"], &["this is no Telegram token"]),
-        ("unknown token", &["--telegram-token", "5:canary"], &["Telegram doesn't know this token"]),
-        ("unknown Discord token", &["--discord-token", "canary"], &["Discord doesn't know this token"]),
+        ("no token", &["--telegram-token", "canary"], &["Telegram: this is not a Telegram token", "@BotFather"]),
+        ("path tricks", &["--telegram-token", "1:canary/../x"], &["this is not a Telegram token"]),
+        ("unknown token", &["--telegram-token", "5:canary"], &["Telegram doesn't accept this token"]),
+        ("unknown Discord token", &["--discord-token", "canary"], &["Discord doesn't accept this token"]),
         (
             "a server that isn't there",
             &["--model", "ollama", "--base-url", "http://127.0.0.1:9/", "--model-name", "m"],
@@ -122,7 +122,7 @@ fn a_person_is_asked_again_after_a_slip() {
 
     let kept = answering(&mut init(&household, &platforms, &[]), &["n"]);
     assert_eq!(kept.code(), Some(1), "{kept:#?}");
-    assert!(kept.stderr.contains("stays as it is"), "{kept:#?}");
+    assert!(kept.stderr.contains("was not changed"), "{kept:#?}");
     let gone = answering(&mut init(&household, &platforms, &[]), &["y", "6"]);
     assert_eq!(gone.code(), Some(1), "{gone:#?}");
     assert!(gone.stderr.contains("nothing was written"), "{gone:#?}");

@@ -63,7 +63,7 @@ async fn a_file_that_is_too_large_for_telegram_is_opened_by_a_link_until_that_is
     assert_eq!(open(&server, &format!("{link}x")).await.0, 404);
 
     telegram.person_says(ANN, ANN, "/unlink 1");
-    assert_eq!(told(2).await, "No link to #1 film.mov works any more.");
+    assert_eq!(told(2).await, "All links to #1 film.mov are revoked.");
     assert_eq!(open(&server, link).await.0, 410);
     telegram.person_says(ANN, ANN, "/resend 1");
     let second = told(3).await;

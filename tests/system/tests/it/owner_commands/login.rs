@@ -70,7 +70,7 @@ async fn without_a_token_the_server_says_what_that_means() {
     let server = Serving::start(&household, &["--set", "web.token=off"]);
     assert_eq!(server.link, None);
     for text in [&server.greeting, &server.logged] {
-        assert!(text.contains("every account and every program on this machine"), "{text}");
+        assert!(text.contains("every user and program on this machine"), "{text}");
     }
     assert_eq!(get(&format!("{}/api/conversations", server.page)).await.0, 200);
     let ran = household.run(&["web", "link", "--set", "web.token=off"]);
@@ -90,7 +90,7 @@ async fn server_without_room_for_links_still_serves() {
     server.signal("TERM");
     let ran = server.end();
     assert_eq!(ran.code(), Some(0), "{ran:#?}");
-    assert!(ran.stderr.contains("failed to make a login link"), "{ran:#?}");
+    assert!(ran.stderr.contains("failed to create a login link"), "{ran:#?}");
 }
 
 #[test]

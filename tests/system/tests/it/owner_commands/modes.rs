@@ -130,7 +130,7 @@ async fn start_closes_what_an_earlier_version_left_open() {
     let mut arguments = vec!["run", "--set", "web.listen=127.0.0.1:0", "--set", "model=offline"];
     arguments.extend(&more);
     let mut server = Serving::of(&mut household.satchel(&arguments));
-    server.wait_for_words("closed to others what an earlier version left open");
+    server.wait_for_words("removed other users' access to data of an earlier version");
     for kept in ["data", "database"] {
         assert_modes("after the start", &household.root().join(kept), 0o700, 0o600);
     }
@@ -158,15 +158,16 @@ fn doctor_looks_where_the_configuration_points() {
     let ran = finish(command.arg(&photo).args(&more));
     assert_eq!(ran.code(), Some(0), "{ran:#?}");
     assert!(
-        !doctor().contains(r#""check": "permissions", "level": "warning""#) && !doctor().contains("is open to others")
+        !doctor().contains(r#""check": "permissions", "level": "warning""#)
+            && !doctor().contains("other users of this machine can access")
     );
     for (path, mode, told) in [
-        ("data", 0o750, "is open to others on this machine (mode 750)"),
-        ("database", 0o755, "is open to others on this machine (mode 755)"),
-        ("database/satchel.db", 0o640, "is open to others on this machine (mode 640)"),
-        ("bytes", 0o755, "is open to others on this machine (mode 755)"),
-        ("bytes/incoming", 0o707, "is open to others on this machine (mode 707)"),
-        ("shared", 0o777, "everybody on this machine may change the files in the shared workspace"),
+        ("data", 0o750, "(mode 750)"),
+        ("database", 0o755, "(mode 755)"),
+        ("database/satchel.db", 0o640, "(mode 640)"),
+        ("bytes", 0o755, "(mode 755)"),
+        ("bytes/incoming", 0o707, "(mode 707)"),
+        ("shared", 0o777, "every user of this machine can change the files in the shared workspace"),
     ] {
         let path = household.root().join(path);
         let before = self::mode(&path);
@@ -180,7 +181,7 @@ fn doctor_looks_where_the_configuration_points() {
         let path = household.root().join("database/satchel.db");
         std::os::unix::fs::chown(&path, Some(12_345), None).expect("the superuser may");
         let found = doctor();
-        assert!(found.contains("belongs to the user 12345") && found.contains("chown"), "{found}");
+        assert!(found.contains("belongs to user 12345") && found.contains("chown"), "{found}");
     }
 }
 

@@ -100,7 +100,7 @@ async fn a_second_signal_ends_it_at_once() {
     let ran = server.end();
     ran.assert_orderly("the second signal");
     assert_eq!(ran.code(), Some(1), "{ran:#?}");
-    assert!(ran.stderr.contains("stopped at once"), "{ran:#?}");
+    assert!(ran.stderr.contains("stopped; messages"), "{ran:#?}");
 }
 
 #[test]

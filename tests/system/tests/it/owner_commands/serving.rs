@@ -65,7 +65,7 @@ impl Serving {
         let mut logged = String::new();
         let mut metrics = String::new();
         // Everything up to the line about the page was logged before the greeting.
-        while !logged.contains("the page is served") {
+        while !logged.contains("serving the page") {
             let before = logged.len();
             let read = log.read_line(&mut logged).expect("a log is UTF-8");
             assert!(read > 0, "it ended: {greeting}{logged}");

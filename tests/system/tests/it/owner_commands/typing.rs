@@ -73,14 +73,14 @@ fn a_token_is_not_shown_while_it_is_typed_and_the_terminal_is_given_back() {
     terminal.press(&["-l", "canary-tokenX"]);
     terminal.press(&["BSpace"]);
     terminal.press(&["Enter"]);
-    terminal.wait_for("this is no Telegram token");
+    terminal.wait_for("this is not a Telegram token");
     terminal.press(&["-l", "canary-again"]);
     terminal.press(&["C-c"]);
     terminal.wait_for("ended: 1");
     terminal.wait_for("echoctl");
     let shown = terminal.shown();
     assert!(!shown.contains("canary"), "{shown}");
-    assert!(shown.contains("stopped: nothing was written"), "{shown}");
+    assert!(shown.contains("stopped; nothing was written"), "{shown}");
     for mode in ["echo", "icanon", "isig"] {
         assert!(shown.split_whitespace().any(|set| set == mode), "{mode}: {shown}");
     }

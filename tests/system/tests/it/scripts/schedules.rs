@@ -45,7 +45,7 @@ async fn a_script_that_wakes_the_model_starts_a_turn_with_its_context() {
     home.hears("shall I clean up").await;
     let asked = home.last_asked();
     assert!(asked.contains("disk") && asked.contains("include_event") && asked.contains("schedule"), "{asked}");
-    assert!(asked.contains("Nobody has written this just now"), "{asked}");
+    assert!(asked.contains("No person wrote this message"), "{asked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

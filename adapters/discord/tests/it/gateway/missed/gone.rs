@@ -183,7 +183,7 @@ async fn a_guild_that_the_bot_has_left_while_it_was_off_is_forgotten() {
         ["behind", "boosted", "unread"].map(|field| now[field].clone()),
         [Value::Null, Value::Null, Value::Null]
     );
-    assert_eq!(log.lines_with("nothing is left unread"), 1, "{}", log.text());
+    assert_eq!(log.lines_with("backfill complete"), 1, "{}", log.text());
     assert!(bench.fake.calls().iter().all(|call| !call.path.contains("/78")), "nothing is asked of it");
     listening.stop().await;
 }
