@@ -1,5 +1,6 @@
 //! What the configuration promises, through the one door that everybody uses: [`load`].
 
+mod acceptance;
 mod locations;
 
 use std::{ffi::OsString, fs, path::Path};
