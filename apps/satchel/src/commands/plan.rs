@@ -106,12 +106,12 @@ impl PlanLimits {
                     }
                     (None, None) => "Telegram's own servers",
                 };
-                ("telegram", telegram.limits.clone(), Some(server))
+                ("telegram", telegram.limits(), Some(server))
             }
             PlanChannel::TelegramLocal => {
-                ("telegram", telegram.own_server_limits.clone(), Some("a Bot API server of your own"))
+                ("telegram", telegram.own_server_limits(), Some("a Bot API server of your own"))
             }
-            PlanChannel::Discord => ("discord", discord.limits.clone(), Some("Discord, where nobody has boosted it")),
+            PlanChannel::Discord => ("discord", discord.limits(), Some("Discord, where nobody has boosted it")),
             PlanChannel::Web => ("web", tables::web(), None),
             PlanChannel::Console => ("console", tables::console(), None),
         };

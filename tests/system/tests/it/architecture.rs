@@ -105,7 +105,7 @@ const HOMES: [(&str, &[&str]); 52] = [
     ),
     ("rustls", &["satchel", "satchel-discord", "satchel-http", "satchel-models", "satchel-speech", "satchel-telegram"]),
     ("rustyline", &["satchel-console"]),
-    ("schemars", &["satchel-tools"]),
+    ("schemars", &["satchel", "satchel-tools"]),
     ("secrecy", &["satchel", "satchel-discord", "satchel-models", "satchel-speech", "satchel-telegram", "satchel-web"]),
     ("serde-saphyr", &["satchel"]),
     ("serde_path_to_error", &["satchel-tools"]),

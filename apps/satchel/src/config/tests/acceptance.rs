@@ -24,7 +24,7 @@ fn keys(section: &Value, at: &str, found: &mut Vec<String>) {
 
 fn all_keys() -> Vec<String> {
     let mut found = Vec::new();
-    keys(&schema::schema(), "", &mut found);
+    keys(schema::schema(), "", &mut found);
     found.sort_unstable();
     found
 }
