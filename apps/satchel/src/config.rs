@@ -5,27 +5,24 @@
 
 pub mod attachments;
 pub mod channels;
+mod check;
 pub mod delivery;
-mod descriptions;
-mod fields;
-mod later;
+pub mod leaf;
 mod limits;
 pub(crate) mod locate;
-pub(crate) mod masking;
 pub mod models;
 pub mod origin;
 mod overlay;
-mod reader;
+mod resolve;
 pub mod schedules;
 pub mod schema;
 pub mod speech;
 pub mod storage;
+mod suggest;
 mod text_file;
 pub mod tools;
 mod tree;
 pub mod turn;
-mod units;
-mod unknown;
 pub mod web;
 
 #[cfg(test)]
@@ -40,10 +37,16 @@ use std::{
 
 use satchel_domain::ChannelName;
 use satchel_intake::access::Access;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use self::{
+    check::Checked,
+    leaf::{list::Declared, secret::Instructions},
     origin::{Origin, Problem, Problems},
-    reader::Reader,
+    resolve::Resolver,
+    schedules::ScheduleConfig,
     tree::Node,
 };
 use crate::schedules::Schedule;
@@ -51,47 +54,53 @@ use crate::schedules::Schedule;
 /// The variable that names the configuration file.
 pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
 
-/// The longest instructions; they are a part of every request.
-const MAX_INSTRUCTIONS_BYTES: u64 = 100_000;
-
 /// The longest configuration file that is read.
 const LONGEST_FILE: u64 = 4_000_000;
 
-/// Everything that can be configured, checked and with its defaults.
-#[derive(Debug)]
+/// Everything that can be configured. A field is the one definition of its setting: its doc comment, type and default are
+/// what the schema, `config show` and the guide say.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Config {
-    /// What is logged: a filter such as `info` or `satchel=debug`.
+    /// What is logged to standard error: a filter such as `info` or `satchel=debug`. By default `warn,satchel=info`, in `chat`
+    /// `error,satchel=warn`. `--log` comes first.
     pub log: Option<String>,
-    /// Who the assistant is; `None` for Satchel alone.
-    pub instructions: Option<String>,
-    /// Which model answers.
-    pub models: models::Models,
-    /// Where the ledger and the files are kept.
-    pub storage: storage::Storage,
-    /// The directories that tools work in.
-    pub workspace: storage::WorkspaceSettings,
-    /// What carries events.
-    pub bus: storage::Bus,
-    /// How replies go out.
-    pub delivery: delivery::Delivery,
-    /// How far one turn may go.
-    pub turn: turn::TurnSettings,
-    /// What tools may do.
-    pub tools: tools::ToolSettings,
-    /// How files come in.
-    pub attachments: attachments::AttachmentSettings,
-    /// What speaks and what listens.
+    /// Who the assistant is and how it should answer, in words for the model; added to what Satchel itself tells it. At
+    /// most 100 KB.
+    pub instructions: Option<Instructions>,
+    #[serde(flatten)]
+    pub models: models::ModelsConfig,
+    pub storage: storage::StorageConfig,
+    pub workspace: storage::WorkspaceConfig,
+    pub bus: storage::BusConfig,
+    pub delivery: delivery::DeliveryConfig,
+    pub turn: turn::TurnConfig,
+    pub tools: tools::ToolsConfig,
+    pub attachments: attachments::AttachmentsConfig,
     pub speech: speech::SpeechConfig,
-    /// Telegram.
-    pub telegram: channels::Telegram,
-    /// Discord.
-    pub discord: channels::Discord,
-    /// The web page.
-    pub web: web::Web,
-    /// The figures.
-    pub metrics: web::Metrics,
-    /// What happens at a time of its own, switched off or on.
+    pub telegram: channels::TelegramConfig,
+    pub discord: channels::DiscordConfig,
+    pub web: web::WebConfig,
+    pub metrics: web::MetricsConfig,
+    /// Scheduled tasks, each under a name you choose.
+    #[serde(rename = "schedules")]
+    #[schemars(
+        with = "std::collections::BTreeMap<String, ScheduleConfig>",
+        extend("propertyNames" = json!({ "pattern": r"^[A-Za-z0-9_-]{1,64}$" }))
+    )]
+    declared_schedules: Vec<ScheduleConfig>,
+    /// The schedules as they run, switched off or on.
+    #[serde(skip)]
     pub schedules: Vec<Schedule>,
+    /// Agents of your own. Not built yet.
+    #[schemars(extend("x-default" = "0 declared", "x-next" = "agents of your own"))]
+    agents: Declared,
+    /// Tasks. Not built yet.
+    #[schemars(extend("x-default" = "0 declared", "x-next" = "tasks"))]
+    tasks: Declared,
+    /// MCP servers whose tools the model may use. Not built yet.
+    #[schemars(extend("x-default" = "0 declared", "x-next" = "MCP servers"))]
+    mcp: Declared,
 }
 
 impl Config {
@@ -101,6 +110,21 @@ impl Config {
     pub fn access(&self) -> Access {
         let own = ["console", "web"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
         Access::of([self.telegram.access(), self.discord.access()]).with_owner_on(own)
+    }
+
+    /// Finds out what depends on the machine and on several settings, and reports what they contradict.
+    fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+        self.models.resolve(resolver);
+        self.storage.resolve(resolver);
+        self.tools.resolve(resolver);
+        self.attachments.resolve(resolver);
+        self.speech.resolve(resolver);
+        self.telegram.resolve(resolver);
+        self.discord.resolve(resolver);
+        self.web.resolve(resolver);
+        let hosted = schedules::hosted_channels(resolver, &self.web);
+        let schedules = self.declared_schedules.iter();
+        self.schedules = schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted)).collect();
     }
 }
 
@@ -184,7 +208,7 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
         Some(path) => read_file(path, sources.cwd).map_err(|problem| Problems(vec![problem]))?,
         None => Node::empty_section(),
     };
-    lay_over(root, file, sources)
+    apply_overrides(root, file, sources)
 }
 
 /// Reads a configuration that is about to be written to `path`, with the environment and the command line laid over it.
@@ -193,49 +217,27 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
 /// With everything that is wrong.
 pub fn load_text(path: &Path, text: &str, sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let root = tree::parse(&Arc::from(path), text).map_err(|problem| Problems(vec![problem]))?;
-    lay_over(root, Some(path.to_owned()), sources)
+    apply_overrides(root, Some(path.to_owned()), sources)
 }
 
-fn lay_over(mut root: Node, file: Option<PathBuf>, sources: &Sources<'_>) -> Result<Loaded, Problems> {
+fn apply_overrides(mut root: Node, file: Option<PathBuf>, sources: &Sources<'_>) -> Result<Loaded, Problems> {
     let mut problems = Vec::new();
-    let plain_keys = schema::plain_keys();
-    let without_effect = overlay::lay_environment(&mut root, sources.environment, &plain_keys, &mut problems);
+    let without_effect = overlay::lay_environment(&mut root, sources.environment, &schema::plain_keys(), &mut problems);
     overlay::lay_command_line(&mut root, sources.set, &mut problems);
-    let mut reader = Reader::new(root, sources.cwd, problems);
-    let config = read(&mut reader, sources);
-    let warnings = reader.warnings_of(&without_effect);
-    let mut findings = reader.finish();
-    findings.problems.sort_by_key(|problem| problem.origin.place());
-    if !findings.problems.is_empty() {
-        return Err(Problems(findings.problems));
+    let Checked { values, mut settings, problems: mistakes, misplaced, not_built, known } =
+        check::check(&root, schema::schema(), sources.cwd);
+    problems.extend(mistakes);
+    let mut config: Config = serde_json::from_value(values).expect("the check lets through what can be read");
+    let Sources { environment, cwd, .. } = *sources;
+    let (settings_shown, mistakes) = (&mut settings, &mut problems);
+    config.resolve(&mut Resolver { root: &root, environment, cwd, settings: settings_shown, problems: mistakes });
+    problems.extend(misplaced);
+    let warnings = without_effect.iter().map(|variable| suggest::without_effect(variable, &known)).collect();
+    problems.sort_by_key(|problem| problem.origin.place());
+    if !problems.is_empty() {
+        return Err(Problems(problems));
     }
-    Ok(Loaded { config, not_built: findings.not_built, warnings, settings: findings.settings, file })
-}
-
-/// Takes every section out of the tree.
-fn read(reader: &mut Reader<'_>, sources: &Sources<'_>) -> Config {
-    let default_data_dir = locate::data_dir(sources.environment, sources.cwd);
-    let mut config = Config {
-        log: reader.text("log"),
-        instructions: reader.text_or_file("instructions", MAX_INSTRUCTIONS_BYTES),
-        models: models::read(reader, sources.environment),
-        storage: storage::read(reader, &default_data_dir),
-        workspace: storage::read_workspace(reader),
-        bus: storage::read_bus(reader),
-        delivery: delivery::read(reader),
-        turn: turn::read(reader),
-        tools: tools::read(reader),
-        attachments: attachments::read(reader),
-        speech: speech::read(reader, sources.environment),
-        telegram: channels::read_telegram(reader),
-        discord: channels::read_discord(reader),
-        web: web::read(reader),
-        metrics: web::read_metrics(reader),
-        schedules: Vec::new(),
-    };
-    config.schedules = schedules::read(reader, &config.web);
-    later::read(reader);
-    config
+    Ok(Loaded { config, not_built, warnings, settings, file })
 }
 
 fn read_file(path: &Path, cwd: &Path) -> Result<Node, Problem> {

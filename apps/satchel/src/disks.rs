@@ -8,7 +8,7 @@ use std::{
 use rustix::fs::statvfs;
 use satchel_domain::{DiskReserve, DiskSpace};
 
-use crate::config::{Config, storage::BlobStore};
+use crate::config::{Config, storage::BlobBackend};
 
 /// A directory whose files leave the reserve of its disk free.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub struct FileDirectory {
 /// The directories in which files are kept; the data directory is always one, because the workspaces lie in it.
 #[must_use]
 pub fn file_directories(config: &Config) -> Vec<FileDirectory> {
-    let reserve = config.storage.reserve;
+    let reserve = config.storage.reserve();
     let directory = |holds, path: &Path| FileDirectory { holds, path: path.to_owned(), reserve };
-    let mut directories = vec![directory("data", &config.storage.data_dir)];
-    if let BlobStore::Directory(path) = &config.storage.blobs {
+    let mut directories = vec![directory("data", config.storage.data_dir())];
+    if let Some(BlobBackend::Directory(path)) = &config.storage.blobs_url {
         directories.push(directory("files", path));
     }
-    directories.extend(config.workspace.shared_dir.as_ref().map(|path| directory("shared", path)));
+    directories.extend(config.workspace.shared_dir.as_ref().map(|path| directory("shared", &path.0)));
     directories
 }
 

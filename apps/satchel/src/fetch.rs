@@ -15,8 +15,8 @@ pub fn open(config: &Config) -> Arc<dyn Fetcher> {
     let attachments = &config.attachments;
     let settings = FetchSettings {
         allowed: allowed(config).collect(),
-        max_redirects: attachments.max_redirects,
-        time_limit: attachments.download_timeout,
+        max_redirects: attachments.max_redirects.0,
+        time_limit: attachments.download_timeout.0,
         ..FetchSettings::default()
     };
     Arc::new(HttpFetcher::new(settings))
@@ -35,7 +35,7 @@ pub fn download_hosts(config: &Config) -> Vec<String> {
 /// What may be asked although it isn't the public internet.
 fn allowed(config: &Config) -> impl Iterator<Item = Allowed> {
     // Whoever serves Discord of their own serves its files too.
-    config.attachments.allow_hosts.iter().cloned().chain(config.discord.api_url.iter().filter_map(host))
+    config.attachments.allow_hosts().chain(config.discord.api_url.as_deref().and_then(host))
 }
 
 fn host(url: &SecretString) -> Option<Allowed> {

@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::{
     commands::WrongUsage,
     config::{
-        masking::MASK,
-        models::{BUILT_IN, Choice, Model, Models, Provider},
+        leaf::{address::HttpUrl, secret::MASK},
+        models::{BUILT_IN, ModelChoice, ModelConfig, ModelsConfig, ProviderConfig},
     },
 };
 
@@ -28,7 +28,7 @@ pub enum Candidate {
         name: String,
     },
     /// One that a provider serves.
-    Remote(Model),
+    Remote(ModelConfig),
 }
 
 /// The models that answer, and why it is they.
@@ -59,7 +59,7 @@ impl Candidate {
         let (Self::Remote(model), Some(provider)) = (self, self.provider()) else {
             return "offline model: no AI, no account, no key".to_owned();
         };
-        let by = model.base_url.as_ref().map_or_else(|| provider.title().to_owned(), host_of);
+        let by = model.base_url.as_deref().map_or_else(|| provider.title().to_owned(), host_of);
         format!("{} by {by}", model.model.as_deref().unwrap_or(provider.default_model()))
     }
 
@@ -83,7 +83,9 @@ impl Candidate {
                 "the model {name:?} has no key: set `models.{name}.api_key`, or {variable} in the environment"
             )));
         }
-        let Model { name, base_url, api_key, model, accepts, .. } = model.clone();
+        let accepts = model.accepts();
+        let ModelConfig { name, base_url, api_key, model, .. } = model.clone();
+        let (base_url, api_key) = (base_url.map(|url| url.0), api_key.map(|key| key.0));
         Ok(Some(ModelSettings { name, provider, base_url, api_key, model, accepts }))
     }
 }
@@ -119,28 +121,27 @@ fn host_of(url: &SecretString) -> String {
 }
 
 /// Decides which models answer. Where nobody said, this machine is asked for an Ollama server, for a moment.
-pub async fn decide(models: &Models) -> Decision {
-    let named = |name: &String| match models.named(name) {
-        Some(model) if model.provider != Provider::Offline => Candidate::Remote(model.clone()),
+pub async fn decide(models: &ModelsConfig) -> Decision {
+    let named = |name: &String| match models.get(name) {
+        Some(model) if model.provider != ProviderConfig::Offline => Candidate::Remote(model.clone()),
         _ => Candidate::Offline { name: name.clone() },
     };
     match &models.choice {
-        Choice::Named(names) => {
+        ModelChoice::Named(names) => {
             Decision { candidates: names.iter().map(named).collect(), why: "the configuration names it".to_owned() }
         }
-        Choice::Found { variable, model } => Decision {
+        ModelChoice::FromEnvironment { variable, model } => Decision {
             candidates: vec![Candidate::Remote(model.clone())],
             why: format!("no model is configured and {variable} is set"),
         },
-        Choice::Unsaid => match satchel_models::find_ollama().await {
+        ModelChoice::Default => match satchel_models::find_ollama().await {
             Some(found) => Decision {
-                candidates: vec![Candidate::Remote(Model {
+                candidates: vec![Candidate::Remote(ModelConfig {
                     name: found.name,
-                    provider: Provider::Ollama,
-                    base_url: found.base_url,
-                    api_key: found.api_key,
+                    provider: ProviderConfig::Ollama,
+                    base_url: found.base_url.map(HttpUrl),
                     model: found.model,
-                    accepts: found.accepts,
+                    ..ModelConfig::default()
                 })],
                 why: "no model is configured, no key is set, and an Ollama server runs here".to_owned(),
             },
@@ -235,13 +236,11 @@ mod tests {
             (Some("http://[::1]:8000/"), "m by [::1]:8000"),
             (Some("canary"), "m by ********"),
         ] {
-            let model = Model {
-                name: "main".to_owned(),
-                provider: Provider::Ollama,
-                base_url: base_url.map(SecretString::from),
-                api_key: None,
+            let model = ModelConfig {
+                provider: ProviderConfig::Ollama,
+                base_url: base_url.map(|url| HttpUrl(SecretString::from(url))),
                 model: Some("m".to_owned()),
-                accepts: None,
+                ..ModelConfig::default()
             };
             assert_eq!(Candidate::Remote(model).title(), title);
         }

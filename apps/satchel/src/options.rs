@@ -1,7 +1,7 @@
 //! What the configuration asks of the core.
 
 use satchel_agent::{
-    AgentSettings, SteeringMode,
+    AgentSettings,
     prompt::{INSTRUCTIONS, add_instructions},
 };
 use satchel_intake::prepare::InboundLimits;
@@ -9,7 +9,7 @@ use satchel_tools::{ScriptRules, ToolLimits};
 
 use crate::{
     build::SatchelOptions,
-    config::{Config, turn::Steering},
+    config::{Config, leaf::secret::Instructions},
     fetch,
     time_zone::machine_zone,
 };
@@ -21,47 +21,47 @@ impl SatchelOptions {
         let tools = &config.tools;
         Self {
             agent: AgentSettings {
-                instructions: config.instructions.as_deref().map_or_else(|| INSTRUCTIONS.to_owned(), add_instructions),
-                time_zone: machine_zone(),
-                model_calls: config.turn.model_calls,
-                tool_calls: config.turn.tool_calls,
-                steering: match config.turn.steering {
-                    Steering::Inject => SteeringMode::Inject,
-                    Steering::Wait => SteeringMode::Wait,
+                instructions: match &config.instructions {
+                    Some(Instructions(text)) => add_instructions(text),
+                    None => INSTRUCTIONS.to_owned(),
                 },
-                tool_time: tools.timeout,
+                time_zone: machine_zone(),
+                model_calls: config.turn.model_calls.0,
+                tool_calls: config.turn.tool_calls.0,
+                steering: config.turn.steering(),
+                tool_time: tools.timeout.0,
                 confirm: tools.confirm.clone(),
-                confirm_time: tools.confirm_time,
+                confirm_time: tools.confirm_time.0,
                 on_doubt: config.delivery.rules().on_doubt,
-                privileged_in_groups: tools.privileged_in_groups,
+                privileged_in_groups: tools.privileged_in_groups.is_on(),
                 ..AgentSettings::default()
             },
             delivery: config.delivery.rules(),
             inbound: InboundLimits {
-                file_bytes: config.attachments.max_inbound_file_bytes,
-                files_per_turn: usize::try_from(config.attachments.max_inbound_files_per_turn).unwrap_or(usize::MAX),
+                file_bytes: config.attachments.max_inbound_file_bytes.0,
+                files_per_turn: config.attachments.max_inbound_files_per_turn.as_usize(),
                 ..InboundLimits::default()
             },
             tools: ToolLimits {
-                save_bytes: tools.save_max_file_bytes,
-                inbound_file_bytes: config.attachments.max_inbound_file_bytes,
-                add_files: usize::try_from(tools.add.max_files).unwrap_or(usize::MAX),
-                add_file_bytes: tools.add.max_file_bytes,
-                add_call_bytes: tools.add.max_call_bytes,
-                add_turn_bytes: tools.add.max_turn_bytes,
-                download_file_bytes: tools.download.max_file_bytes,
-                download_call_bytes: tools.download.max_call_bytes,
+                save_bytes: tools.save.max_file_bytes.0,
+                inbound_file_bytes: config.attachments.max_inbound_file_bytes.0,
+                add_files: tools.add.max_files.as_usize(),
+                add_file_bytes: tools.add.max_file_bytes.0,
+                add_call_bytes: tools.add.max_call_bytes.0,
+                add_turn_bytes: tools.add.max_turn_bytes.0,
+                download_file_bytes: tools.download.max_file_bytes.0,
+                download_call_bytes: tools.download.max_call_bytes.0,
                 ..ToolLimits::default()
             },
             scripts: ScriptRules {
-                time_limit: tools.script.timeout,
-                allowed_tools: tools.script.allowed_tools.clone(),
-                deny_all_tools: tools.script.deny_all_tools,
+                time_limit: tools.script.timeout.0,
+                allowed_tools: tools.script.allowed_tools.clone().map(|tools| tools.0),
+                deny_all_tools: tools.script.deny_all_tools.is_on(),
                 ..ScriptRules::default()
             },
             download_hosts: fetch::download_hosts(config),
             access: config.access(),
-            quotas: Some(config.attachments.quotas),
+            quotas: Some(config.attachments.quotas()),
         }
     }
 }

@@ -15,7 +15,7 @@ use satchel_ports::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::attachments::Retention, maintenance::log_report};
+use crate::{config::attachments::RetentionConfig, maintenance::log_report};
 
 /// How often it is looked whether a new day has begun.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -30,7 +30,7 @@ const NAMED: usize = 20;
 
 /// What removes old files.
 pub struct RetentionTask {
-    pub retention: Retention,
+    pub retention: RetentionConfig,
     pub ledger: Arc<dyn Ledger>,
     /// Where the conversations are told.
     pub door: OwnDoor,
@@ -123,13 +123,13 @@ impl RetentionTask {
 }
 
 /// Counts the oldest files that are beyond a limit.
-fn count_expired(oldest: &[Attachment], usage: &Usage, retention: &Retention, now: Timestamp) -> usize {
+fn count_expired(oldest: &[Attachment], usage: &Usage, retention: &RetentionConfig, now: Timestamp) -> usize {
     let (mut files, mut bytes) = (usage.files, usage.bytes);
     let is_expired = |file: &&Attachment| {
         let too_old = |days: u32| now.0 - file.created_at.0 > i64::from(days) * DAY_MS;
-        let expired = retention.items.is_some_and(|items| files > u64::from(items))
-            || retention.bytes.is_some_and(|limit| bytes > limit)
-            || retention.days.is_some_and(too_old);
+        let expired = retention.items.is_some_and(|items| files > u64::from(items.0))
+            || retention.bytes.is_some_and(|limit| bytes > limit.0)
+            || retention.days.is_some_and(|days| too_old(days.0));
         files = files.saturating_sub(1);
         bytes = bytes.saturating_sub(file.bytes);
         expired

@@ -25,5 +25,5 @@ pub fn open(config: &Config) -> Option<Arc<dyn ScriptHost>> {
 #[must_use]
 pub fn worker(config: &Config) -> PathBuf {
     let beside = || std::env::current_exe().map_or_else(|_| PathBuf::from(WORKER), |own| own.with_file_name(WORKER));
-    config.tools.script.worker.clone().unwrap_or_else(beside)
+    config.tools.script.worker.clone().map_or_else(beside, |worker| worker.0)
 }

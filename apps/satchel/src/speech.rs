@@ -13,14 +13,15 @@ use crate::{commands::WrongUsage, config::Config};
 /// When it can't work as it is configured.
 pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, WrongUsage> {
     let speech = &config.speech;
-    if speech.speak.is_none() && speech.transcribe.is_none() {
+    let (speak, transcribe) = (speech.speak_engine(), speech.transcribe_engine());
+    if speak.is_none() && transcribe.is_none() {
         return Ok(None);
     }
     let settings = SpeechSettings {
-        speak: speech.speak.clone(),
-        transcribe: speech.transcribe.clone(),
+        speak,
+        transcribe,
         environment: speech.environment.clone(),
-        recordings: config.storage.data_dir.join("recordings"),
+        recordings: config.storage.data_dir().join("recordings"),
     };
     let voice = Voice::new(settings).map_err(|error| WrongUsage(error.to_string()))?;
     Ok(Some(Arc::new(voice)))

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{
     config::{
         Config,
-        storage::{BlobStore, Database},
+        storage::{BlobBackend, DatabaseBackend},
     },
     metered_workspace::MeteredWorkspace,
     ports::{BLOBS, WORKSPACES, create_private_dir, open_directories},
@@ -40,12 +40,12 @@ pub struct Stores {
 /// # Errors
 /// When a directory or the database can't be used.
 pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Result<Stores> {
-    let data_dir = &config.storage.data_dir;
+    let data_dir = config.storage.data_dir();
     let database_dir = database_dir(config)?;
-    let blobs_dir = match &config.storage.blobs {
-        BlobStore::DataDirectory => data_dir.join(BLOBS),
-        BlobStore::Directory(directory) => directory.clone(),
-        BlobStore::S3(_) => anyhow::bail!("S3 is not built yet"),
+    let blobs_dir = match &config.storage.blobs_url {
+        None => data_dir.join(BLOBS),
+        Some(BlobBackend::Directory(directory)) => directory.clone(),
+        Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
     };
     create_private_dir(data_dir)
         .await
@@ -54,14 +54,15 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
     let access = config.access();
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
-    let quotas = QuotaRules { quotas: config.attachments.quotas, is_owner };
+    let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
     let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
         .await
         .context("failed to open the ledger")?;
     let workspaces_dir = data_dir.join(WORKSPACES);
-    let (shared, quota) = (config.workspace.shared_dir.clone(), config.workspace.quota);
+    let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
+    let quota = config.workspace.quota.0;
     let (blobs, workspace) = open_directories(blobs_dir, workspaces_dir, shared, quota).await?;
-    let reserve = config.storage.reserve;
+    let reserve = config.storage.reserve();
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
@@ -73,10 +74,10 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
 /// # Errors
 /// When the database is no file.
 pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
-    match &config.storage.database {
-        Database::DataDirectory => Ok(&config.storage.data_dir),
-        Database::Sqlite { directory } => Ok(directory),
-        Database::Postgres(_) => anyhow::bail!("PostgreSQL is not built yet"),
+    match &config.storage.database_url {
+        None => Ok(config.storage.data_dir()),
+        Some(DatabaseBackend::Sqlite { directory }) => Ok(directory),
+        Some(DatabaseBackend::Postgres(_)) => anyhow::bail!("PostgreSQL is not built yet"),
     }
 }
 
@@ -89,11 +90,11 @@ pub(crate) struct KeptDirectory {
 
 /// The directories for its owner alone that the configuration names.
 pub(crate) fn kept_directories(config: &Config) -> Vec<KeptDirectory> {
-    let mut kept = vec![KeptDirectory { path: config.storage.data_dir.clone(), is_own: is_own_data }];
-    if let Database::Sqlite { directory } = &config.storage.database {
+    let mut kept = vec![KeptDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
+    if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
         kept.push(KeptDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
     }
-    if let BlobStore::Directory(directory) = &config.storage.blobs {
+    if let Some(BlobBackend::Directory(directory)) = &config.storage.blobs_url {
         kept.push(KeptDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
     }
     kept

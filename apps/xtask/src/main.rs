@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask run`, `test`, `nightly`, `bench`, `worker`.
+//! The project's own chores: `cargo xtask run`, `test`, `nightly`, `bench`, `worker`, `docs`.
 
 mod gate;
 mod nightly;
@@ -33,6 +33,8 @@ enum Chore {
         #[arg(long)]
         release: bool,
     },
+    /// Writes the guide's tables of settings, as their definitions have them
+    Docs,
     /// Runs every check and every test
     Test,
     /// Runs what takes hours: every point of the crash matrices, the other matrices, and properties with many cases
@@ -52,6 +54,10 @@ fn main() -> Result<()> {
             cargo("Satchel", run.into_iter().chain(arguments.iter().map(String::as_str)))
         }
         Chore::Worker { release } => worker::build(release),
+        Chore::Docs => {
+            let tables = ["test", "--quiet", "--package", "satchel", "--lib", "--", "config::tests::guide"];
+            perform("the guide's tables", cargo_command().args(tables).env("SATCHEL_WRITE_GUIDE", "1"))
+        }
         Chore::Test => gate::run(),
         Chore::Nightly => nightly::run(),
         Chore::Bench { only } => {

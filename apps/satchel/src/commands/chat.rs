@@ -31,7 +31,7 @@ pub async fn run(
     around: Surroundings,
 ) -> anyhow::Result<()> {
     let piped = match piped::is_attached(&options.attach) {
-        true => Some(PipedFile::read(&config.storage.data_dir, config.attachments.max_inbound_file_bytes).await?),
+        true => Some(PipedFile::read(config.storage.data_dir(), config.attachments.max_inbound_file_bytes.0).await?),
         false => None,
     };
     let opening = Opening {
@@ -63,12 +63,12 @@ pub async fn run(
 }
 
 async fn talk(config: &Config, decision: &Decision, terminal: &Terminal, around: &Surroundings) -> anyhow::Result<()> {
-    let data_dir = &config.storage.data_dir;
+    let data_dir = config.storage.data_dir();
     let screen = &terminal.client.screen;
     let colour = std::io::stderr().is_terminal() && !around.no_color;
     complain(&banner(&decision.title(), &data_dir.display().to_string(), colour));
     let settings =
-        ConverseSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes };
+        ConverseSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes.0 };
     let prompt = Prompt::open(Arc::clone(screen), &data_dir.join("chat-history"))?;
     Ok(converse(&terminal.client, &settings, prompt).await?)
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     config::{
         Config, Loaded, Setting,
-        models::Choice,
+        models::ModelChoice,
         origin::{Origin, Problems},
     },
     models::Decision,
@@ -21,7 +21,7 @@ use crate::{
 pub fn show(loaded: &Loaded, decision: &Decision, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     // Where nobody said which model answers, what was found out is what counts.
     let found_out =
-        |setting: &Setting| setting.key == "model" && matches!(loaded.config().models.choice, Choice::Unsaid);
+        |setting: &Setting| setting.key == "model" && matches!(loaded.config().models.choice, ModelChoice::Default);
     let value = |setting: &Setting| match found_out(setting) {
         true => decision.candidates.first().map_or_else(|| setting.value.clone(), |candidate| json!(candidate.name())),
         false => setting.value.clone(),
@@ -58,7 +58,7 @@ pub fn check(loaded: Loaded, out: &mut dyn Write) -> anyhow::Result<Config> {
 /// # Errors
 /// When the output can't be written.
 pub fn schema(out: &mut dyn Write) -> anyhow::Result<()> {
-    Ok(super::write_json(out, &crate::config::schema::schema())?)
+    Ok(super::write_json(out, crate::config::schema::schema())?)
 }
 
 fn sentence(loaded: &Loaded) -> String {

@@ -21,7 +21,12 @@ use self::{
 use super::WrongUsage;
 use crate::{
     cli::{InitModel, InitOptions},
-    config::{self, Config, Sources, models::Model, models::Provider},
+    config::{
+        self, Config, Sources,
+        leaf::{address::HttpUrl, secret::Secret},
+        models::ModelConfig,
+        models::ProviderConfig,
+    },
     models::{Candidate, no_files},
     platforms::{self, TokenError},
 };
@@ -55,10 +60,10 @@ pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow:
             path.display()
         ))?;
     }
-    let data_dir = &outside.config().storage.data_dir;
+    let data_dir = outside.config().storage.data_dir();
     let answers = Answers {
         // With a `satchel.yaml` beside it another directory would be taken, and what was said would seem lost.
-        data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.clone()),
+        data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.to_owned()),
         model: model(options, sources, dialogue.as_mut()).await?,
         telegram: token(Platform::Telegram, options, outside.config(), dialogue.as_mut()).await?,
         discord: token(Platform::Discord, options, outside.config(), dialogue.as_mut()).await?,
@@ -69,7 +74,7 @@ pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow:
     drop(dialogue);
     writeln!(out, "\nwrote {}; only you can read it", path.display())?;
     let loaded = config::load(&Sources { file: Some(path), ..*sources })?;
-    writeln!(out, "your data will be stored in {}", loaded.config().storage.data_dir.display())?;
+    writeln!(out, "your data will be stored in {}", loaded.config().storage.data_dir().display())?;
     writeln!(out, "next: `satchel doctor` checks this machine, `satchel run` starts Satchel")?;
     Ok(())
 }
@@ -148,17 +153,17 @@ async fn model_answer(
         InitModel::Offline => "6",
     };
     let (provider, elsewhere) = match dialogue.ask("Model", default)?.as_str() {
-        "1" => (Provider::OpenAi, false),
-        "2" => (Provider::Anthropic, false),
-        "3" => (Provider::Gemini, false),
-        "4" => (Provider::Ollama, false),
-        "5" => (Provider::OpenAi, true),
+        "1" => (ProviderConfig::OpenAi, false),
+        "2" => (ProviderConfig::Anthropic, false),
+        "3" => (ProviderConfig::Gemini, false),
+        "4" => (ProviderConfig::Ollama, false),
+        "5" => (ProviderConfig::OpenAi, true),
         _ => return Ok(None),
     };
     let mut answer = ModelAnswer { provider, base_url: None, api_key: None, model: None };
     if elsewhere {
         answer.base_url = Some(SecretString::from(dialogue.ask("Server address", "http://127.0.0.1:8000/v1/")?));
-    } else if provider == Provider::Ollama {
+    } else if provider == ProviderConfig::Ollama {
         let given = dialogue.ask("Server address", "http://127.0.0.1:11434/")?;
         answer.base_url = (given != "http://127.0.0.1:11434/").then(|| SecretString::from(given));
     }
@@ -169,7 +174,7 @@ async fn model_answer(
         Some(_) => dialogue.ask_secret("API key (not shown; Enter for none)")?,
         None => None,
     };
-    let named = match (elsewhere, found.filter(|_| provider == Provider::Ollama)) {
+    let named = match (elsewhere, found.filter(|_| provider == ProviderConfig::Ollama)) {
         (_, Some(found)) => dialogue.ask("Model name", &found)?,
         (true, None) => dialogue.ask("Model name", "")?,
         (false, None) => dialogue.ask("Model name (Enter for the default)", "")?,
@@ -194,13 +199,13 @@ async fn likely(sources: &Sources<'_>) -> (InitModel, Option<String>) {
     }
 }
 
-fn provider_of(model: InitModel) -> Option<Provider> {
+fn provider_of(model: InitModel) -> Option<ProviderConfig> {
     match model {
-        InitModel::Openai => Some(Provider::OpenAi),
-        InitModel::OpenaiResponses => Some(Provider::OpenAiResponses),
-        InitModel::Anthropic => Some(Provider::Anthropic),
-        InitModel::Gemini => Some(Provider::Gemini),
-        InitModel::Ollama => Some(Provider::Ollama),
+        InitModel::Openai => Some(ProviderConfig::OpenAi),
+        InitModel::OpenaiResponses => Some(ProviderConfig::OpenAiResponses),
+        InitModel::Anthropic => Some(ProviderConfig::Anthropic),
+        InitModel::Gemini => Some(ProviderConfig::Gemini),
+        InitModel::Ollama => Some(ProviderConfig::Ollama),
         InitModel::Offline => None,
     }
 }
@@ -216,8 +221,15 @@ async fn check_model(answer: &ModelAnswer, sources: &Sources<'_>) -> Result<Stri
         Some(SecretString::from(found?.1.to_str()?))
     });
     let api_key = api_key.or(from_environment);
-    let candidate =
-        Candidate::Remote(Model { name: "main".to_owned(), provider, base_url, api_key, model, accepts: None });
+    let (base_url, api_key) = (base_url.map(HttpUrl), api_key.map(Secret));
+    let candidate = Candidate::Remote(ModelConfig {
+        name: "main".to_owned(),
+        provider,
+        base_url,
+        api_key,
+        model,
+        ..ModelConfig::default()
+    });
     let settings = candidate.settings().map_err(|error| error.to_string())?;
     let Some(settings) = settings else { return Ok(candidate.title()) };
     let remote = RemoteModel::new(settings, no_files()).map_err(|error| error.to_string())?;
@@ -260,8 +272,8 @@ async fn token(
             return Ok(Some(token));
         }
         let checked = match platform {
-            Platform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_ref(), &token).await,
-            Platform::Discord => platforms::discord_bot(&http, outside.discord.api_url.as_ref(), &token).await,
+            Platform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_deref(), &token).await,
+            Platform::Discord => platforms::discord_bot(&http, outside.discord.api_url.as_deref(), &token).await,
         };
         match (checked, dialogue.as_deref_mut()) {
             (Ok(bot), Some(dialogue)) => {

@@ -106,12 +106,10 @@ impl PlanLimits {
                     }
                     (None, None) => "Telegram's own servers",
                 };
-                ("telegram", telegram.limits.clone(), Some(server))
+                ("telegram", telegram.limits(), Some(server))
             }
-            PlanChannel::TelegramLocal => {
-                ("telegram", telegram.own_server_limits.clone(), Some("your own Bot API server"))
-            }
-            PlanChannel::Discord => ("discord", discord.limits.clone(), Some("Discord, in a server without boosts")),
+            PlanChannel::TelegramLocal => ("telegram", telegram.own_server_limits(), Some("your own Bot API server")),
+            PlanChannel::Discord => ("discord", discord.limits(), Some("Discord, in a server without boosts")),
             PlanChannel::Web => ("web", tables::web(), None),
             PlanChannel::Console => ("console", tables::console(), None),
         };

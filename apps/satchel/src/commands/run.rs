@@ -64,7 +64,7 @@ type Listen = Box<dyn FnOnce(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'
 /// When nothing is, with what can be done about it.
 pub fn check(config: &Config) -> Result<(), WrongUsage> {
     let platforms = [&config.telegram.token, &config.discord.token];
-    if config.web.listen.is_some() || platforms.into_iter().any(Option::is_some) {
+    if config.web.listen.0.is_some() || platforms.into_iter().any(Option::is_some) {
         return Ok(());
     }
     Err(WrongUsage(
@@ -90,7 +90,7 @@ pub async fn run(
     let at_once = stop_on_signals(&stop)?;
     let figures = Figures::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
-    if let Some(address) = config.metrics.listen {
+    if let Some(address) = config.metrics.listen.0 {
         let listener = metrics::server::bind(address).await?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
         let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&stores.ledger));
@@ -209,9 +209,9 @@ fn web_settings(
     figures: &Arc<Figures>,
     ledger: &Arc<dyn Ledger>,
 ) -> anyhow::Result<Option<WebSettings>> {
-    let Some(listen) = config.web.listen else { return Ok(None) };
+    let Some(listen) = config.web.listen.0 else { return Ok(None) };
     let token = match &config.web.token {
-        WebToken::Generated => Some(load_or_create_token(&config.storage.data_dir.join("web-token")).map_err(told)?),
+        WebToken::Generated => Some(load_or_create_token(&config.storage.data_dir().join("web-token")).map_err(told)?),
         WebToken::Configured(token) => Some(token.clone()),
         WebToken::Off => {
             tracing::warn!("{OPEN_TO_ALL}");
@@ -219,15 +219,14 @@ fn web_settings(
         }
     };
     let (figures, ledger) = (Arc::clone(figures), Arc::clone(ledger));
-    let files = config.attachments.max_inbound_files_per_turn;
     Ok(Some(WebSettings {
         listen,
-        public_url: config.web.public_url.clone(),
+        public_url: config.web.public_url.clone().map(|url| url.0),
         token,
-        trusted_proxies: config.web.trusted_proxies.clone(),
+        trusted_proxies: config.web.trusted_proxies(),
         capabilities: tables::web(),
-        file_bytes: config.attachments.max_inbound_file_bytes,
-        files_per_message: usize::try_from(files).unwrap_or(usize::MAX),
+        file_bytes: config.attachments.max_inbound_file_bytes.0,
+        files_per_message: config.attachments.max_inbound_files_per_turn.as_usize(),
         key_file: key_file(config),
         model: decision.title(),
         model_is_offline: decision.is_offline(),
@@ -238,7 +237,7 @@ fn web_settings(
 
 /// Where the key of the page lies, and beside it what its links leave.
 pub(crate) fn key_file(config: &Config) -> PathBuf {
-    config.storage.data_dir.join("web-key")
+    config.storage.data_dir().join("web-key")
 }
 
 /// Settings that can't be followed are a wrong configuration; whatever else goes wrong is a failure.
@@ -332,7 +331,7 @@ fn greet(
             places.push(format!("on {name}"));
         }
     }
-    let data = config.storage.data_dir.display();
+    let data = config.storage.data_dir().display();
     let places = places.join(" and ");
     let login = match link {
         Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` prints a new one)\n"),

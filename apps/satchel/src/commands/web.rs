@@ -15,7 +15,7 @@ use crate::config::{Config, web::WebToken};
 /// # Errors
 /// When there is no page to log in to, or the link can't be stored.
 pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
-    if config.web.listen.is_none() {
+    if config.web.listen.0.is_none() {
         let reason = "there is no page to log in to: `web.listen` is off; set it to an address such as 127.0.0.1:8787";
         return Err(WrongUsage(reason.to_owned()).into());
     }
@@ -23,7 +23,7 @@ pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
         return Err(WrongUsage(format!("{OPEN_TO_ALL}, so you need no link; open the page's address")).into());
     }
     let link = LoginLinks::new(&key_file(config)).create()?.ok_or_else(|| {
-        let data_dir = config.storage.data_dir.display();
+        let data_dir = config.storage.data_dir().display();
         anyhow::anyhow!(
             "no page was served yet with the data in {data_dir}; start `satchel run` first, or name the running \
              server's configuration with `--config` or `storage.data_dir`"

@@ -4,61 +4,117 @@ use std::time::Duration;
 
 use satchel_http::Allowed;
 use satchel_ports::ledger::usage::Quotas;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::reader::Reader;
+use super::{
+    leaf::{
+        amount::{Count, Size, Span},
+        list::Texts,
+    },
+    resolve::Resolver,
+};
 
 /// How files come in and how long they are kept.
-#[derive(Debug, Clone)]
-pub struct AttachmentSettings {
-    /// The largest file that a declared URL may lead to.
-    pub max_download_size_bytes: u64,
-    /// How long a fetch from the web may take, besides the time that its bytes need on a slow line.
-    pub download_timeout: Duration,
-    /// How many redirects it follows.
-    pub max_redirects: u32,
-    /// What may be fetched from although it isn't the public internet.
-    pub allow_hosts: Vec<Allowed>,
-    /// Which detected types each kind of declared attachment may have.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AttachmentsConfig {
+    /// The largest file behind a declared URL. No effect yet.
+    pub max_download_size_bytes: Size,
+    /// How long a fetch from the web may take, in addition to a second for every 65 KB. A server that sends nothing for 15 s is given
+    /// up.
+    pub download_timeout: Span,
+    /// The most redirects that such a fetch follows.
+    pub max_redirects: Count<0, 20>,
+    /// Hosts and ranges of addresses that may be fetched from although they aren't on the public internet, such as
+    /// files.lan, files.lan:8080 or 10.0.0.0/8.
+    allow_hosts: Texts,
     pub allowed_mime_types: AllowedMimeTypes,
-    /// The room for temporary files.
-    pub temp_dir_quota_bytes: u64,
-    /// The largest file that is taken from a person; the platform's own limit comes first.
-    pub max_inbound_file_bytes: u64,
-    /// How many files are taken with one turn.
-    pub max_inbound_files_per_turn: u32,
-    /// How many bytes a conversation and a person may keep.
-    pub quotas: Quotas,
-    /// How long a conversation's files are kept.
-    pub retention: Retention,
+    /// The most bytes of temporary files. No effect yet.
+    pub temp_dir_quota_bytes: Size,
+    /// The largest file that is accepted from a person or downloaded for them; the platform's own limit comes first.
+    pub max_inbound_file_bytes: Size,
+    /// The most files that are accepted with one message.
+    pub max_inbound_files_per_turn: Count<1, 1_000>,
+    quota: QuotaConfig,
+    pub retention: RetentionConfig,
 }
 
-/// Which detected types each kind may have; `image/*` stands for all of them.
-#[derive(Debug, Clone)]
+/// The detected types that each kind of declared attachment may have; `image/*` stands for all images. No effect yet.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct AllowedMimeTypes {
-    /// Images.
-    pub image: Vec<String>,
-    /// Sound.
-    pub audio: Vec<String>,
-    /// Films.
-    pub video: Vec<String>,
-    /// Documents.
-    pub pdf: Vec<String>,
-    /// Anything else.
-    pub file: Vec<String>,
+    /// The types of declared images.
+    pub image: Texts,
+    /// The types of declared audio.
+    pub audio: Texts,
+    /// The types of declared videos.
+    pub video: Texts,
+    /// The types of declared PDF documents.
+    pub pdf: Texts,
+    /// The types of any other declared file.
+    pub file: Texts,
 }
 
-/// How much a conversation keeps; whichever is reached first, and what isn't set is never reached.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Retention {
-    /// This many files.
-    pub items: Option<u32>,
-    /// This many bytes.
-    pub bytes: Option<u64>,
-    /// This many days.
-    pub days: Option<u32>,
+/// How much may be kept. Owners are limited by the disk alone.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct QuotaConfig {
+    /// The most bytes that one conversation keeps, its workspace included.
+    conversation: Size,
+    /// The most bytes that one person keeps, over all of their conversations.
+    person: Size,
 }
 
-impl Retention {
+/// How much a conversation keeps, whichever limit is reached first; the oldest files are deleted once a day. Off unless
+/// it is set.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RetentionConfig {
+    /// The most files.
+    pub items: Option<Count<1, { u32::MAX }>>,
+    /// The most bytes.
+    pub bytes: Option<Size>,
+    /// The most days.
+    pub days: Option<Count<1, 36_500>>,
+}
+
+impl Default for AttachmentsConfig {
+    fn default() -> Self {
+        Self {
+            max_download_size_bytes: Size(10_000_000),
+            download_timeout: Span(Duration::from_secs(30)),
+            max_redirects: Count(3),
+            allow_hosts: Texts::default(),
+            allowed_mime_types: AllowedMimeTypes::default(),
+            temp_dir_quota_bytes: Size(2 << 30),
+            max_inbound_file_bytes: Size(2 << 30),
+            max_inbound_files_per_turn: Count(20),
+            quota: QuotaConfig::default(),
+            retention: RetentionConfig::default(),
+        }
+    }
+}
+
+impl Default for AllowedMimeTypes {
+    fn default() -> Self {
+        Self {
+            image: Texts::of(&["image/*"]),
+            audio: Texts::of(&["audio/*"]),
+            video: Texts::of(&["video/*"]),
+            pdf: Texts::of(&["application/pdf"]),
+            file: Texts::of(&["*/*"]),
+        }
+    }
+}
+
+impl Default for QuotaConfig {
+    fn default() -> Self {
+        Self { conversation: Size(10 << 30), person: Size(20 << 30) }
+    }
+}
+
+impl RetentionConfig {
     /// Whether everything is kept.
     #[must_use]
     pub fn is_off(&self) -> bool {
@@ -66,56 +122,37 @@ impl Retention {
     }
 }
 
-pub(super) fn read(reader: &mut Reader<'_>) -> AttachmentSettings {
-    AttachmentSettings {
-        max_download_size_bytes: reader.size("attachments.max_download_size_bytes", 10_000_000),
-        download_timeout: reader.duration("attachments.download_timeout", Duration::from_secs(30)),
-        max_redirects: reader.count("attachments.max_redirects", 3, 0..=20),
-        allow_hosts: allowed(reader, "attachments.allow_hosts"),
-        allowed_mime_types: AllowedMimeTypes {
-            image: mime_types(reader, "image", "image/*"),
-            audio: mime_types(reader, "audio", "audio/*"),
-            video: mime_types(reader, "video", "video/*"),
-            pdf: mime_types(reader, "pdf", "application/pdf"),
-            file: mime_types(reader, "file", "*/*"),
-        },
-        temp_dir_quota_bytes: reader.size("attachments.temp_dir_quota_bytes", 2 << 30),
-        max_inbound_file_bytes: reader.size("attachments.max_inbound_file_bytes", 2 << 30),
-        max_inbound_files_per_turn: reader.count("attachments.max_inbound_files_per_turn", 20, 1..=1_000),
-        quotas: Quotas {
-            conversation: reader.size("attachments.quota.conversation", 10 << 30),
-            person: reader.size("attachments.quota.person", 20 << 30),
-        },
-        retention: Retention {
-            items: reader.optional_count("attachments.retention.items", 1..=u32::MAX),
-            bytes: reader.optional_size("attachments.retention.bytes"),
-            days: reader.optional_count("attachments.retention.days", 1..=36_500),
-        },
+impl AttachmentsConfig {
+    /// What may be fetched from although it isn't the public internet.
+    pub fn allow_hosts(&self) -> impl Iterator<Item = Allowed> {
+        self.allow_hosts.0.iter().filter_map(|given| given.parse().ok())
     }
-}
 
-fn allowed(reader: &mut Reader<'_>, key: &str) -> Vec<Allowed> {
-    let read: Vec<Result<Allowed, _>> = reader.texts(key, &[]).iter().map(|text| text.parse()).collect();
-    let mut allowed = Vec::new();
-    for read in read {
-        match read {
-            Ok(host) => allowed.push(host),
-            Err(error) => reader.wrong(key, format!("`{key}`: {error}")),
+    /// How many bytes a conversation and a person may keep.
+    #[must_use]
+    pub fn quotas(&self) -> Quotas {
+        Quotas { conversation: self.quota.conversation.0, person: self.quota.person.0 }
+    }
+
+    /// Hosts and types must be well formed.
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+        for given in &self.allow_hosts.0 {
+            if let Err(error) = given.parse::<Allowed>() {
+                resolver.report("attachments.allow_hosts", format!("`attachments.allow_hosts`: {error}"));
+            }
+        }
+        let AllowedMimeTypes { image, audio, video, pdf, file } = &self.allowed_mime_types;
+        for (kind, types) in [("image", image), ("audio", audio), ("video", video), ("pdf", pdf), ("file", file)] {
+            if let Some(wrong) = types.0.iter().find(|mime| !is_mime_type(mime)) {
+                let key = format!("attachments.allowed_mime_types.{kind}");
+                resolver.report(&key, format!("`{key}` holds {wrong:?}: types look like image/png or image/*"));
+            }
         }
     }
-    allowed
 }
 
-fn mime_types(reader: &mut Reader<'_>, kind: &str, default: &str) -> Vec<String> {
-    let key = format!("attachments.allowed_mime_types.{kind}");
-    let types = reader.texts(&key, &[default]);
-    let well_formed = |mime: &String| {
-        mime.split_once('/').is_some_and(|(kind, subtype)| {
-            !kind.is_empty() && !subtype.is_empty() && !subtype.contains('/') && !mime.contains(char::is_whitespace)
-        })
-    };
-    if let Some(wrong) = types.iter().find(|mime| !well_formed(mime)) {
-        reader.wrong(&key, format!("`{key}` holds {wrong:?}: types look like image/png or image/*"));
-    }
-    types
+fn is_mime_type(mime: &str) -> bool {
+    mime.split_once('/').is_some_and(|(kind, subtype)| {
+        !kind.is_empty() && !subtype.is_empty() && !subtype.contains('/') && !mime.contains(char::is_whitespace)
+    })
 }

@@ -1,81 +1,166 @@
 //! The platforms: `telegram` and `discord`.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
-};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId, capabilities::LookupRule};
 use satchel_intake::access::ChannelAccess;
 use satchel_routing::tables;
-use secrecy::SecretString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
-use super::{limits::LimitOverrides, reader::Reader};
+use super::{
+    leaf::{
+        address::{FilePath, HttpUrl, Listen},
+        list::Texts,
+        secret::Secret,
+    },
+    limits::{DiscordLimits, TelegramLimits},
+    resolve::Resolver,
+};
 
-/// Where Telegram's updates arrive unless something else is said: behind the proxy that speaks TLS for it.
+/// Where Telegram's updates arrive unless something else is set: behind the proxy that speaks TLS for it.
 const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
 
-/// How Satchel is present on Telegram.
-#[derive(Debug)]
-pub struct Telegram {
-    /// The bot's token; without one there is no Telegram.
-    pub token: Option<SecretString>,
-    /// Another server than Telegram's own.
-    pub api_url: Option<SecretString>,
-    /// Who may talk to it; `*` for everybody.
-    pub allow_users: Vec<String>,
-    /// Who may approve others and confirm tools.
-    pub owners: Vec<String>,
-    /// The groups where it answers without being mentioned; `*` for all.
-    pub groups: Vec<String>,
-    /// The address to which Telegram sends updates; without one they are polled.
-    pub webhook: Option<SecretString>,
-    /// Where these updates arrive on this machine.
-    pub webhook_listen: SocketAddr,
-    /// Where a Bot API server of one's own keeps its files; with it no limit of Telegram's servers counts.
-    pub local_files: Option<PathBuf>,
-    /// What Telegram takes.
-    pub limits: ChannelCapabilities,
+/// Telegram.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TelegramConfig {
+    /// The bot's token, as @BotFather gave it. Without one Telegram is off.
+    pub token: Option<Secret>,
+    /// Another Bot API server than Telegram's own.
+    pub api_url: Option<HttpUrl>,
+    /// Where a Bot API server of your own, started with --local, keeps its files.
+    pub local_files: Option<FilePath>,
+    /// People who may talk to it: ids or @names; `*` for everybody.
+    pub allow_users: Texts,
+    /// People who may approve others and confirm tools: ids or @names.
+    pub owners: Texts,
+    /// Ids of the groups where it answers without being mentioned; `*` for all.
+    pub groups: Texts,
+    /// The https address to which Telegram sends updates. Without one Satchel polls for them.
+    pub webhook: Option<HttpUrl>,
+    /// Where these updates arrive on this machine, behind the proxy that handles TLS.
+    webhook_listen: Listen,
+    /// Whether a message that may have arrived is looked for before it is sent again. `off`: it is sent again with a
+    /// label.
+    look_up: LookUp,
+    limits: TelegramLimits,
+}
+
+/// Whether messages that may have arrived are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum LookUp {
+    On,
+    Off,
+}
+
+/// Discord.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiscordConfig {
+    /// The bot's token, as the developer portal gave it. Without one Discord is off.
+    pub token: Option<Secret>,
+    /// Another server than Discord's own that offers its API; the address holds no name and no password.
+    pub api_url: Option<HttpUrl>,
+    /// People who may talk to it: ids; `*` for everybody.
+    pub allow_users: Texts,
+    /// People who may approve others and confirm tools: ids.
+    pub owners: Texts,
+    /// Ids of the channels where it answers without a mention, threads included; `*` for all.
+    pub channels: Texts,
+    limits: DiscordLimits,
+}
+
+impl Default for TelegramConfig {
+    fn default() -> Self {
+        Self {
+            token: None,
+            api_url: None,
+            local_files: None,
+            allow_users: Texts::default(),
+            owners: Texts::default(),
+            groups: Texts::default(),
+            webhook: None,
+            webhook_listen: Listen(Some(WEBHOOK_LISTEN)),
+            look_up: LookUp::On,
+            limits: TelegramLimits::default(),
+        }
+    }
+}
+
+impl TelegramConfig {
+    /// Where updates of the webhook arrive on this machine.
+    #[must_use]
+    pub fn webhook_listen(&self) -> SocketAddr {
+        self.webhook_listen.0.unwrap_or(WEBHOOK_LISTEN)
+    }
+
+    /// What Telegram takes; with files of a Bot API server of one's own no limit of Telegram's servers counts.
+    #[must_use]
+    pub fn limits(&self) -> ChannelCapabilities {
+        match self.local_files {
+            Some(_) => self.own_server_limits(),
+            None => self.adjust(tables::telegram()),
+        }
+    }
+
     /// What it would take by a Bot API server of one's own.
-    pub own_server_limits: ChannelCapabilities,
-}
+    #[must_use]
+    pub fn own_server_limits(&self) -> ChannelCapabilities {
+        self.adjust(tables::telegram_local_server())
+    }
 
-/// How Satchel is present on Discord.
-#[derive(Debug)]
-pub struct Discord {
-    /// The bot's token; without one there is no Discord.
-    pub token: Option<SecretString>,
-    /// Another server than Discord's own.
-    pub api_url: Option<SecretString>,
-    /// Who may talk to it; `*` for everybody.
-    pub allow_users: Vec<String>,
-    /// Who may approve others and confirm tools.
-    pub owners: Vec<String>,
-    /// Where it answers without a mention; `*` for everywhere.
-    pub channels: Vec<String>,
-    /// What Discord takes where nobody has boosted it.
-    pub limits: ChannelCapabilities,
-}
+    fn adjust(&self, table: ChannelCapabilities) -> ChannelCapabilities {
+        let look_up = match self.look_up {
+            LookUp::On => LookupRule::MessageIds,
+            LookUp::Off => LookupRule::None,
+        };
+        self.limits.apply(ChannelCapabilities { look_up, ..table })
+    }
 
-impl Telegram {
     /// Who may talk. An owner's private chat has the owner's id.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
         access("telegram", &self.allow_users, &self.owners, |id| id.to_owned())
     }
+
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+        if self.local_files.is_some() && !resolver.is_given("telegram.api_url") {
+            let message = "`telegram.local_files` is the directory of a Bot API server of your own: say where that \
+                           server is with `telegram.api_url`";
+            resolver.report("telegram.local_files", message.to_owned());
+        }
+        check_owners(&self.owners, "telegram.owners", resolver);
+        let limits = serde_json::to_value(TelegramLimits::of(&self.limits())).unwrap_or(Json::Null);
+        for (name, limit) in limits.as_object().into_iter().flatten() {
+            resolver.show_default(&format!("telegram.limits.{name}"), limit.clone());
+        }
+    }
 }
 
-impl Discord {
+impl DiscordConfig {
+    /// What Discord takes where nobody has boosted it.
+    #[must_use]
+    pub fn limits(&self) -> ChannelCapabilities {
+        self.limits.apply(tables::discord())
+    }
+
     /// Who may talk. An owner's private channel is opened by the owner's id.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
         access("discord", &self.allow_users, &self.owners, |id| format!("@{id}"))
+    }
+
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+        check_owners(&self.owners, "discord.owners", resolver);
     }
 }
 
 /// Who may talk on a channel. Owners who are named by their ids can be asked in private, where `chat` says.
 fn access(
     channel: &str,
-    allow_users: &[String],
-    owners: &[String],
+    allow_users: &Texts,
+    owners: &Texts,
     chat: impl Fn(&str) -> String,
 ) -> (ChannelName, ChannelAccess) {
     let channel = ChannelName::new(channel).expect("it is made of small letters");
@@ -83,58 +168,17 @@ fn access(
         let is_a_number = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_digit());
         is_a_number.then(|| ConversationId::new(channel.clone(), chat(owner)).ok()).flatten()
     };
-    let owner_chats = owners.iter().filter_map(chat_of).collect();
-    let (allow_users, owners) = (allow_users.to_vec(), owners.to_vec());
+    let owner_chats = owners.0.iter().filter_map(chat_of).collect();
+    let (allow_users, owners) = (allow_users.0.clone(), owners.0.clone());
     (channel, ChannelAccess { allow_users, owners, owner_chats })
 }
 
-pub(super) fn read_telegram(reader: &mut Reader<'_>) -> Telegram {
-    let local_files = reader.path("telegram.local_files");
-    if local_files.is_some() && !reader.is_given("telegram.api_url") {
-        let message = "`telegram.local_files` is the directory of a Bot API server of your own: say where that server \
-                       is with `telegram.api_url`";
-        reader.wrong("telegram.local_files", message.to_owned());
-    }
-    let table = if local_files.is_some() { tables::telegram_local_server() } else { tables::telegram() };
-    let look_up = reader.choice("telegram.look_up", &[("on", LookupRule::MessageIds), ("off", LookupRule::None)]);
-    let mut telegram = Telegram {
-        token: reader.secret("telegram.token"),
-        api_url: reader.http_url("telegram.api_url"),
-        allow_users: reader.texts("telegram.allow_users", &[]),
-        owners: read_owners(reader, "telegram.owners"),
-        groups: reader.texts("telegram.groups", &[]),
-        webhook: reader.http_url("telegram.webhook"),
-        webhook_listen: reader.listen("telegram.webhook_listen", Some(WEBHOOK_LISTEN)).unwrap_or(WEBHOOK_LISTEN),
-        local_files,
-        limits: table,
-        own_server_limits: tables::telegram_local_server(),
-    };
-    let overrides = LimitOverrides::read(reader, "telegram", &telegram.limits);
-    for limits in [&mut telegram.limits, &mut telegram.own_server_limits] {
-        *limits = overrides.apply(ChannelCapabilities { look_up, ..limits.clone() });
-    }
-    telegram
-}
-
-pub(super) fn read_discord(reader: &mut Reader<'_>) -> Discord {
-    Discord {
-        token: reader.secret("discord.token"),
-        api_url: reader.http_url("discord.api_url"),
-        allow_users: reader.texts("discord.allow_users", &[]),
-        owners: read_owners(reader, "discord.owners"),
-        channels: reader.texts("discord.channels", &[]),
-        limits: LimitOverrides::read(reader, "discord", &tables::discord()).apply(tables::discord()),
-    }
-}
-
 /// Those who decide for others must be named one by one.
-fn read_owners(reader: &mut Reader<'_>, key: &str) -> Vec<String> {
-    let owners = reader.texts(key, &[]);
-    if owners.iter().any(|owner| owner == "*") {
+fn check_owners(owners: &Texts, key: &str, resolver: &mut Resolver<'_>) {
+    if owners.0.iter().any(|owner| owner == "*") {
         let message = format!("`{key}` must name each owner: an owner lets others in and allows tool calls");
-        reader.wrong(key, message);
+        resolver.report(key, message);
     }
-    owners
 }
 
 #[cfg(test)]

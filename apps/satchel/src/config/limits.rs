@@ -1,111 +1,173 @@
 //! What a platform takes and how fast, as an operator may have changed it: `telegram.limits` and `discord.limits`.
 //!
-//! Platforms change their limits now and then, and a server of one's own has others.
+//! Platforms change their limits now and then, and a server of one's own has others. What counts without a setting is in
+//! the platform's table, so the defaults that the schema and `config show` have come from there too.
 
 use satchel_domain::{
     ChannelCapabilities,
     capabilities::{CaptionRule, GroupingRule},
 };
+use satchel_routing::tables;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
-use super::reader::Reader;
+use super::leaf::amount::{Count, Size};
 
-/// The longest text or caption, and the most messages in a time, that anybody may set.
-const MOST: u32 = 1_000_000;
+/// The length of a text or caption: less than 100 holds neither a label nor a notice.
+type Length = Count<100, 1_000_000>;
 
-/// The most files of one message.
-const MOST_TOGETHER: u32 = 100;
+/// Messages in a time.
+type Rate = Count<1, 1_000_000>;
 
-/// The shortest text or caption: less holds neither a label nor a notice.
-const SHORTEST: u32 = 100;
+/// Files of one message.
+type Files = Count<2, 100>;
 
-/// The limits that the configuration sets in the place of a table's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct LimitOverrides {
-    text: Option<usize>,
-    caption: Option<usize>,
-    file_bytes: Option<u64>,
-    request_bytes: Option<u64>,
-    photo_bytes: Option<u64>,
-    files_together: Option<usize>,
-    per_second: Option<u32>,
-    per_chat_second: Option<u32>,
-    per_group_minute: Option<u32>,
+/// What Telegram takes and how fast, should it have changed that.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(transform = telegram_defaults)]
+pub(super) struct TelegramLimits {
+    /// The longest message, in UTF-16 code units.
+    text: Option<Length>,
+    /// The longest caption, in UTF-16 code units.
+    caption: Option<Length>,
+    /// The largest file; 2000MB with `telegram.local_files`.
+    file_bytes: Option<Size>,
+    /// The largest photo; a larger one is sent as a document.
+    photo_bytes: Option<Size>,
+    /// The most files of one album.
+    files_together: Option<Files>,
+    /// Messages a second, in all chats together.
+    per_second: Option<Rate>,
+    /// Messages a second in one chat.
+    per_chat_second: Option<Rate>,
+    /// Messages a minute in one group.
+    per_group_minute: Option<Rate>,
 }
 
-impl LimitOverrides {
-    /// Reads what is given instead of a platform's table; a limit that the table doesn't have is no key.
-    pub(super) fn read(reader: &mut Reader<'_>, platform: &str, table: &ChannelCapabilities) -> Self {
-        let key = |name: &str| format!("{platform}.limits.{name}");
-        let mut overrides = Self::default();
-        if let Some(max) = table.text.max {
-            overrides.text = read_if_given(reader, &key("text"), |reader, key| length(reader, key, max));
+/// What Discord takes and how fast, should it have changed that.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(transform = discord_defaults)]
+pub(super) struct DiscordLimits {
+    /// The longest message, in UTF-16 code units.
+    text: Option<Length>,
+    /// The longest alternative text of a file, in UTF-16 code units.
+    caption: Option<Length>,
+    /// The largest file where nobody has boosted the server.
+    file_bytes: Option<Size>,
+    /// The most bytes of files in one message.
+    request_bytes: Option<Size>,
+    /// The most files of one message.
+    files_together: Option<Files>,
+    /// Requests a second.
+    per_second: Option<Rate>,
+}
+
+impl TelegramLimits {
+    /// The limits of a table.
+    pub(super) fn of(table: &ChannelCapabilities) -> Self {
+        let rates = table.rate_limits.as_ref();
+        Self {
+            text: table.text.max.map(Count::of),
+            caption: caption(table).map(Count::of),
+            file_bytes: Some(Size(table.file_bytes)),
+            photo_bytes: table.photo.as_ref().map(|photo| Size(photo.max_bytes)),
+            files_together: files_together(table).map(Count::of),
+            per_second: rates.and_then(|rates| rates.per_second).map(Count),
+            per_chat_second: rates.and_then(|rates| rates.per_conversation_second).map(Count),
+            per_group_minute: rates.and_then(|rates| rates.per_group_minute).map(Count),
         }
-        if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = table.caption {
-            overrides.caption = read_if_given(reader, &key("caption"), |reader, key| length(reader, key, max));
-        }
-        let size = |bytes: u64| move |reader: &mut Reader<'_>, key: &str| reader.size(key, bytes);
-        overrides.file_bytes = read_if_given(reader, &key("file_bytes"), size(table.file_bytes));
-        if let Some(bytes) = table.request_bytes {
-            overrides.request_bytes = read_if_given(reader, &key("request_bytes"), size(bytes));
-        }
-        if let Some(photo) = &table.photo {
-            overrides.photo_bytes = read_if_given(reader, &key("photo_bytes"), size(photo.max_bytes));
-        }
-        if let GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } = table.grouping {
-            overrides.files_together = read_if_given(reader, &key("files_together"), |reader, key| {
-                usize::try_from(reader.count(key, count(max), 2..=MOST_TOGETHER)).unwrap_or(max)
-            });
-        }
-        let pace = table.rate_limits.as_ref();
-        for (name, limit, set) in [
-            ("per_second", pace.and_then(|pace| pace.per_second), &mut overrides.per_second),
-            ("per_chat_second", pace.and_then(|pace| pace.per_conversation_second), &mut overrides.per_chat_second),
-            ("per_group_minute", pace.and_then(|pace| pace.per_group_minute), &mut overrides.per_group_minute),
-        ] {
-            if let Some(limit) = limit {
-                *set = read_if_given(reader, &key(name), |reader, key| reader.count(key, limit, 1..=MOST));
-            }
-        }
-        overrides
     }
 
-    /// Returns the table with what is given in its place.
+    /// Returns the table with what is set in its place.
     pub(super) fn apply(&self, table: ChannelCapabilities) -> ChannelCapabilities {
         let mut limits = table;
-        limits.text.max = limits.text.max.map(|max| self.text.unwrap_or(max));
-        if let CaptionRule::Caption { max } | CaptionRule::AltText { max } = &mut limits.caption {
-            *max = self.caption.unwrap_or(*max);
+        set_lengths(&mut limits, self.text, self.caption, self.files_together);
+        limits.file_bytes = self.file_bytes.map_or(limits.file_bytes, |size| size.0);
+        if let (Some(photo), Some(size)) = (&mut limits.photo, self.photo_bytes) {
+            photo.max_bytes = size.0;
         }
-        limits.file_bytes = self.file_bytes.unwrap_or(limits.file_bytes);
-        limits.request_bytes = limits.request_bytes.map(|bytes| self.request_bytes.unwrap_or(bytes));
-        if let Some(photo) = &mut limits.photo {
-            photo.max_bytes = self.photo_bytes.unwrap_or(photo.max_bytes);
-        }
-        if let GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } = &mut limits.grouping {
-            *max = self.files_together.unwrap_or(*max);
-        }
-        if let Some(pace) = &mut limits.rate_limits {
-            pace.per_second = pace.per_second.map(|limit| self.per_second.unwrap_or(limit));
-            pace.per_conversation_second =
-                pace.per_conversation_second.map(|limit| self.per_chat_second.unwrap_or(limit));
-            pace.per_group_minute = pace.per_group_minute.map(|limit| self.per_group_minute.unwrap_or(limit));
+        if let Some(rates) = &mut limits.rate_limits {
+            let or = |set: Option<Rate>, usual: Option<u32>| set.map(|rate| rate.0).or(usual);
+            rates.per_second = or(self.per_second, rates.per_second);
+            rates.per_conversation_second = or(self.per_chat_second, rates.per_conversation_second);
+            rates.per_group_minute = or(self.per_group_minute, rates.per_group_minute);
         }
         limits
     }
 }
 
-/// Reads a key, which makes it known, and returns its value where it was given.
-fn read_if_given<T>(reader: &mut Reader<'_>, key: &str, read: impl FnOnce(&mut Reader<'_>, &str) -> T) -> Option<T> {
-    let value = read(reader, key);
-    reader.is_given(key).then_some(value)
+impl DiscordLimits {
+    /// The limits of a table.
+    fn of(table: &ChannelCapabilities) -> Self {
+        Self {
+            text: table.text.max.map(Count::of),
+            caption: caption(table).map(Count::of),
+            file_bytes: Some(Size(table.file_bytes)),
+            request_bytes: table.request_bytes.map(Size),
+            files_together: files_together(table).map(Count::of),
+            per_second: table.rate_limits.as_ref().and_then(|rates| rates.per_second).map(Count),
+        }
+    }
+
+    /// Returns the table with what is set in its place.
+    pub(super) fn apply(&self, table: ChannelCapabilities) -> ChannelCapabilities {
+        let mut limits = table;
+        set_lengths(&mut limits, self.text, self.caption, self.files_together);
+        limits.file_bytes = self.file_bytes.map_or(limits.file_bytes, |size| size.0);
+        limits.request_bytes = self.request_bytes.map(|size| size.0).or(limits.request_bytes);
+        if let (Some(rates), Some(rate)) = (&mut limits.rate_limits, self.per_second) {
+            rates.per_second = Some(rate.0);
+        }
+        limits
+    }
 }
 
-fn length(reader: &mut Reader<'_>, key: &str, max: usize) -> usize {
-    usize::try_from(reader.count(key, count(max), SHORTEST..=MOST)).unwrap_or(max)
+fn telegram_defaults(schema: &mut Schema) {
+    set_defaults(schema, serde_json::to_value(TelegramLimits::of(&tables::telegram())));
 }
 
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(MOST)
+fn discord_defaults(schema: &mut Schema) {
+    set_defaults(schema, serde_json::to_value(DiscordLimits::of(&tables::discord())));
+}
+
+fn set_defaults(schema: &mut Schema, defaults: serde_json::Result<Json>) {
+    for (name, default) in defaults.expect("limits are numbers and texts").as_object().into_iter().flatten() {
+        if let Some(property) = schema.pointer_mut(&format!("/properties/{name}")) {
+            property["default"] = default.clone();
+        }
+    }
+}
+
+fn caption(table: &ChannelCapabilities) -> Option<usize> {
+    match table.caption {
+        CaptionRule::Caption { max } | CaptionRule::AltText { max } => Some(max),
+        _ => None,
+    }
+}
+
+fn files_together(table: &ChannelCapabilities) -> Option<usize> {
+    match table.grouping {
+        GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } => Some(max),
+        _ => None,
+    }
+}
+
+fn set_lengths(limits: &mut ChannelCapabilities, text: Option<Length>, caption: Option<Length>, files: Option<Files>) {
+    if let Some(length) = text {
+        limits.text.max = Some(length.as_usize());
+    }
+    if let (CaptionRule::Caption { max } | CaptionRule::AltText { max }, Some(length)) = (&mut limits.caption, caption)
+    {
+        *max = length.as_usize();
+    }
+    if let (GroupingRule::Albums { max } | GroupingRule::Messages { max, .. }, Some(files)) =
+        (&mut limits.grouping, files)
+    {
+        *max = files.as_usize();
+    }
 }
 
 #[cfg(test)]
@@ -126,11 +188,11 @@ mod tests {
     #[test]
     fn what_is_not_given_is_as_the_table_says() {
         let config = load("");
-        assert_eq!(config.telegram.limits, tables::telegram());
-        assert_eq!(config.discord.limits, tables::discord());
+        assert_eq!(config.telegram.limits(), tables::telegram());
+        assert_eq!(config.discord.limits(), tables::discord());
         let own_server = "telegram: { api_url: 'http://localhost:8081', local_files: files }\n";
-        assert_eq!(load(own_server).telegram.limits, tables::telegram_local_server());
-        assert_eq!(config.telegram.own_server_limits, tables::telegram_local_server());
+        assert_eq!(load(own_server).telegram.limits(), tables::telegram_local_server());
+        assert_eq!(config.telegram.own_server_limits(), tables::telegram_local_server());
     }
 
     #[test]
@@ -140,7 +202,7 @@ mod tests {
                     discord:\n  limits: { text: 4000, caption: 512, file_bytes: 25MiB, request_bytes: 50MiB, \
                     files_together: 5, per_second: 10 }\n";
         let config = load(yaml);
-        let (telegram, usual) = (config.telegram.limits.clone(), tables::telegram());
+        let (telegram, usual) = (config.telegram.limits(), tables::telegram());
         let expected = ChannelCapabilities {
             text: TextLimit { max: Some(8_192), ..usual.text },
             caption: CaptionRule::Caption { max: 2_048 },
@@ -156,7 +218,7 @@ mod tests {
             ..usual
         };
         assert_eq!(telegram, expected);
-        let (discord, usual) = (config.discord.limits.clone(), tables::discord());
+        let (discord, usual) = (config.discord.limits(), tables::discord());
         let expected = ChannelCapabilities {
             text: TextLimit { max: Some(4_000), ..usual.text },
             caption: CaptionRule::AltText { max: 512 },

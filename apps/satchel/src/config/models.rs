@@ -1,73 +1,81 @@
 //! The models: `model` and `models`.
 
-use std::ffi::OsString;
+use std::fmt;
 
 use satchel_models::{MediaKind, unsupported_kind};
+use schemars::JsonSchema;
 use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{locate, masking::MASK, origin::Origin, reader::Reader};
+use super::{
+    leaf::{
+        address::HttpUrl,
+        list::{Names, words},
+        secret::{MASK, Secret},
+    },
+    origin::Origin,
+    resolve::Resolver,
+    schema,
+};
 
 /// The name of the model that needs no configuration.
 pub const BUILT_IN: &str = "offline";
 
-/// A model that can be asked.
-#[derive(Debug, Clone)]
-pub struct Model {
+/// A model.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("required" = ["provider"]))]
+pub struct ModelConfig {
     /// Its name in the configuration.
+    #[schemars(skip)]
     pub name: String,
-    /// Who serves it.
-    pub provider: Provider,
-    /// Another server than the provider's own.
-    pub base_url: Option<SecretString>,
-    /// The key that the provider asks for.
-    pub api_key: Option<SecretString>,
-    /// The provider's name of the model.
+    /// Who serves it. `openai` is also any server that offers OpenAI's chat completions; give it a `base_url`.
+    pub provider: ProviderConfig,
+    /// Another server than the provider's own, such as `http://localhost:8000/v1/`.
+    pub base_url: Option<HttpUrl>,
+    /// The provider's key. Without it and without `base_url`, OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY is
+    /// taken from the environment.
+    pub api_key: Option<Secret>,
+    /// The provider's name of the model; needed with `base_url`, else a default of the provider.
     pub model: Option<String>,
-    /// The kinds of files that it takes; `None` for what is known of the model.
-    pub accepts: Option<Vec<MediaKind>>,
+    /// The kinds of files that the model takes. Ollama takes images, `anthropic` and `openai_responses` PDF documents
+    /// too, `openai` and `gemini` all four.
+    #[schemars(with = "Option<Vec<String>>", extend(
+        "items" = json!({ "type": "string", "enum": MediaKind::ALL.map(MediaKind::as_str) }),
+        "x-default" = "what is known of the model"
+    ))]
+    pub accepts: Option<Vec<String>>,
 }
 
 /// Who serves a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Provider {
-    /// Nobody: it is built in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderConfig {
     Offline,
-    /// OpenAI's chat completions, and whoever speaks them.
+    #[serde(rename = "openai")]
     OpenAi,
-    /// OpenAI's responses.
+    #[serde(rename = "openai_responses")]
     OpenAiResponses,
-    /// Anthropic.
     Anthropic,
-    /// Google.
     Gemini,
-    /// An Ollama server.
     Ollama,
 }
 
-const PROVIDERS: [(&str, Provider); 6] = [
-    ("offline", Provider::Offline),
-    ("openai", Provider::OpenAi),
-    ("openai_responses", Provider::OpenAiResponses),
-    ("anthropic", Provider::Anthropic),
-    ("gemini", Provider::Gemini),
-    ("ollama", Provider::Ollama),
-];
-
 /// The variables in which providers' own programs look for a key, in the order in which a first start looks.
-const VARIABLES: [(&str, Provider); 3] = [
-    ("OPENAI_API_KEY", Provider::OpenAi),
-    ("ANTHROPIC_API_KEY", Provider::Anthropic),
-    ("GEMINI_API_KEY", Provider::Gemini),
+const VARIABLES: [(&str, ProviderConfig); 3] = [
+    ("OPENAI_API_KEY", ProviderConfig::OpenAi),
+    ("ANTHROPIC_API_KEY", ProviderConfig::Anthropic),
+    ("GEMINI_API_KEY", ProviderConfig::Gemini),
 ];
 
-impl Provider {
-    /// The word for it in the configuration.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        PROVIDERS.iter().find(|(_, provider)| *provider == self).map_or("", |(word, _)| word)
+impl fmt::Display for ProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
+}
 
+impl ProviderConfig {
     /// Who serves it, as the adapter knows them; `None` for the one that is built in.
     #[must_use]
     pub fn adapter(self) -> Option<satchel_models::Provider> {
@@ -89,120 +97,120 @@ impl Provider {
     }
 }
 
+impl Default for ModelConfig {
+    fn default() -> Self {
+        let provider = ProviderConfig::Offline;
+        Self { name: BUILT_IN.to_owned(), provider, base_url: None, api_key: None, model: None, accepts: None }
+    }
+}
+
 /// Which model answers.
-#[derive(Debug)]
-pub enum Choice {
+#[derive(Debug, Default)]
+pub enum ModelChoice {
     /// These, by their names: the first, and the next where one fails. Each is [`BUILT_IN`] or a declared one.
     Named(Vec<String>),
     /// One that was not declared, because this variable holds a key for it.
-    Found {
-        /// The variable.
-        variable: &'static str,
-        /// The model.
-        model: Model,
-    },
-    /// Nobody said: an Ollama server on this machine, or else the one that is built in.
-    Unsaid,
+    FromEnvironment { variable: &'static str, model: ModelConfig },
+    /// None is named: an Ollama server on this machine, or else the one that is built in.
+    #[default]
+    Default,
 }
 
 /// The models that are declared, and the choice among them.
-#[derive(Debug)]
-pub struct Models {
-    /// Which model answers.
-    pub choice: Choice,
-    /// The declared models, in the order in which they were given.
-    pub declared: Vec<Model>,
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ModelsConfig {
+    /// The name of the model that answers: one of `models`, or `offline`. In a list of names the next one answers where
+    /// one fails before it says anything.
+    model: Option<Names>,
+    /// The models to choose from, each under a name you choose.
+    #[serde(rename = "models")]
+    #[schemars(
+        with = "std::collections::BTreeMap<String, ModelConfig>",
+        extend("propertyNames" = json!({ "pattern": r"^[^.]+$" }))
+    )]
+    pub declared: Vec<ModelConfig>,
+    #[serde(skip)]
+    pub choice: ModelChoice,
 }
 
-impl Models {
+impl ModelsConfig {
     /// The declared model of a name; `None` for the one that is built in.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<&Model> {
+    pub fn get(&self, name: &str) -> Option<&ModelConfig> {
         self.declared.iter().find(|model| model.name == name)
+    }
+
+    /// Chooses: without `model` the first declared one answers; without any the environment is searched for keys.
+    pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+        for model in &mut self.declared {
+            model.resolve(resolver);
+        }
+        self.choice = match (&self.model, self.declared.first()) {
+            (Some(names), _) => ModelChoice::Named(names.0.clone()),
+            (None, Some(first)) => ModelChoice::Named(vec![first.name.clone()]),
+            (None, None) => from_environment(resolver),
+        };
+        match &self.choice {
+            ModelChoice::Named(names) => {
+                let is_unknown = |name: &&String| *name != BUILT_IN && self.get(name).is_none();
+                for name in names.iter().filter(is_unknown) {
+                    let declared = self.declared.iter().map(|model| model.name.as_str());
+                    let known: Vec<&str> = declared.chain([BUILT_IN]).collect();
+                    resolver.report("model", format!("`model` names {name:?}, known are {}", known.join(", ")));
+                }
+                resolver.show_default("model", json!(names.first().map_or(BUILT_IN, String::as_str)));
+            }
+            ModelChoice::FromEnvironment { variable, model } => {
+                resolver.show_instead("model", json!(model.name), Origin::Environment((*variable).to_owned()));
+            }
+            ModelChoice::Default => resolver.show_default("model", json!("a local Ollama, or else offline")),
+        }
     }
 }
 
-/// Reads the models. Without `model` the first declared one answers; without any the environment is searched for keys.
-pub(super) fn read(reader: &mut Reader<'_>, environment: &[(OsString, OsString)]) -> Models {
-    let chosen = reader.names("model");
-    let names = reader.names_in("models");
-    let declared: Vec<Model> = names.into_iter().map(|name| read_one(reader, name, environment)).collect();
-    let models = match (chosen, declared.first()) {
-        (Some(names), _) => Models { choice: Choice::Named(names), declared },
-        (None, Some(first)) => Models { choice: Choice::Named(vec![first.name.clone()]), declared },
-        (None, None) => Models { choice: found(environment).unwrap_or(Choice::Unsaid), declared },
-    };
-    match &models.choice {
-        Choice::Named(names) => {
-            check(reader, names, &models);
-            reader.show_default("model", names.first().map_or(BUILT_IN, String::as_str));
-        }
-        Choice::Found { variable, model } => {
-            let origin = Origin::Environment((*variable).to_owned());
-            reader.show_instead("model", json!(model.name), origin);
-        }
-        Choice::Unsaid => reader.show_default("model", "a local Ollama, or else offline"),
+impl ModelConfig {
+    /// The kinds of files that it takes; `None` for what is known of the model.
+    #[must_use]
+    pub fn accepts(&self) -> Option<Vec<MediaKind>> {
+        let words = self.accepts.as_ref()?;
+        let kind = |word: &String| MediaKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+        Some(words.iter().filter_map(kind).collect())
     }
-    models
+
+    /// A provider must be named, the environment may hold its key, and its requests must have a place for the files.
+    fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+        let section = format!("models.{}", self.name);
+        if !resolver.is_given(&format!("{section}.provider")) {
+            let provider = schema::schema().pointer("/properties/models/additionalProperties/properties/provider");
+            let words = provider.and_then(words).unwrap_or_default().join(", ");
+            resolver.report(&section, format!("`{section}` has no `provider`: one of {words}"));
+        }
+        // A key for the provider's own server is not shown to another one.
+        if let (None, None, Some(variable)) = (&self.api_key, &self.base_url, self.provider.key_variable())
+            && let Some(key) = resolver.variable(variable)
+        {
+            self.api_key = Some(Secret(SecretString::from(key.trim())));
+            let origin = Origin::Environment(variable.to_owned());
+            resolver.show_instead(&format!("{section}.api_key"), json!(MASK), origin);
+        }
+        if let Some(provider) = self.provider.adapter() {
+            let has_no_place = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
+            for kind in self.accepts().iter().flatten().filter(has_no_place) {
+                let key = format!("{section}.accepts");
+                resolver.report(&key, format!("`{key}` {}", unsupported_kind(provider, *kind)));
+            }
+        }
+    }
 }
 
 /// The model for which the environment holds a key.
-fn found(environment: &[(OsString, OsString)]) -> Option<Choice> {
-    let key = |variable| Some(SecretString::from(locate::variable(environment, variable)?.to_str()?.trim()));
-    VARIABLES.iter().find_map(|(variable, provider)| {
-        let name = provider.word().to_owned();
-        let model = Model {
-            name,
-            provider: *provider,
-            base_url: None,
-            api_key: Some(key(variable)?),
-            model: None,
-            accepts: None,
-        };
-        Some(Choice::Found { variable, model })
-    })
-}
-
-/// What is chosen must be declared.
-fn check(reader: &mut Reader<'_>, names: &[String], models: &Models) {
-    let unknown = |name: &&String| *name != BUILT_IN && models.named(name).is_none();
-    for name in names.iter().filter(unknown) {
-        let declared = models.declared.iter().map(|model| model.name.as_str());
-        let known: Vec<&str> = declared.chain([BUILT_IN]).collect();
-        reader.wrong("model", format!("`model` names {name:?}, known are {}", known.join(", ")));
-    }
-}
-
-fn read_one(reader: &mut Reader<'_>, name: String, environment: &[(OsString, OsString)]) -> Model {
-    let key = |field: &str| format!("models.{name}.{field}");
-    if !reader.is_given(&key("provider")) {
-        let names: Vec<&str> = PROVIDERS.iter().map(|(name, _)| *name).collect();
-        let section = format!("models.{name}");
-        reader.wrong(&section, format!("`{section}` has no `provider`: one of {}", names.join(", ")));
-    }
-    let provider = reader.choice(&key("provider"), &PROVIDERS);
-    let base_url = reader.http_url(&key("base_url"));
-    let mut api_key = reader.secret(&key("api_key"));
-    // A key for the provider's own server is not shown to another one.
-    if let (None, None, Some(variable)) = (&api_key, &base_url, provider.key_variable())
-        && let Some(value) = locate::variable(environment, variable).and_then(|value| value.to_str())
-    {
-        api_key = Some(SecretString::from(value.trim()));
-        reader.show_instead(&key("api_key"), json!(MASK), Origin::Environment(variable.to_owned()));
-    }
-    let accepts = accepts(reader, &key("accepts"), provider);
-    Model { provider, base_url, api_key, model: reader.text(&key("model")), accepts, name }
-}
-
-/// Reads the kinds of files that a model takes; each must be one that its provider's requests have a place for.
-fn accepts(reader: &mut Reader<'_>, key: &str, provider: Provider) -> Option<Vec<MediaKind>> {
-    let accepts = reader.optional_choices(key, &MediaKind::ALL.map(|kind| (kind.as_str(), kind)));
-    reader.show_default(key, "what is known of the model");
-    if let Some(provider) = provider.adapter() {
-        let has_no_place = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
-        for kind in accepts.iter().flatten().filter(has_no_place) {
-            reader.wrong(key, format!("`{key}` {}", unsupported_kind(provider, *kind)));
-        }
-    }
-    accepts
+fn from_environment(resolver: &Resolver<'_>) -> ModelChoice {
+    let found = VARIABLES.iter().find_map(|(variable, provider)| {
+        let key = SecretString::from(resolver.variable(variable)?.trim());
+        let (name, provider) = (provider.to_string(), *provider);
+        let model = ModelConfig { name, provider, api_key: Some(Secret(key)), ..ModelConfig::default() };
+        Some(ModelChoice::FromEnvironment { variable, model })
+    });
+    found.unwrap_or_default()
 }

@@ -22,7 +22,7 @@ pub(crate) const PREFIX: &str = "SATCHEL_";
 pub(crate) fn lay_environment(
     root: &mut Node,
     environment: &[(OsString, OsString)],
-    plain_keys: &[String],
+    plain_keys: &[&str],
     problems: &mut Vec<Problem>,
 ) -> Vec<String> {
     let mut without_effect = Vec::new();

@@ -1,9 +1,19 @@
-//! What happens at a time of its own: `schedules`.
+//! Prompts and scripts that run at set times: `schedules`.
+
+use std::path::Path;
 
 use jiff::tz::{TimeZone, db};
 use satchel_domain::{ConversationId, script};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::{reader::Reader, text_file::read_text_file, web::Web};
+use super::{
+    leaf::{address::FilePath, list::Switch},
+    resolve::Resolver,
+    text_file::read_text_file,
+    web::WebConfig,
+};
 use crate::{
     schedules::{
         Schedule,
@@ -13,16 +23,64 @@ use crate::{
 };
 
 /// The most that is read of a script.
-const LONGEST_SCRIPT: u64 = 250_000;
+const MAX_SCRIPT_BYTES: u64 = 250_000;
 
 /// The longest name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// What a time looks like, for error messages.
 const CRON: &str = "a cron expression in quotes, such as \"0 8 * * mon-fri\" or \"@daily\"";
 
+/// A prompt or a script, and when it runs.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend(
+    "required" = ["cron", "conversation"],
+    "oneOf" = [{ "required": ["prompt"] }, { "required": ["script"] }, { "required": ["script_file"] }]
+))]
+pub(super) struct ScheduleConfig {
+    /// Its name in the configuration.
+    #[schemars(skip)]
+    name: String,
+    /// When it runs: minute, hour, day of the month, month, day of the week, as in `0 8 * * mon-fri`; with a sixth field
+    /// in front the seconds; or @hourly, @daily, @weekly, @monthly, @yearly.
+    cron: Option<String>,
+    /// The time zone of these times, such as Europe/Berlin; by default this machine's, or UTC where that isn't known.
+    timezone: Option<String>,
+    /// What the model is asked. Exactly one of `prompt`, `script` and `script_file` is needed.
+    prompt: Option<String>,
+    /// The script that runs.
+    script: Option<String>,
+    /// The file that holds the script; it is read when Satchel starts.
+    script_file: Option<FilePath>,
+    /// The conversation that gets the answer, such as telegram:123456789.
+    conversation: Option<String>,
+    /// What happens to times at which Satchel didn't run. `run_once`: the last one is made up for. `skip`: they are
+    /// skipped. `run_all`: the last 24 are made up for.
+    #[schemars(with = "String", extend("enum" = [Missed::RunOnce, Missed::Skip, Missed::RunAll]))]
+    missed: Missed,
+    /// Whether it runs at all.
+    enabled: Switch,
+}
+
+impl Default for ScheduleConfig {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            cron: None,
+            timezone: None,
+            prompt: None,
+            script: None,
+            script_file: None,
+            conversation: None,
+            missed: Missed::RunOnce,
+            enabled: Switch(true),
+        }
+    }
+}
+
 /// A channel on which something can be said while nobody is there.
-struct Served {
+pub(super) struct HostedChannel {
     channel: &'static str,
     /// What sets it up.
     key: &'static str,
@@ -32,19 +90,13 @@ struct Served {
     is_place: fn(&str) -> bool,
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, web: &Web) -> Vec<Schedule> {
-    let served = served(reader, web);
-    let names = reader.names_in("schedules");
-    names.into_iter().filter_map(|name| read_one(reader, name, &served)).collect()
-}
-
-/// Everything that `satchel run` can host. That a token is wrong is told where it stands.
-fn served(reader: &Reader<'_>, web: &Web) -> [Served; 3] {
+/// Everything that `satchel run` can host. A token that can't be read is reported where it was given.
+pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [HostedChannel; 3] {
     let has_token = |platform: &str| {
-        reader.is_given(&format!("{platform}.token")) || reader.is_given(&format!("{platform}.token_file"))
+        resolver.is_given(&format!("{platform}.token")) || resolver.is_given(&format!("{platform}.token_file"))
     };
     [
-        Served {
+        HostedChannel {
             channel: "telegram",
             key: "telegram.token",
             is_set_up: has_token("telegram"),
@@ -54,7 +106,7 @@ fn served(reader: &Reader<'_>, web: &Web) -> [Served; 3] {
                 chat.parse::<i64>().is_ok() && topic.is_none_or(|topic| topic.parse::<i32>().is_ok())
             },
         },
-        Served {
+        HostedChannel {
             channel: "discord",
             key: "discord.token",
             is_set_up: has_token("discord"),
@@ -64,63 +116,96 @@ fn served(reader: &Reader<'_>, web: &Web) -> [Served; 3] {
                 !number.starts_with('0') && number.parse::<u64>().is_ok()
             },
         },
-        Served {
+        HostedChannel {
             channel: "web",
             key: "web.listen",
-            is_set_up: web.listen.is_some(),
+            is_set_up: web.listen.0.is_some(),
             form: "made of letters, digits, `-` and `_`, such as web:reports",
             is_place: |key| key.len() <= 64 && !key.contains(['.', '/', '@']),
         },
     ]
 }
 
-/// Reads one schedule; `None` when something is wrong with it, which was told.
-fn read_one(reader: &mut Reader<'_>, name: String, served: &[Served]) -> Option<Schedule> {
-    let section = format!("schedules.{name}");
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if name.len() > LONGEST_NAME || !name.bytes().all(plain) {
-        let message =
-            format!("a schedule's name is made of at most {LONGEST_NAME} letters from a to z, digits, `-` and `_`");
-        reader.wrong(&section, message);
-    }
-    let cron = required(reader, &section, "cron", CRON);
-    let zone = zone(reader, &format!("{section}.timezone"));
-    let rhythm = cron.zip(zone).and_then(|(cron, zone)| {
-        let told = |error| format!("`{section}.cron` must be {CRON}, not {cron:?}: {error}");
-        let rhythm = Rhythm::parse(&cron, zone).map_err(told);
-        rhythm.map_err(|message| reader.wrong(&format!("{section}.cron"), message)).ok()
-    });
-    let words = words(reader, &section);
-    let conversation = required(reader, &section, "conversation", "where it is answered, such as telegram:123456789")
-        .and_then(|conversation| {
-            let read = conversation_of(&conversation, served);
-            let told = |error| format!("`{section}.conversation` {error}");
-            read.map_err(|error| reader.wrong(&format!("{section}.conversation"), told(error))).ok()
+impl ScheduleConfig {
+    /// The schedule as it runs; `None` when something is wrong with it, which is reported.
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, hosted: &[HostedChannel]) -> Option<Schedule> {
+        let Self { name, missed, enabled: Switch(enabled), .. } = self;
+        let section = format!("schedules.{name}");
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if name.len() > MAX_NAME_LENGTH || !name.bytes().all(plain) {
+            let message = format!(
+                "a schedule's name is made of at most {MAX_NAME_LENGTH} letters from a to z, digits, `-` and `_`"
+            );
+            resolver.report(&section, message);
+        }
+        if !resolver.is_given(&format!("{section}.cron")) {
+            resolver.report(&section, format!("`{section}` has no `cron`: {CRON}"));
+        }
+        let zone = self.zone(resolver, &format!("{section}.timezone"));
+        let rhythm = self.cron.as_ref().zip(zone).and_then(|(cron, zone)| {
+            let described = |error| format!("`{section}.cron` must be {CRON}, not {cron:?}: {error}");
+            let rhythm = Rhythm::parse(cron, zone).map_err(described);
+            rhythm.map_err(|message| resolver.report(&format!("{section}.cron"), message)).ok()
         });
-    let policies = [("run_once", Missed::RunOnce), ("skip", Missed::Skip), ("run_all", Missed::RunAll)];
-    let missed = reader.choice(&format!("{section}.missed"), &policies);
-    let enabled = reader.switch(&format!("{section}.enabled"), true);
-    Some(Schedule { name, rhythm: rhythm?, words: words?, conversation: conversation?, missed, enabled })
-}
-
-/// Reads what can't be left out; `what` says what it is.
-fn required(reader: &mut Reader<'_>, section: &str, name: &str, what: &str) -> Option<String> {
-    let key = format!("{section}.{name}");
-    if !reader.is_given(&key) {
-        reader.wrong(section, format!("`{section}` has no `{name}`: {what}"));
+        let words = self.task_text(resolver, &section);
+        if !resolver.is_given(&format!("{section}.conversation")) {
+            let message =
+                format!("`{section}` has no `conversation`: where it is answered, such as telegram:123456789");
+            resolver.report(&section, message);
+        }
+        let conversation = self.conversation.as_ref().and_then(|given| {
+            let key = format!("{section}.conversation");
+            let conversation = conversation_of(given, hosted);
+            conversation.map_err(|error| resolver.report(&key, format!("`{key}` {error}"))).ok()
+        });
+        let (name, missed, enabled) = (name.clone(), *missed, *enabled);
+        Some(Schedule { name, rhythm: rhythm?, words: words?, conversation: conversation?, missed, enabled })
     }
-    reader.text(&key)
+
+    /// The zone by whose clocks it is due; `None` for one that nobody knows, which is reported.
+    fn zone(&self, resolver: &mut Resolver<'_>, key: &str) -> Option<TimeZone> {
+        let Some(name) = &self.timezone else {
+            let zone = machine_zone();
+            let shown = format!("{}, as on this machine", zone.iana_name().unwrap_or("its own"));
+            resolver.show_default(key, json!(shown));
+            return Some(zone);
+        };
+        let described = |_| format!("`{key}` must be the name of a time zone{}, not {name:?}", suggestion(name));
+        TimeZone::get(name).map_err(described).map_err(|message| resolver.report(key, message)).ok()
+    }
+
+    /// What is to be done: the prompt, or the script as a message.
+    fn task_text(&self, resolver: &mut Resolver<'_>, section: &str) -> Option<String> {
+        let key = |name: &str| format!("{section}.{name}");
+        let given = ["prompt", "script", "script_file"].into_iter().filter(|name| resolver.is_given(&key(name)));
+        let name = match given.collect::<Vec<_>>().as_slice() {
+            [name] => *name,
+            [] => {
+                let message = format!("`{section}` does nothing: give it a `prompt`, a `script` or a `script_file`");
+                resolver.report(section, message);
+                return None;
+            }
+            [first, others @ ..] => {
+                let message = format!("`{section}` has both `{first}` and `{}`: remove one", others.join("` and `"));
+                resolver.report(section, message);
+                return None;
+            }
+        };
+        let read = self.script_file.as_ref().map(|FilePath(path)| read_script(path, section));
+        let script = read.transpose().map_err(|message| resolver.report(&key("script_file"), message)).ok()?;
+        let is_script = name != "prompt";
+        let text = script.as_ref().or(self.script.as_ref()).or(self.prompt.as_ref())?;
+        if text.trim().is_empty() {
+            resolver.report(&key(name), format!("`{section}.{name}` must not be blank"));
+            return None;
+        }
+        Some(if is_script { script::to_script_message(text) } else { text.clone() })
+    }
 }
 
-/// The zone by whose clocks it is due; `None` for one that nobody knows, which was told.
-fn zone(reader: &mut Reader<'_>, key: &str) -> Option<TimeZone> {
-    let Some(name) = reader.text(key) else {
-        let zone = machine_zone();
-        reader.show_default(key, &format!("{}, as on this machine", zone.iana_name().unwrap_or("its own")));
-        return Some(zone);
-    };
-    let told = |_| format!("`{key}` must be the name of a time zone{}, not {name:?}", suggestion(&name));
-    TimeZone::get(&name).map_err(told).map_err(|message| reader.wrong(key, message)).ok()
+fn read_script(path: &Path, section: &str) -> Result<String, String> {
+    let described = |reason| format!("the file {} that `{section}.script_file` names {reason}", path.display());
+    read_text_file(path, MAX_SCRIPT_BYTES).map_err(described)
 }
 
 /// What may have been meant: the zone whose name is nearest, or that is named after a city of nearly that name.
@@ -140,51 +225,14 @@ fn suggestion(given: &str) -> String {
     nearest.map_or_else(|| " such as Europe/Berlin or UTC".to_owned(), |(_, zone)| format!(", perhaps {zone}"))
 }
 
-/// What is to be done: the prompt, or the script as a message.
-fn words(reader: &mut Reader<'_>, section: &str) -> Option<String> {
-    const KEYS: [&str; 3] = ["prompt", "script", "script_file"];
-    let key = |name: &str| format!("{section}.{name}");
-    let prompt = reader.text(&key("prompt"));
-    let script = reader.text(&key("script"));
-    let file = reader.path(&key("script_file"));
-    let given: Vec<&str> = KEYS.into_iter().filter(|name| reader.is_given(&key(name))).collect();
-    match given.as_slice() {
-        [_] => {}
-        [] => reader
-            .wrong(section, format!("`{section}` does nothing: give it a `prompt`, a `script` or a `script_file`")),
-        [first, others @ ..] => {
-            let message = format!("`{section}` has both `{first}` and `{}`: remove one", others.join("` and `"));
-            reader.wrong(section, message);
-            return None;
-        }
-    }
-    let script = match file {
-        Some(file) => {
-            let told = |reason| format!("the file {} that `{section}.script_file` names {reason}", file.display());
-            let read = read_text_file(&file, LONGEST_SCRIPT).map_err(told);
-            Some(read.map_err(|message| reader.wrong(&key("script_file"), message)).ok()?)
-        }
-        None => script,
-    };
-    let (words, is_script) = match script {
-        Some(script) => (script, true),
-        None => (prompt?, false),
-    };
-    if words.trim().is_empty() {
-        reader.wrong(&key(given[0]), format!("`{section}.{}` must not be blank", given[0]));
-        return None;
-    }
-    Some(if is_script { script::to_script_message(&words) } else { words })
-}
-
 /// The conversation of that name, if something can be said there.
-fn conversation_of(text: &str, served: &[Served]) -> Result<ConversationId, String> {
-    let channels = || served.iter().map(|served| served.channel).collect::<Vec<_>>().join(", ");
+fn conversation_of(text: &str, hosted: &[HostedChannel]) -> Result<ConversationId, String> {
+    let channels = || hosted.iter().map(|hosted| hosted.channel).collect::<Vec<_>>().join(", ");
     let Ok(conversation) = text.parse::<ConversationId>() else {
         return Err(format!("must be a conversation such as telegram:123456789, not {text:?}"));
     };
     let channel = conversation.channel().as_str();
-    let Some(known) = served.iter().find(|served| served.channel == channel) else {
+    let Some(known) = hosted.iter().find(|hosted| hosted.channel == channel) else {
         return Err(format!("is on {channel:?}, where `satchel run` says nothing; it does on {}", channels()));
     };
     match (known.is_set_up, (known.is_place)(conversation.key())) {

@@ -1,184 +1,148 @@
-//! The JSON Schema of the configuration file, made of what the reader asks for, so that the two can't differ.
+//! The JSON Schema of the configuration file, derived from [`Config`], by which the tree is checked and editors help.
 //!
-//! Draft 7, because that is what the editors' YAML servers know best.
+//! Draft 7, because that is what the editors' YAML servers know best. Besides its vocabulary a setting may have `x-kind`
+//! (how its text is read), `x-default` (what counts without it, in words) and `x-next` (what it switches on that isn't
+//! built yet; of a URL, by its scheme).
 
-use std::path::Path;
+use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value as Json, json};
 
 use super::{
-    CONFIG_VARIABLE, Sources,
-    descriptions::DESCRIPTIONS,
-    fields::{Field, Kind},
-    origin::Origin,
+    CONFIG_VARIABLE, Config,
+    leaf::{Kind, Leaf, address::FilePath, schema_of},
     overlay::variable_of,
-    reader::Reader,
-    tree::{self, Node},
+    tree::{Node, Value},
 };
 
-/// Stands for whatever name the owner gives a model or a schedule.
-const NAME: &str = "NAME";
+/// Stands for any name that the owner gives a model or a schedule.
+pub(super) const NAME: &str = "NAME";
+
+/// The `x-kind` of a key that names the file with the value of another.
+const FILE_OF: &str = "file-of";
+
+static SCHEMA: LazyLock<Json> = LazyLock::new(|| {
+    let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
+    let mut root = settings.into_generator().into_root_schema_for::<Config>().to_value();
+    complete(&mut root, "");
+    root["type"] = json!(["object", "null"]);
+    root["title"] = json!("Satchel's configuration");
+    root["description"] = json!(format!(
+        "Every key can also be given by an environment variable (`delivery.max_age` is {}) or with --set. \
+         {CONFIG_VARIABLE} names the file.",
+        variable_of("delivery.max_age")
+    ));
+    root
+});
 
 /// The schema of `satchel.yaml`.
 #[must_use]
-pub fn schema() -> Value {
-    let mut root = section("");
-    root.insert("$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
-    root.insert("title".to_owned(), json!("Satchel's configuration"));
-    root.insert(
-        "description".to_owned(),
-        json!(format!(
-            "Every key can also be given by an environment variable (`delivery.max_age` is {}) or with --set. \
-             {CONFIG_VARIABLE} names the file.",
-            variable_of("delivery.max_age")
-        )),
-    );
-    for field in fields() {
-        place(&mut root, "", &field.key, &field);
-    }
-    Value::Object(root)
-}
-
-/// Everything that the reader asks for, with one model and one schedule of the name `NAME`.
-pub(super) fn fields() -> Vec<Field> {
-    let mut root = Node::empty_section();
-    if let tree::Value::Section(entries) = &mut root.value {
-        let given = |value| Node { value, origin: Origin::Default };
-        for (section, name, value) in [("models", "provider", "offline"), ("schedules", "cron", "@daily")] {
-            let field = (name.to_owned(), given(tree::Value::Given(value.to_owned())));
-            let named = (NAME.to_owned(), given(tree::Value::Section(vec![field])));
-            entries.push((section.to_owned(), given(tree::Value::Section(vec![named]))));
-        }
-    }
-    let nowhere = Path::new("");
-    let mut reader = Reader::new(root, nowhere, Vec::new());
-    super::read(&mut reader, &Sources { file: None, set: &[], environment: &[], cwd: nowhere });
-    reader.finish().fields
+pub fn schema() -> &'static Json {
+    &SCHEMA
 }
 
 /// The keys that stand in no section, the ones that name a file instead of a value among them.
-pub(super) fn plain_keys() -> Vec<String> {
-    let plain = fields().into_iter().filter(|field| !field.key.contains('.'));
-    let file_key = |field: &Field| has_file_key(field).then(|| format!("{}_file", field.key));
-    plain.flat_map(|field| std::iter::once(field.key.clone()).chain(file_key(&field))).collect()
+pub(super) fn plain_keys() -> Vec<&'static str> {
+    let properties = schema()["properties"].as_object().into_iter().flatten();
+    properties.filter(|(_, property)| !is_section(property)).map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether a second key, which ends with `_file`, can name a file that holds the value.
-fn has_file_key(field: &Field) -> bool {
-    matches!(field.kind, Kind::Secret | Kind::TextOrFile)
+/// The schema of each section of a section whose keys the owner names.
+pub(super) fn each_named(schema: &Json) -> Option<&Json> {
+    schema.get("additionalProperties").filter(|each| each.is_object())
 }
 
-/// Puts a field into the section `at`, whose `properties` hold it or the section that does.
-fn place(into: &mut Map<String, Value>, at: &str, rest: &str, field: &Field) {
-    let (name, inner) = match rest.split_once('.') {
-        Some((name, inner)) => (name, Some(inner)),
-        None => (rest, None),
-    };
-    let key = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
-    // A name that the owner chooses is no property: whatever stands there is a section of this shape.
-    let entries = match name {
-        NAME => into,
-        _ => into.entry("properties").or_insert_with(|| json!({})).as_object_mut().expect("properties are an object"),
-    };
-    let name = if name == NAME { "additionalProperties" } else { name };
-    match inner {
-        Some(inner) => {
-            if !entries.get(name).is_some_and(Value::is_object) {
-                entries.insert(name.to_owned(), Value::Object(section(&key)));
+pub(super) fn is_section(schema: &Json) -> bool {
+    schema.get("properties").is_some() || each_named(schema).is_some()
+}
+
+/// Whether it is a second key that names the file with the value of the first.
+pub(super) fn names_a_file(schema: &Json) -> bool {
+    schema["x-kind"] == FILE_OF
+}
+
+/// What counts where nothing is given: the default, or what stands for it in words.
+pub(super) fn default_of(schema: &Json) -> Json {
+    let default = schema.get("default").or_else(|| schema.get("x-default"));
+    default.cloned().unwrap_or(Json::Null)
+}
+
+/// What a value that passed switches on and isn't built yet.
+pub(super) fn not_built<'a>(schema: &'a Json, node: &Node) -> Option<&'a str> {
+    let next = schema.get("x-next")?;
+    match &node.value {
+        Value::List(items) if items.is_empty() => None,
+        Value::Section(entries) if entries.is_empty() => None,
+        Value::Text(url) | Value::Given(url) => next.get(url.split_once(':')?.0)?.as_str(),
+        _ => next.as_str(),
+    }
+}
+
+/// Completes what is derived: sections may be empty and hold no unknown keys, settings are never null, and beside what
+/// can be given by file stands the key that names it.
+fn complete(schema: &mut Json, key: &str) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(Json::String(words)) = object.get_mut("description") {
+        *words = words.replace('\n', " ");
+    }
+    if let Some(each) = object.get_mut("additionalProperties").filter(|each| each.is_object()) {
+        complete(each, &format!("{key}.{NAME}"));
+        each["type"] = json!("object");
+    } else if let Some(Json::Object(properties)) = object.remove("properties") {
+        let required = object.get("required").cloned().unwrap_or(Json::Null);
+        let is_required = |name: &String| required.as_array().is_some_and(|names| names.contains(&json!(name)));
+        let mut completed = Map::new();
+        for (name, mut property) in properties {
+            let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+            complete(&mut property, &key);
+            // What can't be left out has no default.
+            if let (true, Some(property)) = (is_required(&name), property.as_object_mut()) {
+                property.remove("default");
             }
-            let section = entries[name].as_object_mut().expect("a section is an object");
-            place(section, &key, inner, field);
-        }
-        None => {
-            entries.insert(name.to_owned(), described(value_of(field), &key));
-            if has_file_key(field) {
-                let words = format!("The file that holds `{key}`; instead of it, never beside it.");
-                entries
-                    .insert(format!("{name}_file"), json!({ "type": "string", "minLength": 1, "description": words }));
+            let has_file_key = Kind::find(&property).is_some_and(|kind| kind.read_file.is_some());
+            completed.insert(name.clone(), property);
+            if has_file_key {
+                let mut file = schema_of(FILE_OF, FilePath::schema()).to_value();
+                file["description"] = json!(format!("The file that holds `{key}`; instead of it, never beside it."));
+                completed.insert(format!("{name}_file"), file);
             }
         }
+        object.insert("properties".to_owned(), Json::Object(completed));
+        object.insert("additionalProperties".to_owned(), json!(false));
+    } else {
+        never_null(object);
+        return;
     }
+    object.remove("default");
+    object.insert("type".to_owned(), json!(["object", "null"]));
 }
 
-/// A section without keys. One that holds nothing but comments is null to YAML.
-fn section(key: &str) -> Map<String, Value> {
-    let mut section = Map::new();
-    section.insert("type".to_owned(), json!(["object", "null"]));
-    section.insert("additionalProperties".to_owned(), json!(false));
-    match key {
-        "models" => drop(section.insert("propertyNames".to_owned(), json!({ "pattern": r"^[^.]+$" }))),
-        "models.NAME" => {
-            section.insert("type".to_owned(), json!("object"));
-            section.insert("required".to_owned(), json!(["provider"]));
+/// Takes away what an `Option` adds: a setting that isn't given is not null but absent.
+fn never_null(object: &mut Map<String, Json>) {
+    let is_null = |schema: &Json| schema["type"] == "null";
+    if let Some(Json::Array(any_of)) = object.get("anyOf")
+        && any_of.iter().any(is_null)
+    {
+        let of: Vec<Json> = any_of.iter().filter(|schema| !is_null(schema)).cloned().collect();
+        object.remove("anyOf");
+        for inner in of {
+            object.extend(inner.as_object().cloned().unwrap_or_default());
         }
-        "schedules" => drop(section.insert("propertyNames".to_owned(), json!({ "pattern": r"^[A-Za-z0-9_-]{1,64}$" }))),
-        "schedules.NAME" => {
-            section.insert("type".to_owned(), json!("object"));
-            section.insert("required".to_owned(), json!(["cron", "conversation"]));
-            let alternatives = ["prompt", "script", "script_file"].map(|key| json!({ "required": [key] }));
-            section.insert("oneOf".to_owned(), json!(alternatives));
+    }
+    if let Some(Json::Array(values)) = object.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Json::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
         }
-        _ => {}
     }
-    if let Some(words) = description(key) {
-        section.insert("description".to_owned(), json!(words));
+    if object.get("default").is_some_and(Json::is_null) {
+        object.remove("default");
     }
-    section
-}
-
-fn value_of(field: &Field) -> Value {
-    let mut value = match &field.kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Names => json!({
-            "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": { "type": ["string", "integer"] } }]
-        }),
-        Kind::Switch => json!({ "enum": [true, false, "on", "off"] }),
-        Kind::Choice(words) => json!({ "type": "string", "enum": words }),
-        Kind::Size => json!({
-            "anyOf": [
-                { "type": "integer", "minimum": 1 },
-                { "type": "string", "pattern": r"^\s*0*[1-9][0-9]*\s*(([KkMmGgTt][Ii]?)?[Bb])?\s*$" }
-            ],
-            "examples": ["500KB", "50MB", "2GiB"]
-        }),
-        Kind::SizeOrZero => json!({
-            "anyOf": [
-                { "type": "integer", "minimum": 0 },
-                { "type": "string", "pattern": r"^\s*[0-9]+\s*(([KkMmGgTt][Ii]?)?[Bb])?\s*$" }
-            ],
-            "examples": ["500MB", "1GiB", 0]
-        }),
-        Kind::Duration => json!({
-            "type": "string", "pattern": r"^\s*0*[1-9][0-9]*\s*(ms|s|m|h|d)\s*$", "examples": ["30s", "10m", "24h", "2d"]
-        }),
-        Kind::Count(range) => json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() }),
-        Kind::Path => json!({ "type": "string", "minLength": 1 }),
-        Kind::Url(pattern) => json!({ "type": "string", "pattern": pattern }),
-        Kind::Secret | Kind::TextOrFile => json!({ "type": "string", "pattern": r"\S" }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": ["string", "integer"] } }),
-        Kind::Choices(words) => json!({ "type": "array", "items": { "type": "string", "enum": words } }),
-        Kind::Declared => json!({ "type": ["array", "object"] }),
-        Kind::Listen => json!({
-            "type": "string", "pattern": r"^(off|[0-9.]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5})$",
-            "examples": ["127.0.0.1:8787", "off"]
-        }),
-    };
-    let required = field.key == format!("models.{NAME}.provider");
-    if let (Some(default), Some(object), false) = (&field.default, value.as_object_mut(), required) {
-        object.insert("default".to_owned(), default.clone());
-    }
-    value
-}
-
-fn described(mut value: Value, key: &str) -> Value {
-    if let (Some(words), Some(object)) = (description(key), value.as_object_mut()) {
-        object.insert("description".to_owned(), json!(words));
-    }
-    value
-}
-
-fn description(key: &str) -> Option<&'static str> {
-    DESCRIPTIONS.iter().find(|(described, _)| *described == key).map(|(_, words)| *words)
 }
 
 #[cfg(test)]

@@ -1,115 +1,241 @@
-//! What speaks and what listens: `speech`.
+//! Text-to-speech and transcription: `speech`.
 
 use std::{ffi::OsString, time::Duration};
 
 use satchel_speech::{Engine, Program, Server};
+use schemars::JsonSchema;
 use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{locate, masking::MASK, origin::Origin, reader::Reader};
+use super::{
+    leaf::{
+        address::HttpUrl,
+        amount::Span,
+        list::Texts,
+        secret::{MASK, Secret},
+    },
+    locate,
+    origin::Origin,
+    resolve::Resolver,
+};
 
 /// The variable in which OpenAI's own programs look for a key.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
 /// The variables that a program of one's own is given, if they are set.
-const HANDED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "LC_ALL"];
+const PASSED_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "LC_ALL"];
 
-/// What speaks and what listens.
-#[derive(Debug)]
+/// Text-to-speech and transcription. Off by default.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct SpeechConfig {
-    /// What speaks; `None` for nothing.
-    pub speak: Option<Engine>,
-    /// What listens; `None` for nothing.
-    pub transcribe: Option<Engine>,
+    speak: SpeakConfig,
+    transcribe: TranscribeConfig,
     /// All of the environment that a program of one's own is given.
+    #[serde(skip)]
     pub environment: Vec<(OsString, OsString)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Provider {
+/// Text-to-speech for replies: a program of your own or a server.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct SpeakConfig {
+    /// `command` runs a program; `openai` calls OpenAI or any server that offers its API. By default it follows from the
+    /// other settings.
+    #[schemars(extend("default" = "off"))]
+    provider: Option<SpeechProvider>,
+    /// The program and its arguments. It reads the text from standard input and writes WAV or OGG/Opus to standard
+    /// output.
+    command: Texts,
+    /// Another server than OpenAI's own, such as `http://localhost:8880/v1`.
+    base_url: Option<HttpUrl>,
+    /// The server's key. Without it and without `base_url`, OPENAI_API_KEY is taken from the environment.
+    api_key: Option<Secret>,
+    /// The server's name of the model; by default gpt-4o-mini-tts.
+    model: Option<String>,
+    /// The server's name of the voice; by default alloy.
+    voice: Option<String>,
+    /// How long it may take to speak one reply.
+    timeout: Span,
+}
+
+/// Transcription of voice messages: a program of your own or a server.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+struct TranscribeConfig {
+    /// `command` runs a program; `openai` calls OpenAI or any server that offers its API. By default it follows from the
+    /// other settings.
+    #[schemars(extend("default" = "off"))]
+    provider: Option<SpeechProvider>,
+    /// The program and its arguments. It writes the text to standard output. `{file}` is the recording as it was sent,
+    /// `{wav}` the recording as WAV; with neither the recording is the last argument.
+    command: Texts,
+    /// Another server than OpenAI's own, such as `http://localhost:8080/v1`.
+    base_url: Option<HttpUrl>,
+    /// The server's key. Without it and without `base_url`, OPENAI_API_KEY is taken from the environment.
+    api_key: Option<Secret>,
+    /// The server's name of the model; by default whisper-1.
+    model: Option<String>,
+    /// The language that is spoken, such as `en`; by default the server detects it.
+    language: Option<String>,
+    /// How long it may take to transcribe one voice message.
+    timeout: Span,
+}
+
+/// What does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum SpeechProvider {
     Off,
-    Program,
-    Server,
+    #[serde(rename = "openai")]
+    OpenAi,
+    Command,
 }
 
-const PROVIDERS: [(&str, Provider); 3] =
-    [("off", Provider::Off), ("openai", Provider::Server), ("command", Provider::Program)];
-
-pub(super) fn read(reader: &mut Reader<'_>, environment: &[(OsString, OsString)]) -> SpeechConfig {
-    let speak = engine(reader, "speech.speak", "voice", Duration::from_secs(60), environment);
-    let transcribe = engine(reader, "speech.transcribe", "language", Duration::from_secs(5 * 60), environment);
-    let handed_on = |name: &&str| Some(((*name).into(), locate::variable(environment, name)?.to_owned()));
-    SpeechConfig { speak, transcribe, environment: HANDED_ON.iter().filter_map(handed_on).collect() }
-}
-
-/// Reads one side of it; `own` is the key that only this side has.
-fn engine(
-    reader: &mut Reader<'_>,
-    section: &str,
-    own: &str,
-    patience: Duration,
-    environment: &[(OsString, OsString)],
-) -> Option<Engine> {
-    let key = |name: &str| format!("{section}.{name}");
-    let says = reader.is_given(&key("provider"));
-    let mut provider = reader.choice(&key("provider"), &PROVIDERS);
-    let command = reader.texts(&key("command"), &[]);
-    let base_url = reader.http_url(&key("base_url"));
-    let api_key = reader.secret(&key("api_key"));
-    let model = reader.text(&key("model"));
-    let chosen = reader.text(&key(own));
-    let timeout = reader.duration(&key("timeout"), patience);
-    if !says {
-        let names_a_server =
-            ["base_url", "api_key", "api_key_file", "model", own].iter().any(|name| reader.is_given(&key(name)));
-        provider = match (!command.is_empty(), names_a_server) {
-            (true, true) => {
-                let message = format!(
-                    "`{section}` names both a command and a server: say which with `{section}.provider`, or remove one"
-                );
-                reader.wrong(&key("command"), message);
-                Provider::Off
-            }
-            (true, false) => Provider::Program,
-            (false, true) => Provider::Server,
-            (false, false) => Provider::Off,
-        };
-        let word = PROVIDERS.iter().find(|(_, known)| *known == provider).map_or("off", |(word, _)| word);
-        reader.show_default(&key("provider"), word);
-    }
-    match provider {
-        Provider::Off => None,
-        Provider::Program if command.first().is_none_or(|program| program.trim().is_empty()) => {
-            let message = format!("`{section}` has no `command`: the program and its arguments, as a list");
-            reader.wrong(&key("provider"), message);
-            None
-        }
-        Provider::Program => Some(Engine::Program(Program { command, timeout })),
-        Provider::Server => {
-            let api_key = api_key.or_else(|| found_key(reader, section, base_url.is_some(), environment));
-            if base_url.is_none() && api_key.is_none() {
-                let message = format!(
-                    "`{section}` has no key for OpenAI: set `{section}.api_key`, or {KEY_VARIABLE} in the environment, \
-                     or name another server with `{section}.base_url`"
-                );
-                reader.wrong(&key("provider"), message);
-            }
-            let (voice, language) = if own == "voice" { (chosen, None) } else { (None, chosen) };
-            Some(Engine::Server(Server { base_url, api_key, model, voice, language, timeout }))
+impl Default for SpeakConfig {
+    fn default() -> Self {
+        Self {
+            provider: None,
+            command: Texts::default(),
+            base_url: None,
+            api_key: None,
+            model: None,
+            voice: None,
+            timeout: Span(Duration::from_secs(60)),
         }
     }
 }
 
-/// The key of the environment; it is not shown to another server than OpenAI's own.
-fn found_key(
-    reader: &mut Reader<'_>,
-    section: &str,
-    is_elsewhere: bool,
-    environment: &[(OsString, OsString)],
-) -> Option<SecretString> {
-    let key = locate::variable(environment, KEY_VARIABLE).and_then(|value| value.to_str()).filter(|_| !is_elsewhere)?;
-    reader.show_instead(&format!("{section}.api_key"), json!(MASK), Origin::Environment(KEY_VARIABLE.to_owned()));
-    Some(SecretString::from(key.trim()))
+impl Default for TranscribeConfig {
+    fn default() -> Self {
+        Self {
+            provider: None,
+            command: Texts::default(),
+            base_url: None,
+            api_key: None,
+            model: None,
+            language: None,
+            timeout: Span(Duration::from_secs(5 * 60)),
+        }
+    }
+}
+
+impl SpeechConfig {
+    /// What speaks; `None` for nothing.
+    #[must_use]
+    pub fn speak_engine(&self) -> Option<Engine> {
+        let SpeakConfig { provider, command, base_url, api_key, model, voice, timeout } = &self.speak;
+        let server = server(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
+        engine(*provider, command, Server { voice: voice.clone(), ..server })
+    }
+
+    /// What transcribes; `None` for nothing.
+    #[must_use]
+    pub fn transcribe_engine(&self) -> Option<Engine> {
+        let TranscribeConfig { provider, command, base_url, api_key, model, language, timeout } = &self.transcribe;
+        let server = server(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
+        engine(*provider, command, Server { language: language.clone(), ..server })
+    }
+
+    pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+        let SpeakConfig { provider, command, base_url, api_key, .. } = &mut self.speak;
+        let side = Side { section: "speech.speak", own: "voice", provider, command, base_url, api_key };
+        side.resolve(resolver);
+        let TranscribeConfig { provider, command, base_url, api_key, .. } = &mut self.transcribe;
+        let side = Side { section: "speech.transcribe", own: "language", provider, command, base_url, api_key };
+        side.resolve(resolver);
+        let passed = |name: &&str| Some(((*name).into(), locate::variable(resolver.environment, name)?.to_owned()));
+        self.environment = PASSED_VARIABLES.iter().filter_map(passed).collect();
+    }
+}
+
+/// What either side of speech is resolved by.
+struct Side<'a> {
+    section: &'static str,
+    /// The key that only this side has.
+    own: &'static str,
+    provider: &'a mut Option<SpeechProvider>,
+    command: &'a Texts,
+    base_url: &'a Option<HttpUrl>,
+    api_key: &'a mut Option<Secret>,
+}
+
+impl Side<'_> {
+    /// Finds out what is meant, takes a key from the environment, and checks that it can work.
+    fn resolve(self, resolver: &mut Resolver<'_>) {
+        let Self { section, own, provider, command, base_url, api_key } = self;
+        let key = |name: &str| format!("{section}.{name}");
+        if !resolver.is_given(&key("provider")) {
+            let server_keys = ["base_url", "api_key", "api_key_file", "model", own];
+            let names_a_server = server_keys.iter().any(|name| resolver.is_given(&key(name)));
+            let meant = match (!command.0.is_empty(), names_a_server) {
+                (true, true) => {
+                    let message = format!(
+                        "`{section}` names both a command and a server: say which with `{section}.provider`, or remove \
+                         one"
+                    );
+                    resolver.report(&key("command"), message);
+                    SpeechProvider::Off
+                }
+                (true, false) => SpeechProvider::Command,
+                (false, true) => SpeechProvider::OpenAi,
+                (false, false) => SpeechProvider::Off,
+            };
+            *provider = Some(meant);
+            resolver.show_default(&key("provider"), json!(meant));
+        }
+        match provider {
+            Some(SpeechProvider::Command) if names_no_program(command) => {
+                let message = format!("`{section}` has no `command`: the program and its arguments, as a list");
+                resolver.report(&key("provider"), message);
+            }
+            // The key of the environment is not shown to another server than OpenAI's own.
+            Some(SpeechProvider::OpenAi) if api_key.is_none() && base_url.is_none() => {
+                match resolver.variable(KEY_VARIABLE) {
+                    Some(found) => {
+                        *api_key = Some(Secret(SecretString::from(found.trim())));
+                        let origin = Origin::Environment(KEY_VARIABLE.to_owned());
+                        resolver.show_instead(&key("api_key"), json!(MASK), origin);
+                    }
+                    None => {
+                        let message = format!(
+                            "`{section}` has no key for OpenAI: set `{section}.api_key`, or {KEY_VARIABLE} in the \
+                             environment, or name another server with `{section}.base_url`"
+                        );
+                        resolver.report(&key("provider"), message);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn names_no_program(command: &Texts) -> bool {
+    command.0.first().is_none_or(|program| program.trim().is_empty())
+}
+
+fn server(base_url: Option<&HttpUrl>, api_key: Option<&Secret>, model: Option<&String>, timeout: Span) -> Server {
+    Server {
+        base_url: base_url.map(|url| url.0.clone()),
+        api_key: api_key.map(|key| key.0.clone()),
+        model: model.cloned(),
+        voice: None,
+        language: None,
+        timeout: timeout.0,
+    }
+}
+
+fn engine(provider: Option<SpeechProvider>, command: &Texts, server: Server) -> Option<Engine> {
+    match provider? {
+        SpeechProvider::Off => None,
+        SpeechProvider::Command if names_no_program(command) => None,
+        SpeechProvider::Command => {
+            Some(Engine::Program(Program { command: command.0.clone(), timeout: server.timeout }))
+        }
+        SpeechProvider::OpenAi => Some(Engine::Server(server)),
+    }
 }
 
 #[cfg(test)]
@@ -137,26 +263,29 @@ mod tests {
     #[test]
     fn what_is_given_says_which_engine_is_meant() {
         let speech = config("speech: { speak: { command: [espeak-ng, --stdout] } }", None).unwrap().speech;
-        let Some(Engine::Program(program)) = speech.speak else { panic!("a program was named") };
+        let Some(Engine::Program(program)) = speech.speak_engine() else { panic!("a program was named") };
         assert_eq!(
             (program.command.as_slice(), program.timeout.as_secs()),
             (&["espeak-ng".to_owned(), "--stdout".to_owned()][..], 60)
         );
-        assert!(speech.transcribe.is_none());
+        assert!(speech.transcribe_engine().is_none());
         assert_eq!(speech.environment, [("PATH".into(), "/bin".into())], "nothing else is handed on");
 
         let yaml = "speech: { transcribe: { base_url: 'http://localhost:8080/v1', language: de, timeout: 90s } }";
-        let server = server(config(yaml, Some("sk-env")).unwrap().speech.transcribe);
+        let server = server(config(yaml, Some("sk-env")).unwrap().speech.transcribe_engine());
         assert_eq!((server.language.as_deref(), server.timeout.as_secs()), (Some("de"), 90));
         assert!(server.api_key.is_none(), "the key of the environment is OpenAI's");
 
         let yaml =
             "speech: { speak: { provider: openai, command: [espeak-ng] }, transcribe: { provider: off, model: x } }";
         let speech = config(yaml, Some(" sk-env\n")).unwrap().speech;
-        assert!(speech.transcribe.is_none());
-        assert_eq!(self::server(speech.speak).api_key.unwrap().expose_secret(), "sk-env");
+        assert!(speech.transcribe_engine().is_none());
+        assert_eq!(self::server(speech.speak_engine()).api_key.unwrap().expose_secret(), "sk-env");
         let nothing = config("", Some("sk-env")).unwrap().speech;
-        assert!(nothing.speak.is_none() && nothing.transcribe.is_none(), "nothing is spoken or heard unasked");
+        assert!(
+            nothing.speak_engine().is_none() && nothing.transcribe_engine().is_none(),
+            "nothing is spoken or heard unasked"
+        );
     }
 
     #[test]

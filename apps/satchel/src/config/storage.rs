@@ -3,133 +3,197 @@
 use std::path::{Path, PathBuf};
 
 use satchel_domain::DiskReserve;
+use schemars::JsonSchema;
 use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
-use super::reader::Reader;
+use super::{
+    leaf::{
+        Leaf,
+        address::FilePath,
+        amount::{Size, SizeOrZero},
+        leaf,
+        secret::mask_url,
+    },
+    locate,
+    resolve::Resolver,
+};
 
-/// Where the ledger and the files are kept.
-#[derive(Debug)]
-pub struct Storage {
-    /// The directory that holds everything that has no place of its own.
-    pub data_dir: PathBuf,
-    /// The database.
-    pub database: Database,
-    /// The bytes of files.
-    pub blobs: BlobStore,
-    /// How much of each disk stays free of files.
-    pub reserve: DiskReserve,
+/// Where everything is kept.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StorageConfig {
+    /// The directory for everything that has no place of its own. By default `./satchel-data` if that or
+    /// `./satchel.yaml` exists, else `satchel` in the XDG data directory.
+    data_dir: Option<FilePath>,
+    /// The database: `sqlite:DIRECTORY/satchel.db`. `postgres://…` is not built yet.
+    #[schemars(extend(
+        "x-default" = "sqlite: in the data directory",
+        "x-next" = { "postgres": "a PostgreSQL database", "postgresql": "a PostgreSQL database" }
+    ))]
+    pub database_url: Option<DatabaseBackend>,
+    /// Where the bytes of files are kept: `file:DIRECTORY`. `s3://…` is not built yet.
+    #[schemars(extend("x-default" = "file: in the data directory", "x-next" = { "s3": "files in S3" }))]
+    pub blobs_url: Option<BlobBackend>,
+    /// How much of the disk stays free for the database: files that would use it are refused. 0 keeps nothing free.
+    #[schemars(extend("x-default" = "1GiB or 5 % of the disk, whichever is less"))]
+    reserve: Option<SizeOrZero>,
+    #[serde(skip)]
+    default_data_dir: PathBuf,
+}
+
+/// The directories that tools work in.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspaceConfig {
+    /// One directory that is `/shared` in every conversation.
+    #[schemars(extend("x-default" = "one for each conversation"))]
+    pub shared_dir: Option<FilePath>,
+    /// The most bytes that one conversation may save; directories and empty files count as 4 KB each.
+    pub quota: Size,
+}
+
+/// What carries events between processes.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BusConfig {
+    /// `local:` is the process itself. `nats://…` is not built yet.
+    #[schemars(extend("x-default" = "local:", "x-next" = { "nats": "a NATS server", "tls": "a NATS server" }))]
+    pub url: Option<BusBackend>,
 }
 
 /// Which database holds the ledger.
 #[derive(Debug)]
-pub enum Database {
-    /// SQLite, in the data directory.
-    DataDirectory,
-    /// SQLite, as `satchel.db` in this directory.
-    Sqlite {
-        /// The directory, which also holds the locks of running processes.
-        directory: PathBuf,
-    },
+pub enum DatabaseBackend {
+    /// SQLite, as `satchel.db` in this directory, which also holds the locks of running processes.
+    Sqlite { directory: PathBuf },
     /// A PostgreSQL server; the URL may hold a password.
     Postgres(SecretString),
 }
 
 /// What holds the bytes of files.
 #[derive(Debug)]
-pub enum BlobStore {
-    /// A directory in the data directory.
-    DataDirectory,
-    /// This directory.
+pub enum BlobBackend {
     Directory(PathBuf),
     /// A bucket; the URL may hold credentials.
     S3(SecretString),
 }
 
-/// The directories that tools work in.
+/// What carries events.
 #[derive(Debug)]
-pub struct WorkspaceSettings {
-    /// One directory as `/shared` of every conversation; `None` gives each its own.
-    pub shared_dir: Option<PathBuf>,
-    /// The bytes that one conversation may keep.
-    pub quota: u64,
-}
-
-/// What carries events between processes.
-#[derive(Debug)]
-pub enum Bus {
+pub enum BusBackend {
     /// The process itself.
     Local,
     /// A NATS server; the URL may hold a password.
     Nats(SecretString),
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, default_data_dir: &Path) -> Storage {
-    let data_dir = reader.path("storage.data_dir").unwrap_or_else(|| default_data_dir.to_owned());
-    reader.show_default("storage.data_dir", &data_dir.display().to_string());
-    // The ledger's file has one name, because other processes look for it and for the locks beside it.
-    let base = reader.base_of("storage.database_url");
-    let database = reader.url(
-        "storage.database_url",
-        "`sqlite:DIRECTORY/satchel.db` or a URL that begins with postgres://",
-        r"^(sqlite:.*satchel\.db|postgres(ql)?://.+)$",
-        |url| match url.split_once(':')? {
+leaf!(DatabaseBackend);
+leaf!(BlobBackend);
+leaf!(BusBackend);
+
+impl Leaf for DatabaseBackend {
+    const KIND: &'static str = "database-url";
+    const EXPECTED: &'static str = "`sqlite:DIRECTORY/satchel.db` or a URL that begins with postgres://";
+    const IS_SECRET: bool = true;
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"^(sqlite:.*satchel\.db|postgres(ql)?://.+)$" })
+    }
+
+    /// The ledger's file has one name, because other processes look for it and for the locks beside it.
+    fn parse(url: &str, base: &Path) -> Option<Self> {
+        match url.split_once(':')? {
             ("sqlite", path) => {
                 let directory = base.join(local_path(path)?.strip_suffix("satchel.db")?);
-                Some(Database::Sqlite { directory })
+                Some(Self::Sqlite { directory })
             }
-            ("postgres" | "postgresql", rest) if rest.len() > 2 && rest.starts_with("//") => {
-                Some(Database::Postgres(SecretString::from(url)))
-            }
+            ("postgres" | "postgresql", rest) if names_a_server(rest) => Some(Self::Postgres(SecretString::from(url))),
             _ => None,
-        },
-    );
-    let base = reader.base_of("storage.blobs_url");
-    let expected = "`file:PATH` or a URL that begins with s3://";
-    let blobs = reader.url("storage.blobs_url", expected, r"^(file:.+|s3://.+)$", |url| match url.split_once(':')? {
-        ("file", path) => Some(BlobStore::Directory(base.join(local_path(path)?))),
-        ("s3", rest) if rest.len() > 2 && rest.starts_with("//") => Some(BlobStore::S3(SecretString::from(url))),
-        _ => None,
-    });
-    if matches!(database, Some(Database::Postgres(_))) {
-        reader.not_built("storage.database_url", "a PostgreSQL database");
+        }
     }
-    if matches!(blobs, Some(BlobStore::S3(_))) {
-        reader.not_built("storage.blobs_url", "files in S3");
-    }
-    reader.show_default("storage.database_url", "sqlite: in the data directory");
-    reader.show_default("storage.blobs_url", "file: in the data directory");
-    let reserve = reader.optional_size_or_zero("storage.reserve").map_or(DiskReserve::Standard, DiskReserve::Bytes);
-    reader.show_default("storage.reserve", "1GiB or 5 % of the disk, whichever is less");
-    Storage {
-        data_dir,
-        reserve,
-        database: database.unwrap_or(Database::DataDirectory),
-        blobs: blobs.unwrap_or(BlobStore::DataDirectory),
+
+    fn show_written(url: &str, base: &Path) -> Option<Json> {
+        Self::parse(url, base).map(|_| json!(mask_url(url)))
     }
 }
 
-pub(super) fn read_workspace(reader: &mut Reader<'_>) -> WorkspaceSettings {
-    let shared_dir = reader.path("workspace.shared_dir");
-    reader.show_default("workspace.shared_dir", "one for each conversation");
-    WorkspaceSettings { shared_dir, quota: reader.size("workspace.quota", 2 << 30) }
+impl Leaf for BlobBackend {
+    const KIND: &'static str = "blobs-url";
+    const EXPECTED: &'static str = "`file:PATH` or a URL that begins with s3://";
+    const IS_SECRET: bool = true;
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"^(file:.+|s3://.+)$" })
+    }
+
+    fn parse(url: &str, base: &Path) -> Option<Self> {
+        match url.split_once(':')? {
+            ("file", path) => Some(Self::Directory(base.join(local_path(path)?))),
+            ("s3", rest) if names_a_server(rest) => Some(Self::S3(SecretString::from(url))),
+            _ => None,
+        }
+    }
+
+    fn show_written(url: &str, base: &Path) -> Option<Json> {
+        Self::parse(url, base).map(|_| json!(mask_url(url)))
+    }
 }
 
-pub(super) fn read_bus(reader: &mut Reader<'_>) -> Bus {
-    let expected = "`local:` or a URL that begins with nats://";
-    let bus = reader.url("bus.url", expected, r"^(local:|(nats|tls)://.+)$", |url| match url.split_once(':')? {
-        ("local", "") => Some(Bus::Local),
-        ("nats" | "tls", rest) if rest.len() > 2 && rest.starts_with("//") => Some(Bus::Nats(SecretString::from(url))),
-        _ => None,
-    });
-    if matches!(bus, Some(Bus::Nats(_))) {
-        reader.not_built("bus.url", "a NATS server");
+impl Leaf for BusBackend {
+    const KIND: &'static str = "bus-url";
+    const EXPECTED: &'static str = "`local:` or a URL that begins with nats://";
+    const IS_SECRET: bool = true;
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"^(local:|(nats|tls)://.+)$" })
     }
-    reader.show_default("bus.url", "local:");
-    bus.unwrap_or(Bus::Local)
+
+    fn parse(url: &str, _: &Path) -> Option<Self> {
+        match url.split_once(':')? {
+            ("local", "") => Some(Self::Local),
+            ("nats" | "tls", rest) if names_a_server(rest) => Some(Self::Nats(SecretString::from(url))),
+            _ => None,
+        }
+    }
+
+    fn show_written(url: &str, base: &Path) -> Option<Json> {
+        Self::parse(url, base).map(|_| json!(mask_url(url)))
+    }
+}
+
+impl Default for WorkspaceConfig {
+    fn default() -> Self {
+        Self { shared_dir: None, quota: Size(2 << 30) }
+    }
+}
+
+impl StorageConfig {
+    /// The directory that holds everything that has no place of its own.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.data_dir.as_ref().map_or(&self.default_data_dir, |directory| &directory.0)
+    }
+
+    /// How much of each disk stays free of files.
+    #[must_use]
+    pub fn reserve(&self) -> DiskReserve {
+        self.reserve.map_or(DiskReserve::Standard, |size| DiskReserve::Bytes(size.0))
+    }
+
+    pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
+        self.default_data_dir = locate::data_dir(resolver.environment, resolver.cwd);
+        resolver.show_default("storage.data_dir", json!(self.data_dir().display().to_string()));
+    }
 }
 
 /// The path of a `sqlite:` or `file:` URL, with or without the slashes of an empty host.
 fn local_path(rest: &str) -> Option<&str> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     (!path.is_empty()).then_some(path)
+}
+
+fn names_a_server(rest: &str) -> bool {
+    rest.len() > 2 && rest.starts_with("//")
 }

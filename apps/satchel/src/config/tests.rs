@@ -1,5 +1,7 @@
 //! What the configuration promises, through the one door that everybody uses: [`load`].
 
+mod acceptance;
+mod guide;
 mod locations;
 
 use std::{ffi::OsString, fs, path::Path};
@@ -152,11 +154,11 @@ fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
 fn scripts_may_be_allowed_tools_by_either_spelling() {
     let config =
         Place::with("tools: { script: { allowed_tools: [attachment.add, attachment_read, send_voice] } }").config();
-    let allowed = config.tools.script.allowed_tools.unwrap();
+    let allowed = config.tools.script.allowed_tools.unwrap().0;
     assert_eq!(allowed, ["attachment.add", "attachment_read", "send_voice"]);
     assert_eq!(
         Place::with("tools: { script: { allowed_tools: [] } }").config().tools.script.allowed_tools,
-        Some(vec![])
+        Some(leaf::list::Texts(vec![]))
     );
     assert_eq!(Place::empty().config().tools.script.allowed_tools, None);
 }
@@ -255,7 +257,7 @@ fn plain_key_in_environment_is_a_setting() {
     assert_eq!(loaded.warnings, []);
     assert_eq!(
         (place.config().log, place.config().instructions),
-        (Some("debug".into()), Some("You are Bob's.".into()))
+        (Some("debug".into()), Some(Instructions("You are Bob's.".into())))
     );
 }
 
@@ -284,8 +286,8 @@ fn the_stronger_origin_wins_and_is_remembered() {
     assert_eq!(origin(&environment()), "2h from environment SATCHEL_DELIVERY__MAX_AGE");
     let all = environment().set("delivery.max_age=3h").set("delivery.max_age=4h");
     assert_eq!(origin(&all), "4h from --set");
-    assert_eq!(all.config().delivery.max_age.as_secs(), 4 * 3600);
-    assert_eq!(all.config().delivery.pace, delivery::PaceChoice::Off);
+    assert_eq!(all.config().delivery.max_age.0.as_secs(), 4 * 3600);
+    assert_eq!(all.config().delivery.pace, delivery::RateLimitMode::Off);
     assert_eq!(origin(&file().env("SATCHEL_DELIVERY__MAX_AGE", "")), "1h from satchel.yaml:3");
     assert_eq!(origin(&file().env("SATCHEL_delivery__Max_Age", "5h")), "5h from environment SATCHEL_delivery__Max_Age");
 }
@@ -293,7 +295,7 @@ fn the_stronger_origin_wins_and_is_remembered() {
 #[test]
 fn a_wrong_value_that_a_stronger_one_replaces_does_no_harm() {
     let place = Place::with("delivery:\n  max_age: soon\n").set("delivery.max_age=3h");
-    assert_eq!(place.config().delivery.max_age.as_secs(), 3 * 3600);
+    assert_eq!(place.config().delivery.max_age.0.as_secs(), 3 * 3600);
 }
 
 #[test]
@@ -304,20 +306,20 @@ fn lists_and_names_can_be_given_outside_the_file() {
         .env("SATCHEL_MODELS__NEW__PROVIDER", "offline")
         .set("telegram.owners=[\"4\"]");
     let config = place.config();
-    assert_eq!(config.telegram.allow_users, ["1", "2", "@three"]);
-    assert_eq!(config.telegram.owners, ["4"]);
+    assert_eq!(config.telegram.allow_users.0, ["1", "2", "@three"]);
+    assert_eq!(config.telegram.owners.0, ["4"]);
     let names: Vec<_> = config.models.declared.iter().map(|model| (&*model.name, model.model.as_deref())).collect();
     assert_eq!(names, [("My-Model", Some("m")), ("new", None)]);
-    assert!(matches!(&config.models.choice, models::Choice::Named(names) if names == &["My-Model"]));
+    assert!(matches!(&config.models.choice, models::ModelChoice::Named(names) if names == &["My-Model"]));
 }
 
 #[test]
 fn without_anything_there_are_defaults() {
     let config = Place::empty().config();
-    assert!(matches!(config.models.choice, models::Choice::Unsaid));
-    assert_eq!((config.turn.model_calls, config.turn.tool_calls), (25, 80));
+    assert!(matches!(config.models.choice, models::ModelChoice::Default));
+    assert_eq!((config.turn.model_calls.0, config.turn.tool_calls.0), (25, 80));
     assert_eq!(config.delivery.rules(), satchel_domain::delivery::DeliveryRules::default());
-    assert_eq!(config.workspace.quota, 2 << 30);
+    assert_eq!(config.workspace.quota.0, 2 << 30);
 }
 
 #[test]
@@ -326,7 +328,7 @@ fn reserve_is_a_size_or_none() {
     for (yaml, reserve) in [("", Standard), ("3 GiB", Bytes(3 << 30)), ("0", Bytes(0)), ("0GB", Bytes(0))] {
         let place = Place::with(&format!("storage:\n  reserve: {yaml}\n"));
         let place = if yaml.is_empty() { Place::empty() } else { place };
-        assert_eq!(place.config().storage.reserve, reserve, "{yaml}");
+        assert_eq!(place.config().storage.reserve(), reserve, "{yaml}");
     }
 }
 
@@ -348,8 +350,10 @@ fn the_model_is_the_first_of_what_is_configured_and_what_has_a_key() {
     assert_eq!(choice(&declared().env("OPENAI_API_KEY", "o")), "b from default");
     assert_eq!(choice(&declared().set("model=a,b")), "[\"a\",\"b\"] from --set");
     let config = declared().set("model=a,b").config();
-    assert!(matches!(&config.models.choice, models::Choice::Named(names) if names == &["a", "b"]));
-    let models::Choice::Found { variable, model } = keys().config().models.choice else { panic!("a key was there") };
+    assert!(matches!(&config.models.choice, models::ModelChoice::Named(names) if names == &["a", "b"]));
+    let models::ModelChoice::FromEnvironment { variable, model } = keys().config().models.choice else {
+        panic!("a key was there")
+    };
     assert_eq!((variable, model.api_key.unwrap().expose_secret()), ("ANTHROPIC_API_KEY", "a"));
 }
 
@@ -363,7 +367,7 @@ fn a_key_of_the_environment_goes_to_its_own_provider_only() {
         .models
         .declared
         .iter()
-        .map(|model| model.api_key.as_ref().map(|key| key.expose_secret().to_owned()))
+        .map(|model| model.api_key.as_deref().map(|key| key.expose_secret().to_owned()))
         .collect();
     assert_eq!(keys, [Some(CANARY.to_owned()), Some("mine".to_owned()), None, None]);
     let setting = place.setting("models.own.api_key");
@@ -429,17 +433,18 @@ fn secrets_are_read_from_their_files() {
 
 #[test]
 fn instructions_are_a_text_or_a_file() {
+    let instructions = |place: &Place| place.config().instructions.map(|given| given.0);
     let inline = Place::with("instructions: |\n  You are Ada's librarian.\n  Never rhyme.\n");
-    assert_eq!(inline.config().instructions.as_deref(), Some("You are Ada's librarian.\nNever rhyme.\n"));
+    assert_eq!(instructions(&inline).as_deref(), Some("You are Ada's librarian.\nNever rhyme.\n"));
     assert_eq!(Place::empty().config().instructions, None);
 
     let place = Place::with("log: info\ninstructions_file: who.md\n").file("who.md", "You are Ada's librarian.\n");
-    assert_eq!(place.config().instructions.as_deref(), Some("You are Ada's librarian.\n"));
+    assert_eq!(instructions(&place).as_deref(), Some("You are Ada's librarian.\n"));
     let shown = place.setting("instructions");
     assert_eq!(shown.value.as_str(), Some("You are Ada's librarian.\n"));
     assert!(shown.origin.to_string().ends_with("who.md (satchel.yaml:2)"), "{}", shown.origin);
     let place = place.env("SATCHEL_INSTRUCTIONS", "You are Bob's.");
-    assert_eq!(place.config().instructions.as_deref(), Some("You are Bob's."), "the stronger origin wins");
+    assert_eq!(instructions(&place).as_deref(), Some("You are Bob's."), "the stronger origin wins");
 
     // A relative path counts from the configuration file, wherever Satchel is started.
     let dir = tempfile::tempdir().unwrap();
@@ -447,7 +452,7 @@ fn instructions_are_a_text_or_a_file() {
     fs::write(dir.path().join("etc/who.md"), "You are Ada's.").unwrap();
     fs::write(dir.path().join("etc/satchel.yaml"), "instructions_file: who.md\n").unwrap();
     let sources = Sources { file: Some(Path::new("etc/satchel.yaml")), set: &[], environment: &[], cwd: dir.path() };
-    assert_eq!(load(&sources).unwrap().config().instructions.as_deref(), Some("You are Ada's."));
+    assert_eq!(load(&sources).unwrap().config().instructions, Some(Instructions("You are Ada's.".into())));
 }
 
 #[test]
@@ -545,7 +550,7 @@ fn aliases_can_not_multiply_without_end() {
 #[test]
 fn anchors_and_merges_keep_working() {
     let place = Place::with("telegram: &people\n  owners: [1]\ndiscord:\n  <<: *people\n  channels: ['*']\n");
-    assert_eq!(place.config().discord.owners, ["1"]);
+    assert_eq!(place.config().discord.owners.0, ["1"]);
 }
 
 #[test]

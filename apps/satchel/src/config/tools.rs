@@ -1,112 +1,151 @@
 //! What tools may do: `tools`.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use satchel_ports::SafetyTier;
 use satchel_tools::{path_fields, registry::provider_name};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::{reader::Reader, unknown};
+use super::{
+    leaf::{
+        address::FilePath,
+        amount::{Count, Size, Span},
+        list::{OnOff, Texts},
+    },
+    resolve::Resolver,
+    suggest,
+};
 
 /// What tools may do.
-#[derive(Debug, Clone)]
-pub struct ToolSettings {
-    /// The tiers whose calls the person must confirm.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ToolsConfig {
+    /// The tiers of tools whose calls need a person's confirmation.
+    #[schemars(with = "Vec<String>", extend("items" = json!({
+        "type": "string", "enum": [SafetyTier::ReadOnly, SafetyTier::SideEffecting, SafetyTier::Privileged]
+    })))]
     pub confirm: Vec<SafetyTier>,
-    /// How long a person may take to confirm a call.
-    pub confirm_time: Duration,
-    /// Whether privileged tools may be used in groups.
-    pub privileged_in_groups: bool,
-    /// How long a call may take, unless its tool has a limit of its own.
-    pub timeout: Duration,
-    /// The largest file that `attachment_save` writes.
-    pub save_max_file_bytes: u64,
-    /// What `attachment.add` takes.
-    pub add: AddLimits,
-    /// What `attachment.download` takes.
-    pub download: DownloadLimits,
-    /// What scripts may do.
-    pub script: ScriptSettings,
+    /// How long to wait for a confirmation. No answer means no.
+    pub confirm_time: Span,
+    /// Whether privileged tools may be used in groups, where other people read along.
+    pub privileged_in_groups: OnOff,
+    /// How long a tool may run, unless it has a limit of its own.
+    pub timeout: Span,
+    pub save: SaveConfig,
+    pub add: AddConfig,
+    pub download: DownloadConfig,
+    pub script: ScriptToolConfig,
 }
 
-/// What scripts may do.
-#[derive(Debug, Clone)]
-pub struct ScriptSettings {
-    /// How long one may run.
-    pub timeout: Duration,
-    /// The tools that they may call, by name; `None` for all.
-    pub allowed_tools: Option<Vec<String>>,
-    /// Whether they may call none at all.
-    pub deny_all_tools: bool,
-    /// The program that evaluates them; `None` for the one that lies beside this one.
-    pub worker: Option<PathBuf>,
+/// `attachment_save`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SaveConfig {
+    /// The largest file that is saved to the workspace.
+    pub max_file_bytes: Size,
 }
 
-/// What `attachment.add` takes.
-#[derive(Debug, Clone, Copy)]
-pub struct AddLimits {
-    /// Files a call.
-    pub max_files: u32,
-    /// Bytes a file.
-    pub max_file_bytes: u64,
-    /// Bytes a call.
-    pub max_call_bytes: u64,
-    /// Bytes a turn.
-    pub max_turn_bytes: u64,
+/// `attachment.add`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AddConfig {
+    /// The most files that one call attaches.
+    pub max_files: Count<1, 1_000>,
+    /// The largest of these files.
+    pub max_file_bytes: Size,
+    /// The most bytes that one call attaches.
+    pub max_call_bytes: Size,
+    /// The most bytes that the calls of one turn attach.
+    pub max_turn_bytes: Size,
 }
 
-/// What `attachment.download` takes.
-#[derive(Debug, Clone, Copy)]
-pub struct DownloadLimits {
-    /// Bytes a file.
-    pub max_file_bytes: u64,
-    /// Bytes a call.
-    pub max_call_bytes: u64,
+/// `attachment.download`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DownloadConfig {
+    /// The largest file that is downloaded.
+    pub max_file_bytes: Size,
+    /// The most bytes that one call downloads.
+    pub max_call_bytes: Size,
 }
 
-pub(super) fn read(reader: &mut Reader<'_>) -> ToolSettings {
-    let tiers = [
-        ("read_only", SafetyTier::ReadOnly),
-        ("side_effecting", SafetyTier::SideEffecting),
-        ("privileged", SafetyTier::Privileged),
-    ];
-    let confirm = reader.choices("tools.confirm", &tiers, &[SafetyTier::Privileged]);
-    ToolSettings {
-        confirm,
-        confirm_time: reader.duration("tools.confirm_time", Duration::from_secs(10 * 60)),
-        privileged_in_groups: reader.choice("tools.privileged_in_groups", &[("off", false), ("on", true)]),
-        timeout: reader.duration("tools.timeout", Duration::from_secs(120)),
-        save_max_file_bytes: reader.size("tools.save.max_file_bytes", 50 << 20),
-        add: AddLimits {
-            max_files: reader.count("tools.add.max_files", 20, 1..=1_000),
-            max_file_bytes: reader.size("tools.add.max_file_bytes", 100 << 20),
-            max_call_bytes: reader.size("tools.add.max_call_bytes", 200 << 20),
-            max_turn_bytes: reader.size("tools.add.max_turn_bytes", 500 << 20),
-        },
-        download: DownloadLimits {
-            max_file_bytes: reader.size("tools.download.max_file_bytes", 50 << 20),
-            max_call_bytes: reader.size("tools.download.max_call_bytes", 200 << 20),
-        },
-        script: ScriptSettings {
-            timeout: reader.duration("tools.script.timeout", Duration::from_secs(600)),
-            allowed_tools: allowed_tools(reader, "tools.script.allowed_tools"),
-            deny_all_tools: reader.choice("tools.script.deny_all_tools", &[("off", false), ("on", true)]),
-            worker: reader.path("tools.script.worker"),
-        },
+/// Scripts.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ScriptToolConfig {
+    /// How long a script may run, including its tools and the time that it waits for people.
+    pub timeout: Span,
+    /// The tools that scripts may call, by name; all of them unless it is set.
+    #[schemars(extend("default" = json!([])))]
+    pub allowed_tools: Option<Texts>,
+    /// Whether scripts are denied every tool.
+    pub deny_all_tools: OnOff,
+    /// The program `satchel-script`, which evaluates scripts; by default the one next to the program `satchel`. Without
+    /// it no scripts are offered.
+    pub worker: Option<FilePath>,
+}
+
+impl Default for ToolsConfig {
+    fn default() -> Self {
+        Self {
+            confirm: vec![SafetyTier::Privileged],
+            confirm_time: Span(Duration::from_secs(10 * 60)),
+            privileged_in_groups: OnOff::Off,
+            timeout: Span(Duration::from_secs(120)),
+            save: SaveConfig::default(),
+            add: AddConfig::default(),
+            download: DownloadConfig::default(),
+            script: ScriptToolConfig::default(),
+        }
     }
 }
 
-/// The tools that are named, in Satchel's spelling or in that of scripts; `None` when none need be.
-fn allowed_tools(reader: &mut Reader<'_>, key: &str) -> Option<Vec<String>> {
-    let named = reader.checked_texts(key, |given| {
-        if path_fields::tool_names().any(|tool| given == tool || given == provider_name(tool)) {
-            return Ok(());
+impl Default for SaveConfig {
+    fn default() -> Self {
+        Self { max_file_bytes: Size(50 << 20) }
+    }
+}
+
+impl Default for AddConfig {
+    fn default() -> Self {
+        Self {
+            max_files: Count(20),
+            max_file_bytes: Size(100 << 20),
+            max_call_bytes: Size(200 << 20),
+            max_turn_bytes: Size(500 << 20),
         }
-        let typos = |tool: &'static str| Some((unknown::typos(&provider_name(given), &provider_name(tool))?, tool));
-        let expected = match path_fields::tool_names().filter_map(typos).min() {
-            Some((_, nearest)) => format!("did you mean `{nearest}`?"),
-            None => format!("the tools are {}", path_fields::tool_names().collect::<Vec<_>>().join(", ")),
-        };
-        Err(format!("unknown tool `{given}` in `{key}`: {expected}"))
-    });
-    reader.is_given(key).then_some(named)
+    }
+}
+
+impl Default for DownloadConfig {
+    fn default() -> Self {
+        Self { max_file_bytes: Size(50 << 20), max_call_bytes: Size(200 << 20) }
+    }
+}
+
+impl Default for ScriptToolConfig {
+    fn default() -> Self {
+        let timeout = Span(Duration::from_secs(600));
+        Self { timeout, allowed_tools: None, deny_all_tools: OnOff::Off, worker: None }
+    }
+}
+
+impl ToolsConfig {
+    /// Tools are named in Satchel's spelling or in that of scripts.
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+        let key = "tools.script.allowed_tools";
+        let is_known =
+            |given: &str| path_fields::tool_names().any(|tool| given == tool || given == provider_name(tool));
+        let named = self.script.allowed_tools.iter().flat_map(|tools| &tools.0).enumerate();
+        for (at, given) in named.filter(|(_, given)| !is_known(given)) {
+            let typos = |tool: &'static str| Some((suggest::typos(&provider_name(given), &provider_name(tool))?, tool));
+            let expected = match path_fields::tool_names().filter_map(typos).min() {
+                Some((_, nearest)) => format!("did you mean `{nearest}`?"),
+                None => format!("the tools are {}", path_fields::tool_names().collect::<Vec<_>>().join(", ")),
+            };
+            resolver.report(&format!("{key}[{at}]"), format!("unknown tool `{given}` in `{key}`: {expected}"));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The configuration file as a tree in which every value knows its place.
 //!
 //! serde would stop at the first mistake and can't be asked later where a value stood, so the file is read into this
-//! tree, the environment and the command line are laid over it, and [`super::reader`] takes typed values out of it.
+//! tree, the environment and the command line are laid over it, and [`super::check`] looks through it by the schema.
 
 use std::{fmt, path::Path, sync::Arc};
 

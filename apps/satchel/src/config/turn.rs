@@ -1,31 +1,45 @@
 //! How far one turn may go: `turn`.
 
-use super::reader::Reader;
+use satchel_agent::SteeringMode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// How far one turn may go, and what is done with what is written meanwhile.
-#[derive(Debug, Clone, Copy)]
-pub struct TurnSettings {
-    /// How often the model is asked at most.
-    pub model_calls: u32,
-    /// How many tools are called at most.
-    pub tool_calls: u32,
-    /// What is done with a text that comes in while the turn runs.
-    pub steering: Steering,
+use super::leaf::amount::Count;
+
+/// Limits of one turn, and what happens to messages during it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TurnConfig {
+    /// The most model calls of one turn.
+    pub model_calls: Count<1, 1_000>,
+    /// The most tool calls of one turn.
+    pub tool_calls: Count<0, 10_000>,
+    /// What happens to a text that arrives during a turn. `inject`: the model reads it before its next call. `wait`: it
+    /// is the next turn.
+    steering: Steering,
 }
 
-/// What is done with a text that comes in while a turn runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Steering {
-    /// The model reads it before its next call.
+/// What happens to a text that arrives during a turn.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Steering {
     Inject,
-    /// It is the next turn.
     Wait,
 }
 
-pub(super) fn read(reader: &mut Reader<'_>) -> TurnSettings {
-    TurnSettings {
-        model_calls: reader.count("turn.model_calls", 25, 1..=1_000),
-        tool_calls: reader.count("turn.tool_calls", 80, 0..=10_000),
-        steering: reader.choice("turn.steering", &[("inject", Steering::Inject), ("wait", Steering::Wait)]),
+impl Default for TurnConfig {
+    fn default() -> Self {
+        Self { model_calls: Count(25), tool_calls: Count(80), steering: Steering::Inject }
+    }
+}
+
+impl TurnConfig {
+    /// When messages that arrive during a turn reach its model.
+    #[must_use]
+    pub fn steering(&self) -> SteeringMode {
+        match self.steering {
+            Steering::Inject => SteeringMode::Inject,
+            Steering::Wait => SteeringMode::Wait,
+        }
     }
 }

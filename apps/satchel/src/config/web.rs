@@ -1,27 +1,45 @@
 //! What others can connect to: `web` and `metrics`.
 
-use std::net::SocketAddr;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+};
 
 use satchel_http_server::ProxyRange;
 use satchel_web::MIN_TOKEN_CHARS;
+use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
-use super::reader::Reader;
+use super::{
+    leaf::{
+        Leaf, ReadFile,
+        address::{HttpUrl, Listen},
+        leaf,
+        list::Texts,
+        secret::{MASK, read_secret},
+    },
+    resolve::Resolver,
+};
 
-/// Where the page is served unless something else is said.
-const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8787);
-
-/// How the web page is served.
-#[derive(Debug)]
-pub struct Web {
-    /// The address and port; `None` for not at all.
-    pub listen: Option<SocketAddr>,
-    /// The address under which others reach it.
-    pub public_url: Option<SecretString>,
-    /// What a visitor must know.
+/// The web page.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WebConfig {
+    /// The address and port of the page, or `off`.
+    pub listen: Listen,
+    /// The address under which other people reach the page, such as `https://satchel.example.com`. With it, files that a
+    /// platform doesn't take are sent as links.
+    pub public_url: Option<HttpUrl>,
+    /// The token that opens the page, of at least 12 characters. One is generated at the first start, in the file
+    /// `web-token` of the data directory. `off`, on a loopback address only, opens the page to every account and program
+    /// of this machine.
+    #[schemars(extend("x-default" = "generated at the first start"))]
     pub token: WebToken,
-    /// The proxies that are believed when they say for whom they pass a request on.
-    pub trusted_proxies: Vec<ProxyRange>,
+    /// The proxies whose X-Forwarded-For names the sender of a request: addresses or networks, such as 10.0.0.0/8. Wrong
+    /// tokens count for that sender; no other header is believed.
+    pub trusted_proxies: Texts,
 }
 
 /// What a visitor must know.
@@ -31,74 +49,114 @@ pub enum WebToken {
     Generated,
     /// What the configuration says.
     Configured(SecretString),
-    /// Nothing: whoever on this machine can connect is taken for the owner.
+    /// Nothing: anyone on this machine who can connect is taken for the owner.
     Off,
 }
 
-/// How figures are served.
-#[derive(Debug)]
-pub struct Metrics {
-    /// The address and port; `None` for not at all.
-    pub listen: Option<SocketAddr>,
+/// Metrics for operators.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MetricsConfig {
+    /// An address and port that serves /metrics and nothing else, or `off`. The page serves /metrics too.
+    pub listen: Listen,
 }
 
-pub(super) fn read(reader: &mut Reader<'_>) -> Web {
-    let listen = reader.listen("web.listen", Some(DEFAULT_LISTEN));
-    let public_url = reader.http_url("web.public_url");
-    let token = match reader.secret_or_off("web.token") {
-        None => WebToken::Generated,
-        Some(None) => WebToken::Off,
-        Some(Some(token)) => WebToken::Configured(token),
-    };
-    reader.show_default("web.token", "generated at the first start");
-    if let WebToken::Configured(token) = &token {
-        check_token(reader, token);
+leaf!(WebToken);
+
+impl Leaf for WebToken {
+    const KIND: &'static str = "secret-or-off";
+    const EXPECTED: &'static str = "text, in quotes";
+    const IS_SECRET: bool = true;
+    const FILE: Option<ReadFile> = Some(read_secret);
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"\S" })
     }
-    if let (Some(url), WebToken::Off) = (&public_url, &token)
-        && !satchel_web::is_local_url(url)
-    {
-        let message =
-            "`web.token: off` would open the page to everybody who can reach `web.public_url`: remove one of them";
-        reader.wrong("web.token", message.to_owned());
+
+    fn parse(text: &str, _: &Path) -> Option<Self> {
+        match text {
+            "off" => Some(Self::Off),
+            text => (!text.trim().is_empty()).then(|| Self::Configured(SecretString::from(text))),
+        }
     }
-    if let (Some(address), WebToken::Off) = (listen, &token)
-        && !address.ip().is_loopback()
-    {
-        let message = format!(
-            "`web.token: off` would open the page at {address} to everybody who can reach it: remove it, or set \
-             `web.listen` to 127.0.0.1:{}",
-            address.port()
-        );
-        reader.wrong("web.token", message);
+
+    fn show(&self) -> Json {
+        match self {
+            Self::Generated => Json::Null,
+            Self::Configured(_) => json!(MASK),
+            Self::Off => json!("off"),
+        }
     }
-    let trusted_proxies = trusted_proxies(reader);
-    Web { listen, public_url, token, trusted_proxies }
 }
 
-/// A token that can be guessed is none, and neither is a word that was meant to turn it off.
-fn check_token(reader: &mut Reader<'_>, token: &SecretString) {
-    let token = token.expose_secret();
+impl Default for WebConfig {
+    fn default() -> Self {
+        let listen = Listen(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787)));
+        Self { listen, public_url: None, token: WebToken::Generated, trusted_proxies: Texts::default() }
+    }
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        Self { listen: Listen(None) }
+    }
+}
+
+impl WebConfig {
+    /// The proxies that are believed when they say for whom they pass a request on.
+    #[must_use]
+    pub fn trusted_proxies(&self) -> Vec<ProxyRange> {
+        self.trusted_proxies.0.iter().filter_map(|given| given.parse().ok()).collect()
+    }
+
+    /// Without a token the page must be out of reach, and a token must not be guessed.
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+        match &self.token {
+            WebToken::Generated => {}
+            WebToken::Configured(token) => {
+                if let Some(message) = weakness(token.expose_secret()) {
+                    resolver.report("web.token", message);
+                }
+            }
+            WebToken::Off => self.check_reach(resolver),
+        }
+        for (at, given) in self.trusted_proxies.0.iter().enumerate() {
+            if let Err(error) = given.parse::<ProxyRange>() {
+                resolver.report(&format!("web.trusted_proxies[{at}]"), format!("`web.trusted_proxies`: {error}"));
+            }
+        }
+    }
+
+    fn check_reach(&self, resolver: &mut Resolver<'_>) {
+        if let Some(url) = &self.public_url
+            && !satchel_web::is_local_url(&url.0)
+        {
+            let message =
+                "`web.token: off` would open the page to everybody who can reach `web.public_url`: remove one of them";
+            resolver.report("web.token", message.to_owned());
+        }
+        if let Some(address) = self.listen.0
+            && !address.ip().is_loopback()
+        {
+            let message = format!(
+                "`web.token: off` would open the page at {address} to everybody who can reach it: remove it, or set \
+                 `web.listen` to 127.0.0.1:{}",
+                address.port()
+            );
+            resolver.report("web.token", message);
+        }
+    }
+}
+
+/// Why a token can be guessed: it is short, or a word that was meant to turn it off.
+fn weakness(token: &str) -> Option<String> {
     if ["off", "no", "none", "false"].iter().any(|word| token.trim().eq_ignore_ascii_case(word)) {
-        reader.wrong(
-            "web.token",
-            "`web.token` would be a word that anyone guesses: only `off` removes the token".to_owned(),
-        );
-    } else if token.chars().count() < MIN_TOKEN_CHARS {
-        let message = format!(
+        return Some("`web.token` would be a word that anyone guesses: only `off` removes the token".to_owned());
+    }
+    (token.chars().count() < MIN_TOKEN_CHARS).then(|| {
+        format!(
             "`web.token` can be guessed: take at least {MIN_TOKEN_CHARS} characters, such as four words, or remove it, \
              and a good one is generated"
-        );
-        reader.wrong("web.token", message);
-    }
-}
-
-fn trusted_proxies(reader: &mut Reader<'_>) -> Vec<ProxyRange> {
-    let key = "web.trusted_proxies";
-    let parse = |given: &str| given.parse().map_err(|error| format!("`{key}`: {error}"));
-    let given = reader.checked_texts(key, |given| parse(given).map(|_: ProxyRange| ()));
-    given.iter().filter_map(|given| parse(given).ok()).collect()
-}
-
-pub(super) fn read_metrics(reader: &mut Reader<'_>) -> Metrics {
-    Metrics { listen: reader.listen("metrics.listen", None) }
+        )
+    })
 }

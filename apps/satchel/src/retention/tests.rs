@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
+use crate::config::leaf::amount::{Count, Size};
 
 fn place() -> ConversationId {
     "console:main".parse().unwrap()
@@ -43,13 +44,13 @@ fn oldest_files_beyond_a_limit_expire() {
     let usage = Usage { scope: UsageScope::Conversation(place()), files: 5, bytes: 500, workspace_bytes: 9_999 };
     let now = Timestamp(10 * DAY_MS + DAY_MS / 2);
     for (retention, expired) in [
-        (Retention::default(), 0),
-        (Retention { items: Some(3), ..Retention::default() }, 2),
-        (Retention { items: Some(5), ..Retention::default() }, 0),
-        (Retention { bytes: Some(399), ..Retention::default() }, 2),
-        (Retention { bytes: Some(500), ..Retention::default() }, 0),
-        (Retention { days: Some(7), ..Retention::default() }, 3),
-        (Retention { items: Some(4), bytes: Some(100), days: Some(8) }, 4),
+        (RetentionConfig::default(), 0),
+        (RetentionConfig { items: Some(Count(3)), ..RetentionConfig::default() }, 2),
+        (RetentionConfig { items: Some(Count(5)), ..RetentionConfig::default() }, 0),
+        (RetentionConfig { bytes: Some(Size(399)), ..RetentionConfig::default() }, 2),
+        (RetentionConfig { bytes: Some(Size(500)), ..RetentionConfig::default() }, 0),
+        (RetentionConfig { days: Some(Count(7)), ..RetentionConfig::default() }, 3),
+        (RetentionConfig { items: Some(Count(4)), bytes: Some(Size(100)), days: Some(Count(8)) }, 4),
     ] {
         assert_eq!(count_expired(&files, &usage, &retention, now), expired, "{retention:?}");
     }
@@ -79,7 +80,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     (directory, ledger)
 }
 
-fn task(ledger: &Arc<SqliteLedger>, retention: Retention) -> RetentionTask {
+fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
     let ledger: Arc<dyn Ledger> = Arc::clone(ledger) as _;
     let (lanes, _) = mpsc::channel(64);
     let reception = Reception::new(
@@ -105,8 +106,8 @@ async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<SystemTask>) {
 #[tokio::test]
 async fn old_files_go_once_a_day_and_the_conversation_is_told() {
     let (_directory, ledger) = with_files(4).await;
-    let keep = |items| Retention { items: Some(items), ..Retention::default() };
-    assert_eq!(task(&ledger, Retention::default()).run().await.unwrap(), 0);
+    let keep = |items| RetentionConfig { items: Some(Count(items)), ..RetentionConfig::default() };
+    assert_eq!(task(&ledger, RetentionConfig::default()).run().await.unwrap(), 0);
     assert_eq!(state(&ledger).await, (vec![4, 3, 2, 1], vec![]), "nothing goes by itself");
 
     assert_eq!(task(&ledger, keep(2)).run().await.unwrap(), 2);
@@ -123,7 +124,7 @@ async fn old_files_go_once_a_day_and_the_conversation_is_told() {
 #[tokio::test]
 async fn conversation_is_told_once_whatever_the_process_survives() {
     let (_directory, ledger) = with_files(3).await;
-    let task = task(&ledger, Retention { items: Some(1), ..Retention::default() });
+    let task = task(&ledger, RetentionConfig { items: Some(Count(1)), ..RetentionConfig::default() });
     let query = AttachmentQuery { limit: Some(2), order: AttachmentOrder::Oldest, ..AttachmentQuery::default() };
     task.announce(&place(), &ledger.attachments(&query).await.unwrap(), ledger.now()).await;
     assert_eq!(task.run().await.unwrap(), 2);

@@ -17,6 +17,7 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 use satchel_domain::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// How many missed times are made up for, at most.
 const MADE_UP_FOR: usize = 24;
@@ -43,7 +44,8 @@ pub struct Rhythm {
 pub struct NoRhythm(String);
 
 /// What becomes of times that came while nobody was there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Missed {
     /// The last of them is made up for.
     RunOnce,

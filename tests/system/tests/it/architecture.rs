@@ -113,7 +113,7 @@ const HOMES: [(&str, &[&str]); 52] = [
     ),
     ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
     ("rustyline", &["satchel-console"]),
-    ("schemars", &["satchel-tools"]),
+    ("schemars", &["satchel", "satchel-tools"]),
     (
         "secrecy",
         &[

@@ -7,8 +7,8 @@ use crate::config::Config;
 pub(super) fn people(config: &Config) -> Vec<Finding> {
     let (telegram, discord) = (&config.telegram, &config.discord);
     let platforms = [
-        ("telegram", telegram.token.is_some(), &telegram.allow_users, &telegram.owners),
-        ("discord", discord.token.is_some(), &discord.allow_users, &discord.owners),
+        ("telegram", telegram.token.is_some(), &telegram.allow_users.0, &telegram.owners.0),
+        ("discord", discord.token.is_some(), &discord.allow_users.0, &discord.owners.0),
     ];
     let set_up = platforms.into_iter().filter(|(_, set_up, ..)| *set_up);
     set_up

@@ -23,7 +23,7 @@ const OTHERS: u32 = 0o077;
 /// Looks at every directory in which something is kept, and at the one that is shared out.
 pub(super) fn look(config: &Config) -> Vec<Finding> {
     let mut findings: Vec<Finding> = kept_directories(config).iter().flat_map(kept).collect();
-    findings.extend(config.workspace.shared_dir.as_deref().and_then(shared_out));
+    findings.extend(config.workspace.shared_dir.as_ref().and_then(|directory| shared_out(&directory.0)));
     findings
 }
 

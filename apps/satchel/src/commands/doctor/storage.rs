@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::{
-    config::{Config, storage::Database},
+    config::{Config, storage::DatabaseBackend},
     disks::{self, FileDirectory},
 };
 
@@ -34,11 +34,11 @@ const AHEAD: Duration = Duration::from_secs(60);
 /// Looks at the database, and answers with how many processes have it open.
 pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
     const CHECK: &str = "database";
-    let directory = match &config.storage.database {
-        Database::DataDirectory => &config.storage.data_dir,
-        Database::Sqlite { directory } => directory,
+    let directory = match &config.storage.database_url {
+        None => config.storage.data_dir(),
+        Some(DatabaseBackend::Sqlite { directory }) => directory,
         // That it isn't built yet is told with the configuration.
-        Database::Postgres(_) => return None,
+        Some(DatabaseBackend::Postgres(_)) => return None,
     };
     let path = directory.join("satchel.db");
     let path = path.display();
@@ -97,9 +97,9 @@ fn damaged(found: String) -> Finding {
 
 /// Looks at the directories that are written to.
 pub(super) fn directories(config: &Config) -> Vec<Finding> {
-    let data_dir = &config.storage.data_dir;
+    let data_dir = config.storage.data_dir();
     let mut directories = disks::file_directories(config);
-    if let Database::Sqlite { directory } = &config.storage.database {
+    if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
         let (path, reserve) = (directory.clone(), DiskReserve::NONE);
         directories.insert(1, FileDirectory { holds: "database", path, reserve });
     }

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Finding;
 use crate::{
-    config::{Config, Loaded, masking::MASK, models::Provider, origin::Origin},
+    config::{Config, Loaded, leaf::secret::MASK, models::ProviderConfig, origin::Origin},
     models::{Candidate, Decision},
     platforms::{self, DiscordApplication, TokenError},
 };
@@ -59,11 +59,11 @@ pub(super) fn configuration(loaded: &Loaded) -> Vec<Finding> {
 pub(super) async fn platforms(config: &Config, http: &Client) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(token) = &config.telegram.token {
-        let bot = platforms::telegram_bot(http, config.telegram.api_url.as_ref(), token).await;
+        let bot = platforms::telegram_bot(http, config.telegram.api_url.as_deref(), token).await;
         findings.push(platform("telegram", bot));
     }
     if let Some(token) = &config.discord.token {
-        let url = config.discord.api_url.as_ref();
+        let url = config.discord.api_url.as_deref();
         let bot = platforms::discord_bot(http, url, token).await;
         let is_known = bot.is_ok();
         findings.push(platform("discord", bot));
@@ -118,7 +118,7 @@ pub(super) fn unencrypted(config: &Config, decision: &Decision) -> Vec<Finding> 
     let mut findings = Vec::new();
     for candidate in &decision.candidates {
         let Candidate::Remote(model) = candidate else { continue };
-        let Some(url) = model.base_url.as_ref().and_then(plain_elsewhere) else { continue };
+        let Some(url) = model.base_url.as_deref().and_then(plain_elsewhere) else { continue };
         if model.api_key.is_some() || !url.username().is_empty() || url.password().is_some() {
             findings.push(warning("model", format!("models.{}.base_url", model.name), "the key"));
         }
@@ -127,7 +127,7 @@ pub(super) fn unencrypted(config: &Config, decision: &Decision) -> Vec<Finding> 
         ("telegram", &config.telegram.token, &config.telegram.api_url),
         ("discord", &config.discord.token, &config.discord.api_url),
     ] {
-        if token.is_some() && url.as_ref().and_then(plain_elsewhere).is_some() {
+        if token.is_some() && url.as_deref().and_then(plain_elsewhere).is_some() {
             findings.push(warning(check, format!("{check}.api_url"), "the token"));
         }
     }
@@ -172,24 +172,24 @@ pub(super) async fn clock(config: &Config, decision: &Decision, http: &Client) -
 fn server(config: &Config, decision: &Decision) -> Option<SecretString> {
     let of_model = |candidate: &Candidate| {
         let Candidate::Remote(model) = candidate else { return None };
-        model.base_url.clone().or_else(|| match model.provider {
-            Provider::OpenAi | Provider::OpenAiResponses => Some("https://api.openai.com/".into()),
-            Provider::Anthropic => Some("https://api.anthropic.com/".into()),
-            Provider::Gemini => Some("https://generativelanguage.googleapis.com/".into()),
+        model.base_url.clone().map(|url| url.0).or_else(|| match model.provider {
+            ProviderConfig::OpenAi | ProviderConfig::OpenAiResponses => Some("https://api.openai.com/".into()),
+            ProviderConfig::Anthropic => Some("https://api.anthropic.com/".into()),
+            ProviderConfig::Gemini => Some("https://generativelanguage.googleapis.com/".into()),
             // It runs here, on the same clock.
-            Provider::Ollama | Provider::Offline => None,
+            ProviderConfig::Ollama | ProviderConfig::Offline => None,
         })
     };
     let telegram = config
         .telegram
         .token
         .as_ref()
-        .map(|_| config.telegram.api_url.clone().unwrap_or_else(|| "https://api.telegram.org/".into()));
+        .map(|_| config.telegram.api_url.clone().map_or_else(|| "https://api.telegram.org/".into(), |url| url.0));
     let discord = config
         .discord
         .token
         .as_ref()
-        .map(|_| config.discord.api_url.clone().unwrap_or_else(|| "https://discord.com/".into()));
+        .map(|_| config.discord.api_url.clone().map_or_else(|| "https://discord.com/".into(), |url| url.0));
     decision.candidates.iter().find_map(of_model).or(telegram).or(discord)
 }
 

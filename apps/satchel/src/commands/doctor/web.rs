@@ -26,7 +26,7 @@ const LONGEST_ANSWER: usize = 64 << 10;
 
 /// Looks at the page's address and its token.
 pub(super) async fn page(config: &Config) -> Vec<Finding> {
-    let Some(address) = config.web.listen else {
+    let Some(address) = config.web.listen.0 else {
         return vec![Finding::warning(
             CHECK,
             "the web page is off; without a bot, `satchel run` has nothing to serve",
@@ -49,7 +49,7 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
 
 /// Looks at the figures' address.
 pub(super) fn figures(config: &Config) -> Option<Finding> {
-    let address = config.metrics.listen.filter(|address| !address.ip().is_loopback())?;
+    let address = config.metrics.listen.0.filter(|address| !address.ip().is_loopback())?;
     Some(Finding::warning(
         "metrics",
         format!("other machines can read the metrics at {address} without a token"),

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::models::{BUILT_IN, Provider};
+use crate::config::models::{BUILT_IN, ProviderConfig};
 
 /// What is to be written.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Answers {
 /// A model that a provider serves.
 #[derive(Debug, Clone)]
 pub(super) struct ModelAnswer {
-    pub(super) provider: Provider,
+    pub(super) provider: ProviderConfig,
     pub(super) base_url: Option<SecretString>,
     /// `None` where the environment has it, or none is needed.
     pub(super) api_key: Option<SecretString>,
@@ -83,7 +83,7 @@ fn model(answer: Option<&ModelAnswer>) -> String {
         return section;
     };
     let ModelAnswer { provider, base_url, api_key, model } = answer;
-    let _ = write!(section, "model: {NAME}\nmodels:\n  {NAME}:\n    provider: {}\n", provider.word());
+    let _ = write!(section, "model: {NAME}\nmodels:\n  {NAME}:\n    provider: {provider}\n");
     if let Some(url) = base_url {
         let _ = writeln!(section, "    base_url: {}", quoted(url.expose_secret()));
     }
@@ -133,7 +133,7 @@ mod tests {
         let secret = |text: &str| SecretString::from(text);
         Answers {
             model: Some(ModelAnswer {
-                provider: Provider::OpenAi,
+                provider: ProviderConfig::OpenAi,
                 base_url: Some(secret("http://box:8000/v1/")),
                 api_key: Some(secret("sk-\"quoted\" # key")),
                 model: Some("llama: 3".to_owned()),
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_it_writes_is_accepted_by_the_schema_with_and_without_its_comments() {
-        let keyless = ModelAnswer { provider: Provider::Gemini, base_url: None, api_key: None, model: None };
+        let keyless = ModelAnswer { provider: ProviderConfig::Gemini, base_url: None, api_key: None, model: None };
         let cases = [Answers::default(), answers(), Answers { model: Some(keyless), ..Answers::default() }];
         for answers in cases {
             let file = render(&answers);

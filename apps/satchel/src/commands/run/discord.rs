@@ -8,7 +8,7 @@ use satchel_ports::{Blobs, Fetcher};
 use super::Platform;
 use crate::{
     commands::WrongUsage,
-    config::{Config, delivery::PaceChoice},
+    config::{Config, delivery::RateLimitMode},
 };
 
 /// What all that goes wrong here comes to.
@@ -44,17 +44,17 @@ fn told(error: DiscordError) -> anyhow::Error {
 
 fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<DiscordSettings> {
     let discord = &config.discord;
-    let mut capabilities = config.discord.limits.clone();
-    if config.delivery.pace == PaceChoice::Off {
+    let mut capabilities = config.discord.limits();
+    if config.delivery.pace == RateLimitMode::Off {
         capabilities.rate_limits = None;
     }
     let command =
         |&(name, description): &(&str, &str)| SlashCommand { name: name.into(), description: description.into() };
     Some(DiscordSettings {
-        token: discord.token.clone()?,
-        api_url: discord.api_url.clone(),
+        token: discord.token.clone()?.0,
+        api_url: discord.api_url.clone().map(|url| url.0),
         capabilities,
-        answers_in: discord.channels.clone(),
+        answers_in: discord.channels.0.clone(),
         commands: menu.iter().map(command).collect(),
     })
 }

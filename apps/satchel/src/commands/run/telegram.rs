@@ -10,7 +10,7 @@ use satchel_telegram::{
 use super::Platform;
 use crate::{
     commands::WrongUsage,
-    config::{Config, delivery::PaceChoice},
+    config::{Config, delivery::RateLimitMode},
 };
 
 /// What all that goes wrong here comes to.
@@ -40,24 +40,24 @@ fn told(error: TelegramError) -> anyhow::Error {
 
 fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> {
     let telegram = &config.telegram;
-    let token = telegram.token.clone()?;
-    let mut capabilities = telegram.limits.clone();
-    if config.delivery.pace == PaceChoice::Off {
+    let token = telegram.token.clone()?.0;
+    let mut capabilities = telegram.limits();
+    if config.delivery.pace == RateLimitMode::Off {
         capabilities.rate_limits = None;
     }
     let webhook = telegram.webhook.clone().map(|url| Webhook {
-        url,
-        listen: telegram.webhook_listen,
-        trusted_proxies: config.web.trusted_proxies.clone(),
+        url: url.0,
+        listen: telegram.webhook_listen(),
+        trusted_proxies: config.web.trusted_proxies(),
     });
     let command =
         |&(name, description): &(&str, &str)| BotCommand { name: name.into(), description: description.into() };
     Some(TelegramSettings {
         token,
-        api_url: telegram.api_url.clone(),
+        api_url: telegram.api_url.clone().map(|url| url.0),
         capabilities,
-        local_files: telegram.local_files.clone(),
-        answers_in: telegram.groups.clone(),
+        local_files: telegram.local_files.clone().map(|directory| directory.0),
+        answers_in: telegram.groups.0.clone(),
         webhook,
         commands: menu.iter().map(command).collect(),
         look_up: LookupSettings::default(),

@@ -26,7 +26,7 @@ fn the_file_is_looked_for_in_order() {
 #[test]
 fn data_goes_where_the_configuration_is_or_home() {
     let data_dir = |place: &Place| {
-        let dir = place.config().storage.data_dir.display().to_string();
+        let dir = place.config().storage.data_dir().display().to_string();
         dir.replace(&place.dir.path().display().to_string(), "<dir>")
     };
     assert_eq!(data_dir(&Place::with("{}\n").env("HOME", "/home/me")), "<dir>/satchel-data");
@@ -47,8 +47,10 @@ fn paths_in_a_file_count_from_the_file() {
         .unwrap();
     let place = place.env("SATCHEL_CONFIG", "etc/s.yaml").env("SATCHEL_WORKSPACE__SHARED_DIR", "w");
     let config = place.config();
-    assert_eq!(config.storage.data_dir, place.dir.path().join("etc/d"));
-    let storage::Database::Sqlite { directory } = config.storage.database else { panic!("a file was named") };
+    assert_eq!(config.storage.data_dir(), place.dir.path().join("etc/d"));
+    let Some(storage::DatabaseBackend::Sqlite { directory }) = config.storage.database_url else {
+        panic!("a file was named")
+    };
     assert_eq!(directory, place.dir.path().join("etc/l/"));
-    assert_eq!(config.workspace.shared_dir, Some(place.dir.path().join("w")));
+    assert_eq!(config.workspace.shared_dir.unwrap().0, place.dir.path().join("w"));
 }

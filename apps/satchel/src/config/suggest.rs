@@ -1,23 +1,13 @@
-//! Keys that mean nothing, and the known ones that were probably meant.
+//! Which known key was probably meant by one that nobody knows.
 
-use super::{
-    origin::{Origin, Problem},
-    overlay::{PREFIX, variable_of},
-    tree::{Node, Value},
-};
+use super::origin::{Origin, Problem};
+use super::overlay::{PREFIX, variable_of};
 
 /// Shorter ones begin and end too many names by chance.
 const SHORTEST_WORD: usize = 3;
 
-/// Finds every key that is neither known nor stands below an open one.
-pub(crate) fn find(root: &Node, known: &[String], open: &[String]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    walk(root, "", known, open, &mut problems);
-    problems
-}
-
 /// Says which setting an environment variable without effect was probably meant to be.
-pub(crate) fn without_effect(variable: &str, known: &[String]) -> Problem {
+pub(super) fn without_effect(variable: &str, known: &[String]) -> Problem {
     let key = variable.trim_start_matches(PREFIX).to_lowercase();
     let message = match nearest(&key, known).map(|near| first_in(&near, known)) {
         Some(near) => format!("no setting has this name, so it has no effect: did you mean {}?", variable_of(&near)),
@@ -33,38 +23,9 @@ fn first_in(key: &str, known: &[String]) -> String {
     inner.map_or_else(|| key.to_owned(), Clone::clone)
 }
 
-fn walk(node: &Node, at: &str, known: &[String], open: &[String], problems: &mut Vec<Problem>) {
-    let Value::Section(entries) = &node.value else { return };
-    for (name, entry) in entries {
-        let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-        if name.contains('.') {
-            let message = format!("`{name}` holds a dot: write sections, one beneath the other");
-            problems.push(Problem { origin: entry.origin.clone(), message });
-            continue;
-        }
-        if open.contains(&key) || known.contains(&key) {
-            continue;
-        }
-        let is_section = known.iter().any(|known| below(known, &key));
-        match (&entry.value, is_section) {
-            (Value::Section(_), true) => walk(entry, &key, known, open, problems),
-            (Value::Null, true) => {}
-            (_, true) => {
-                let message = format!("`{key}` must be a section with {}", names_below(known, &key).join(", "));
-                problems.push(Problem { origin: entry.origin.clone(), message });
-            }
-            // A section that only the environment or the command line made is reported by what they said.
-            (Value::Section(inner), false) if !matches!(entry.origin, Origin::File { .. }) => {
-                inner.iter().for_each(|(name, node)| report(node, &format!("{key}.{name}"), known, problems));
-            }
-            (_, false) => report(entry, &key, known, problems),
-        }
-    }
-}
-
-fn report(node: &Node, key: &str, known: &[String], problems: &mut Vec<Problem>) {
-    let near = nearest(key, known);
-    let message = match (&node.origin, near) {
+/// Says what was probably meant by a key that nobody knows, or what is known beside it.
+pub(super) fn unknown(origin: &Origin, key: &str, known: &[String]) -> Problem {
+    let message = match (origin, nearest(key, known)) {
         (Origin::Environment(_), Some(near)) => {
             format!("no setting has this name: did you mean {}?", variable_of(&near))
         }
@@ -72,7 +33,7 @@ fn report(node: &Node, key: &str, known: &[String], problems: &mut Vec<Problem>)
         (_, Some(near)) => format!("unknown key `{key}`: did you mean `{near}`?"),
         (_, None) => format!("unknown key `{key}`: {}", allowed_beside(key, known)),
     };
-    problems.push(Problem { origin: node.origin.clone(), message });
+    Problem { origin: origin.clone(), message }
 }
 
 /// The known key that was probably meant: one with a typo, else one whose name holds the given one, else one of that name
@@ -133,7 +94,7 @@ fn allowed_beside(key: &str, known: &[String]) -> String {
     }
 }
 
-fn names_below(known: &[String], section: &str) -> Vec<String> {
+pub(super) fn names_below(known: &[String], section: &str) -> Vec<String> {
     let inner = |key: &String| match section {
         "" => key.split('.').next().map(str::to_owned),
         section => key.strip_prefix(section)?.strip_prefix('.')?.split('.').next().map(str::to_owned),

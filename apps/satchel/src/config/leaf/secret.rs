@@ -1,0 +1,131 @@
+//! Secrets and texts, which can be given by the name of the file that holds them, and what is shown in a secret's place.
+
+use std::{fs::File, io::Read, ops::Deref, path::Path};
+
+use secrecy::SecretString;
+use serde_json::{Value as Json, json};
+
+use super::{Leaf, ReadFile, leaf};
+use crate::config::text_file::read_text_file;
+
+/// Stands for a secret that is set.
+pub(crate) const MASK: &str = "********";
+
+/// The most that is read from a secret's own file.
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
+
+/// The longest instructions; they are a part of every request.
+const MAX_INSTRUCTIONS_BYTES: u64 = 100_000;
+
+/// A secret, given as it is or by the name of the file that holds it.
+#[derive(Debug, Clone)]
+pub struct Secret(pub SecretString);
+
+/// Words for the model that aren't blank, given as they are or by the name of the file that holds them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instructions(pub String);
+
+impl Deref for Secret {
+    type Target = SecretString;
+
+    fn deref(&self) -> &SecretString {
+        &self.0
+    }
+}
+
+leaf!(Secret);
+leaf!(Instructions);
+
+impl Leaf for Secret {
+    const KIND: &'static str = "secret";
+    const EXPECTED: &'static str = "text, in quotes";
+    const IS_SECRET: bool = true;
+    const FILE: Option<ReadFile> = Some(read_secret);
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"\S" })
+    }
+
+    fn parse(text: &str, _: &Path) -> Option<Self> {
+        (!text.trim().is_empty()).then(|| Self(SecretString::from(text)))
+    }
+
+    fn show(&self) -> Json {
+        json!(MASK)
+    }
+}
+
+impl Leaf for Instructions {
+    const KIND: &'static str = "text-or-file";
+    const EXPECTED: &'static str = "text of at most 100 KB";
+    const FILE: Option<ReadFile> = Some(|path| read_text_file(path, MAX_INSTRUCTIONS_BYTES));
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"\S" })
+    }
+
+    fn parse(text: &str, _: &Path) -> Option<Self> {
+        let fits = !text.trim().is_empty() && text.len() as u64 <= MAX_INSTRUCTIONS_BYTES;
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+/// Reads a secret from its own file, without the line's end.
+pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("can't be read: {error}");
+    let mut text = String::new();
+    File::open(path).map_err(failed)?.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    match secret.trim().is_empty() {
+        _ if secret.len() as u64 > MAX_SECRET_BYTES => Err("is too long for a secret".to_owned()),
+        true => Err("is empty".to_owned()),
+        false => Ok(secret.to_owned()),
+    }
+}
+
+/// A URL without what may be secret in it: user, password and query.
+pub(crate) fn mask_url(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once(':') else { return MASK.to_owned() };
+    let (slashes, rest) = match rest.strip_prefix("//") {
+        Some(rest) => ("//", rest),
+        None => ("", rest),
+    };
+    // A password may hold a slash, a `?` or a `#` that was not escaped, so the last `@` ends the credentials wherever it
+    // stands. One behind a `?` may as well stand in the query, in the middle of a secret; then nothing can be told apart.
+    let (credentials, place) = match rest.rsplit_once('@') {
+        Some((credentials, _)) if credentials.contains(['?', '#']) => return format!("{scheme}:{slashes}{MASK}"),
+        Some((_, place)) => (format!("{MASK}@"), place),
+        None => (String::new(), rest),
+    };
+    let (place, query) = match place.split_once(['?', '#']) {
+        Some((place, _)) => (place, format!("?{MASK}")),
+        None => (place, String::new()),
+    };
+    format!("{scheme}:{slashes}{credentials}{place}{query}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_keep_their_host_and_lose_their_secrets() {
+        for (url, shown) in [
+            ("postgres://me:canary@db/satchel", "postgres://********@db/satchel"),
+            ("postgres://me:can/ary@db:5432/x", "postgres://********@db:5432/x"),
+            ("postgres://db/x?password=canary", "postgres://db/x?********"),
+            ("sqlite:/var/lib/a.db", "sqlite:/var/lib/a.db"),
+            ("postgres://me:can?ary@db/x", "postgres://********"),
+            ("postgres://me:can#ary@db/x?a=canary", "postgres://********"),
+            ("postgres://db/x?password=can@ary", "postgres://********"),
+            ("postgres://me:can@ary@db/x?password=canary#canary", "postgres://********@db/x?********"),
+            ("canary", MASK),
+        ] {
+            assert_eq!(mask_url(url), shown);
+        }
+    }
+}
