@@ -7,16 +7,16 @@ use bytes::Bytes;
 use futures::stream;
 use satchel::build::ExtraTool;
 use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, ToolOutcome, Visibility};
-use satchel_fakes::FakeMode;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
 use satchel_ports::{BlobHint, Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_system::crash::ChannelAdapter;
 use satchel_tools::path_fields::PathFields;
 use serde_json::{Value, json};
 
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
 /// Makes the files that it is told to make, and selects those that it is told to send.
 struct Assemble {
@@ -83,9 +83,9 @@ async fn a_call_sends_only_what_it_selects() {
         answer(vec![call(json!({ "make": ["appendix.txt"] }))]),
         answer(vec![Piece::Text("Here it is.".to_owned())]),
     ];
-    let setup = Setup { tools: assemble, ..Setup::of(FakeMode::DiscordLike) };
+    let setup = ProductSetup { tools: assemble, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
     let product = Product::start(setup, Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }))).await;
-    let record = product.say("go", Vec::new()).await;
+    let record = product.send("go", Vec::new()).await;
     assert_eq!(record.routing_errors(), []);
     let transcript = product.platform.transcript();
     let files = transcript.visible_files(&product.conversation);

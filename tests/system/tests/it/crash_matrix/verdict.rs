@@ -155,7 +155,7 @@ impl Verdict {
     /// Whether nothing at all is amiss, as it must be when nobody dies.
     pub(crate) fn is_flawless(&self) -> bool {
         let tool_runs = usize::from(self.needs_tool);
-        self.problems(Platform::WithKeys).is_empty() && self.tool_runs == tool_runs && !self.told_unknown
+        self.problems(Platform::Discord).is_empty() && self.tool_runs == tool_runs && !self.told_unknown
     }
 
     /// What breaks a promise.

@@ -1,10 +1,10 @@
-//! The adapter between the product and the fake platform: the small one that imitates any platform, or the real one.
+//! The adapter between the product and a fake platform: the real one of Telegram or Discord, with short waits.
 
 use std::{sync::Arc, time::Duration};
 
 use satchel_discord::{DiscordChannel, DiscordListener, DiscordSettings};
-use satchel_domain::{ChannelCapabilities, ChannelName};
-use satchel_fakes::{FakeChannel, FakeDiscord, FakeMode, Timeouts, telegram::FakeTelegram};
+use satchel_domain::ChannelCapabilities;
+use satchel_fakes::{FakeDiscord, telegram::FakeTelegram};
 use satchel_ports::{Blobs, Channel, Fetcher, Inbound};
 use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramListener, TelegramSettings};
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,18 @@ use tokio_util::sync::CancellationToken;
 
 /// Through which adapter the platform is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Front {
-    /// A small one, to a platform that imitates this one.
-    Imitated(FakeMode),
-    /// Telegram's own, to a Bot API server.
+pub enum ChannelAdapter {
+    /// To a Bot API server.
     Telegram,
-    /// Discord's own, to a server that speaks its REST API and its gateway.
+    /// To a server that speaks Discord's REST API and its gateway.
     Discord,
 }
 
-/// How long an adapter waits for a platform that says nothing.
+/// How long an adapter waits for a platform that does not respond.
 #[derive(Debug, Clone, Copy)]
-pub struct Waits {
+pub struct AdapterTimeouts {
     pub connect: Duration,
-    /// For an answer, and for progress.
+    /// For a response, and for progress.
     pub answer: Duration,
 }
 
@@ -41,41 +39,34 @@ fn quick_look_up() -> LookupSettings {
 }
 
 /// An adapter, open in both directions.
-pub enum Open {
-    Imitated(Arc<FakeChannel>),
+pub enum OpenChannel {
     Telegram {
         channel: Arc<TelegramChannel>,
-        /// What its way in is made of.
+        /// What its listener is made of.
         settings: Box<TelegramSettings>,
     },
     Discord {
         channel: Arc<DiscordChannel>,
-        /// What its way in is made of.
+        /// What its listener is made of.
         settings: Box<DiscordSettings>,
     },
 }
 
-impl Open {
-    /// Opens the adapter of a channel to a platform at this address.
+impl OpenChannel {
+    /// Opens the adapter to a platform at this address.
     ///
     /// # Errors
     /// When HTTP can't be spoken.
-    pub fn front(
-        front: Front,
-        channel: ChannelName,
+    pub fn new(
+        adapter: ChannelAdapter,
         address: &str,
         capabilities: ChannelCapabilities,
         blobs: Arc<dyn Blobs>,
         fetcher: Arc<dyn Fetcher>,
-        Waits { connect, answer }: Waits,
+        AdapterTimeouts { connect, answer }: AdapterTimeouts,
     ) -> anyhow::Result<Self> {
-        match front {
-            Front::Imitated(mode) => {
-                let waits = Timeouts { connect, answer, ..Timeouts::short() };
-                let channel = FakeChannel::new(channel, address.to_owned(), mode, capabilities, blobs, waits);
-                Ok(Self::Imitated(Arc::new(channel)))
-            }
-            Front::Telegram => {
+        match adapter {
+            ChannelAdapter::Telegram => {
                 let settings = TelegramSettings {
                     token: FakeTelegram::TOKEN.into(),
                     api_url: Some(address.into()),
@@ -90,7 +81,7 @@ impl Open {
                 let channel = Arc::new(TelegramChannel::with_patience(&settings, blobs, patience)?);
                 Ok(Self::Telegram { channel, settings: Box::new(settings) })
             }
-            Front::Discord => {
+            ChannelAdapter::Discord => {
                 let settings = DiscordSettings {
                     token: FakeDiscord::TOKEN.into(),
                     api_url: Some(address.into()),
@@ -108,7 +99,6 @@ impl Open {
     #[must_use]
     pub fn channel(&self) -> Arc<dyn Channel> {
         match self {
-            Self::Imitated(channel) => Arc::clone(channel) as _,
             Self::Telegram { channel, .. } => Arc::clone(channel) as _,
             Self::Discord { channel, .. } => Arc::clone(channel) as _,
         }
@@ -120,7 +110,6 @@ impl Open {
     /// When the platform does not know its bot.
     pub async fn listen(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> anyhow::Result<()> {
         match self {
-            Self::Imitated(channel) => channel.listen(inbound, stop).await,
             Self::Telegram { channel, settings } => {
                 TelegramListener::new(*settings, channel).run(inbound, stop).await?;
             }
