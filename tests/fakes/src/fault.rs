@@ -1,28 +1,7 @@
 //! What can go wrong between a client and the platform, as data that a table can list.
 
-use serde::{Deserialize, Serialize};
-
-/// What a request asks of the platform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    Send,
-    /// A change of a message.
-    Edit,
-    /// The end of a message.
-    Delete,
-    /// A look into a conversation's past.
-    History,
-    Probe,
-    /// A poll for what people wrote.
-    Updates,
-    /// A download of a person's file.
-    Fetch,
-}
-
-/// Which requests of an operation a fault meets. They are counted from 1 since the platform was started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Which requests of a method a fault meets. They are counted from 1 since the server was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// The one with this number.
     Nth(u64),
@@ -48,8 +27,7 @@ impl When {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fault", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing listens when the client comes with the request: it certainly did not arrive.
     RefuseConnection {
@@ -168,18 +146,8 @@ impl<R> From<Fault> for ServerFault<R> {
     }
 }
 
-/// One line of a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScriptedFault {
-    pub operation: Operation,
-    /// Which of its requests.
-    pub when: When,
-    pub fault: Fault,
-}
-
 /// A moment in the life of a request that a test can wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moment {
     /// Its head was read; nothing has been done yet.
     Arrived,

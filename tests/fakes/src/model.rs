@@ -27,7 +27,7 @@ pub use self::{
     asked::{AskedCall, AskedFile, AskedModel, AskedPart, AskedResult, AskedTurn, Fate},
     script::{Finish, Meaning, ModelFault, ModelReply, ReplyPiece, ScriptedCall},
 };
-use crate::platform::{Cut, Door, Doorway};
+use crate::door::{Cut, Door, Doorway};
 
 /// A language in which models are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

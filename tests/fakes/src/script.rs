@@ -24,7 +24,7 @@ struct Rule<R> {
 }
 
 /// Which requests a line of a script meets, and since when it has met any.
-pub(crate) struct ScriptWindow {
+struct ScriptWindow {
     when: When,
     began: Option<Instant>,
 }
@@ -56,12 +56,12 @@ impl<R> Arrival<R> {
 }
 
 impl ScriptWindow {
-    pub(crate) fn new(when: When) -> Self {
+    fn new(when: When) -> Self {
         Self { when, began: None }
     }
 
     /// Whether a request with this number would be met now.
-    pub(crate) fn meets(&self, number: u64) -> bool {
+    fn meets(&self, number: u64) -> bool {
         let over = match (self.when, self.began) {
             (When::ForMs(ms), Some(began)) => began.elapsed() >= Duration::from_millis(ms),
             _ => false,
@@ -70,7 +70,7 @@ impl ScriptWindow {
     }
 
     /// Notes that a request is met.
-    pub(crate) fn begin(&mut self) {
+    fn begin(&mut self) {
         self.began.get_or_insert_with(Instant::now);
     }
 }
@@ -182,5 +182,62 @@ impl<R: Clone> Script<R> {
             // Who waited may have given up.
             let _gone = waiting.sender.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets so many requests arrive and end, and tells which of them met a fault.
+    fn met(script: &mut Script<()>, count: usize) -> Vec<bool> {
+        let mut met = Vec::new();
+        for _ in 0..count {
+            let request = script.arrive("send");
+            script.ended(&request);
+            met.push(request.fault.is_some());
+        }
+        met
+    }
+
+    #[test]
+    fn script_meets_the_requests_it_names() {
+        for (when, expected) in [
+            (When::Nth(2), [false, true, false, false]),
+            (When::First(2), [true, true, false, false]),
+            (When::From(3), [false, false, true, true]),
+            (When::Every, [true; 4]),
+            (When::ForMs(600_000), [true; 4]),
+        ] {
+            let mut script = Script::default();
+            script.add("Send", when, Fault::ServerError.into());
+            assert!(script.arrive("edit").fault.is_none(), "{when:?}: it is another method");
+            assert_eq!(met(&mut script, 4), expected, "{when:?}");
+            script.clear();
+            assert_eq!(met(&mut script, 1), [false], "{when:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outage_starts_with_its_first_request() {
+        let mut script = Script::default();
+        script.add("send", When::ForMs(100), Fault::ResetAfterRead.into());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(met(&mut script, 2), [true, true], "it does not start with the script");
+        tokio::time::advance(Duration::from_millis(100)).await;
+        assert_eq!(met(&mut script, 1), [false], "its time is over");
+    }
+
+    #[test]
+    fn refused_connection_is_no_request() {
+        let mut script = Script::<()>::default();
+        script.add("send", When::Nth(2), Fault::RefuseConnection { for_ms: 100 }.into());
+        assert_eq!(script.shuts(), None, "the first request finds it open");
+        let first = script.arrive("send");
+        assert_eq!(script.shuts(), None, "the first request would be cut off");
+        script.ended(&first);
+        assert_eq!((script.shuts(), script.shuts()), (Some(100), None), "once");
+        assert_eq!(met(&mut script, 1), [false], "it is open again");
+        assert_eq!(script.requests("send"), 2);
     }
 }

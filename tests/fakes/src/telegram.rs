@@ -49,8 +49,8 @@ pub use self::{
 };
 use crate::{
     Moment, When,
+    door::{Cut, Door, Doorway},
     late_requests::LateRequests,
-    platform::{Cut, Door, Doorway},
     script::{Arrival, Script},
 };
 

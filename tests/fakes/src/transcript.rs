@@ -7,14 +7,12 @@ use std::{
 
 use bytes::Bytes;
 use satchel_domain::{ConversationId, MessageRef, Sha256, part::FileForm, size};
-use serde::{Deserialize, Serialize};
 
 /// The words with which a message admits that it may be a second one.
 pub const DUPLICATE_LABEL: &str = "(possible duplicate)";
 
 /// What sort of message one is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
     /// Words, and on Discord the files beside them.
     Text,
@@ -264,5 +262,35 @@ mod tests {
         chat.conversations.get_mut(&conversation).expect("there")[0].deleted = true;
         assert_eq!(chat.visible_texts(&conversation), ["b"]);
         assert_eq!(chat.to_string(), "== telegram:5 ==\n[0] satchel (deleted):\n    a\n[1] satchel:\n    b\n");
+    }
+    #[test]
+    fn transcript_reads_as_a_person_sees_it() {
+        let (conversation, mut chat) = chat(&["send it", "here it is", "", ""]);
+        let messages = chat.conversations.get_mut(&conversation).expect("there");
+        let file = |filename: &str, form, caption: &str| TranscriptFile {
+            filename: filename.to_owned(),
+            mime: "text/plain".to_owned(),
+            bytes: 18,
+            sha256: Sha256([7; 32]),
+            form,
+            caption: caption.to_owned(),
+            content: None,
+        };
+        messages[0].own = false;
+        messages[0].contents.files = vec![file("a.txt", None, "")];
+        messages[1].reply_to = Some(MessageRef("0".to_owned()));
+        messages[1].edits = vec![Contents::default()];
+        messages[2].contents.files = vec![file("b.txt", Some(FileForm::Document), "the b")];
+        messages[2].album = Some(MessageRef("2".to_owned()));
+        messages[3].contents.files = vec![file("voice.ogg", Some(FileForm::Audio), "")];
+        messages[3].duration_ms = Some(900);
+        assert_eq!(
+            chat.to_string(),
+            "== telegram:5 ==\n\
+             [0] person:\n    send it\n    + file a.txt (text/plain, 18 B)\n\
+             [1] satchel to [0] (edited 1 times):\n    here it is\n\
+             [2] satchel (album):\n    + document b.txt (text/plain, 18 B)\n        the b\n\
+             [3] satchel (voice, 900 ms):\n    + audio voice.ogg (text/plain, 18 B)\n"
+        );
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         route::CDN,
         serving::{after, answer},
     },
-    platform::Cut,
+    door::Cut,
 };
 
 pub(crate) async fn download(shared: &Shared, cut: &Cut, uri: &Uri) -> Response {

@@ -21,7 +21,7 @@ use crate::{
         refusal::{Refusal, missing_permissions, too_large, unknown_channel},
         route::{self, NoRoute, Route},
     },
-    platform::Cut,
+    door::Cut,
     script::Arrival,
 };
 

@@ -14,11 +14,11 @@ use futures::{StreamExt, stream};
 use serde_json::Value;
 
 use crate::{
+    door::Cut,
     model::{
         Fate, Meaning, ModelFault, ModelReply, ModelWire, Read, ReplyPiece, Shared, Writer, anthropic, gemini, listing,
         ollama, openai_chat, openai_responses, rules, words,
     },
-    platform::Cut,
 };
 
 /// The largest body that any of them takes, with room to tell the client so.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Fault,
-    platform::Cut,
+    door::Cut,
     script::Arrival,
     telegram::{
         FakeTelegram, Shared, State,

@@ -1,11 +1,9 @@
 //! Outages of some requests alone, for a time or until the test says so, on every platform.
 
-use satchel_domain::{PartContent, delivery::SendError};
-use satchel_fakes::{FakeMode, Fault, Operation, ScriptedFault, When};
-use satchel_ports::Channel;
+use satchel_fakes::{Fault, When};
 use serde_json::json;
 
-use crate::{bench, discord, telegram};
+use crate::{discord, telegram};
 
 /// Longer than any test runs.
 const LONG: When = When::ForMs(600_000);
@@ -77,14 +75,6 @@ async fn answers_alone_are_lost_for_a_time() {
 
 #[tokio::test]
 async fn an_outage_begins_with_its_first_request() {
-    let bench = bench::Bench::start(FakeMode::TelegramLike).await;
-    let send = async |number| bench.channel.send(&bench.part(number, PartContent::from_text("a"))).await;
-    bench.platform.script(Operation::Send, When::ForMs(0), Fault::ResetAfterRead);
-    bench.channel.probe().await.expect("it is another operation");
-    assert!(matches!(send(1).await, Err(SendError::InDoubt { .. })), "it does not begin with the script");
-    assert!(send(2).await.is_ok(), "its time is over");
-    assert_eq!(bench.platform.transcript().visible_texts(&bench.conversation), ["a"]);
-
     let bot = telegram::Bot::start().await;
     bot.fake.script("send*", When::ForMs(0), Fault::ResetAfterRead);
     let text = json!({ "chat_id": bot.chat, "text": "a" });
@@ -93,15 +83,7 @@ async fn an_outage_begins_with_its_first_request() {
 }
 
 #[tokio::test]
-async fn late_requests_are_released_on_every_platform() {
-    let bench = bench::Bench::start(FakeMode::DiscordLike).await;
-    bench.platform.script_next(Operation::Send, Fault::AcceptOnRelease);
-    let answer = bench.channel.send(&bench.part(1, PartContent::from_text("late"))).await;
-    assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
-    assert!(bench.platform.transcript().visible_texts(&bench.conversation).is_empty());
-    bench.platform.release_requests();
-    assert_eq!(bench.platform.transcript().visible_texts(&bench.conversation), ["late"]);
-
+async fn late_requests_are_released_on_discord() {
     let bot = discord::Bot::start().await;
     bot.fake.script_next("POST *", Fault::AcceptOnRelease);
     let route = format!("/channels/{}/messages", discord::CHANNEL);
@@ -109,12 +91,4 @@ async fn late_requests_are_released_on_every_platform() {
     bot.send(json!({ "content": "early" })).await.expect("sent");
     bot.fake.release_requests();
     assert_eq!(bot.fake.transcript().texts(discord::CHANNEL), ["early", "late"]);
-}
-
-#[test]
-fn outages_are_data() {
-    let line = r#"{"operation":"send","when":{"for_ms":20000},"fault":{"fault":"reset_after_read"}}"#;
-    let scripted: ScriptedFault = serde_json::from_str(line).expect("a line of a table");
-    assert_eq!((scripted.when, scripted.fault), (When::ForMs(20_000), Fault::ResetAfterRead));
-    assert_eq!(serde_json::to_string(&scripted).expect("data"), line);
 }

@@ -136,3 +136,23 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     bot.fake.refuse_connections(Duration::from_secs(60));
     assert_eq!(seen(&bot, "getMe", json!({})).await, "refused");
 }
+
+#[tokio::test]
+async fn moments_are_told_while_a_request_hangs() {
+    let bot = Bot::start().await;
+    bot.fake.script("sendMessage", When::Nth(1), Fault::Hang { performed: true });
+    let arrived = bot.fake.on_nth("sendMessage", 1, Moment::Arrived);
+    let performed = bot.fake.on_nth("sendMessage", 1, Moment::Performed);
+    let mut second = bot.fake.on_nth("sendMessage", 2, Moment::Arrived);
+    let hangs = bot.answer("sendMessage", json!({ "chat_id": bot.chat, "text": "a" }));
+    let told = async {
+        arrived.await.expect("told");
+        performed.await.expect("told");
+    };
+    tokio::select! {
+        answer = hangs => unreachable!("no answer comes: {answer:?}"),
+        () = told => {}
+    }
+    assert_eq!(bot.fake.transcript().texts(bot.chat), ["a"]);
+    assert!(second.try_recv().is_err());
+}

@@ -166,6 +166,13 @@ async fn albums_have_two_to_ten_items_of_kinds_that_go_together() {
     ] {
         assert_eq!(send(media.clone(), files()).await, Err(expected.to_owned()), "{media}");
     }
+    for (kind, part, count) in [("document", "d", 2), ("audio", "a", 2), ("photo", "p", 10)] {
+        let album = Bot::start().await;
+        let files = vec![("p", "p.png", photo()), ("d", "d.txt", b"d".to_vec()), ("a", "a.mp3", b"ID3".to_vec())];
+        let media = json!({ "media": vec![item(kind, part); count] });
+        let sent = album.upload("sendMediaGroup", media, files).await.expect(kind);
+        assert_eq!(sent.as_array().map(Vec::len), Some(count), "{kind}");
+    }
     let wrong = vec![("p", "p.png", photo()), ("q", "q.png", png(21, 1, 0))];
     let refused = send(json!([item("photo", "p"), item("photo", "q")]), wrong).await;
     let expected = "400 Bad Request: failed to send message #2 with the error message \"PHOTO_INVALID_DIMENSIONS\"";

@@ -1,4 +1,4 @@
-//! The platform's door: a listener that can be shut for a while, and connections that can be cut.
+//! A server's door: a listener that can be shut for a while, and connections that can be cut.
 
 use std::{
     future::poll_fn,
