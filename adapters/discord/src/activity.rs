@@ -82,7 +82,7 @@ impl Activities {
 
 #[cfg(test)]
 mod tests {
-    use satchel_fakes::discord::{DiscordFault, DiscordRules, FakeDiscord, Tier};
+    use satchel_fake_discord::{DiscordFault, DiscordRules, FakeDiscord, Tier};
 
     use super::*;
     use crate::rest::Patience;

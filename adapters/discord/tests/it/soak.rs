@@ -15,13 +15,11 @@ use std::{
 use async_trait::async_trait;
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayWaits, Patience};
 use satchel_domain::ChannelCapabilities;
-use satchel_fakes::{
-    Fault, MemoryBlobs,
-    discord::{
-        DiscordRules, FakeDiscord, Tier,
-        gateway::{Hub, HubRules},
-    },
+use satchel_fake_discord::{
+    DiscordRules, FakeDiscord, Tier,
+    gateway::{GatewayRules, Hub},
 };
+use satchel_fake_kit::{Fault, MemoryBlobs};
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError};
 use satchel_routing::tables;
 use serde_json::json;
@@ -84,10 +82,10 @@ struct Soak {
 
 impl Soak {
     async fn start() -> Self {
-        let gateway = HubRules {
+        let gateway = GatewayRules {
             identify_every: Some(Duration::from_millis(15)),
             reconnect_within: Duration::from_millis(20),
-            ..HubRules::default().beating(HEARTBEAT)
+            ..GatewayRules::default().beating(HEARTBEAT)
         };
         let rules = DiscordRules { gateway, ..DiscordRules::unpaced() };
         let fake = Arc::new(FakeDiscord::start(rules).await.expect("a loopback port is free"));

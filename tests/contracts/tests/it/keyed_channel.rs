@@ -11,7 +11,7 @@ use satchel_domain::{
     capabilities::{Idempotency, VoiceRule},
     delivery::{Refusal, SendError},
 };
-use satchel_fakes::MemoryBlobs;
+use satchel_fake_kit::MemoryBlobs;
 use satchel_ports::{Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
 use satchel_routing::tables;
 use uuid::Uuid;

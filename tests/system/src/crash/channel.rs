@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_discord::{DiscordChannel, DiscordListener, DiscordSettings};
 use satchel_domain::ChannelCapabilities;
-use satchel_fakes::{FakeDiscord, telegram::FakeTelegram};
+use satchel_fake_discord::FakeDiscord;
+use satchel_fake_telegram::FakeTelegram;
 use satchel_ports::{Blobs, Channel, Fetcher, Inbound};
 use satchel_telegram::{LookupSettings, Patience, TelegramChannel, TelegramListener, TelegramSettings};
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use satchel_fakes::Moment;
+use satchel_fake_kit::Moment;
 use satchel_system::crash::points::{Point, Side};
 
 use self::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use satchel_domain::Ending;
-use satchel_fakes::FakeFile;
+use satchel_fake_kit::FakeFile;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},

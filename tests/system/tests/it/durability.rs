@@ -8,7 +8,7 @@ mod workspace_copies;
 use std::{process::Command, sync::Arc, time::Duration};
 
 use satchel_domain::capabilities::StreamRule;
-use satchel_fakes::FakeFile;
+use satchel_fake_kit::FakeFile;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},

@@ -10,7 +10,7 @@ use std::{fmt::Write, time::Duration};
 
 use futures::{StreamExt, stream};
 use satchel_domain::capabilities::LookupRule;
-use satchel_fakes::{Fault, When};
+use satchel_fake_kit::{Fault, When};
 use satchel_system::crash::ChannelAdapter;
 
 use self::stage::{Cell, Column, Played, play};

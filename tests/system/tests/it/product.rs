@@ -16,7 +16,7 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate,
     capabilities::StreamRule,
 };
-use satchel_fakes::FakeFile;
+use satchel_fake_kit::FakeFile;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;

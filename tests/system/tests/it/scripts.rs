@@ -12,7 +12,8 @@ mod tools;
 use std::sync::Arc;
 
 use satchel_domain::{Attachment, Visibility};
-use satchel_fakes::{FakeFile, FakeModelServer, MemoryBlobs, model::ModelWire};
+use satchel_fake_kit::{FakeFile, MemoryBlobs};
+use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelSettings, Provider, RemoteModel};
 use satchel_ports::{Ledger, ledger::AttachmentQuery};
 use satchel_starlark::{ScriptSettings, WorkerPool};

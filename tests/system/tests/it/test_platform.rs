@@ -6,11 +6,9 @@ use satchel_domain::{
     ChannelCapabilities, ConversationId,
     capabilities::{Idempotency, ReplyRule, StreamRule, TextLimit},
 };
-use satchel_fakes::{
-    FakeDiscord, FakeFile, Fault, Moment, Transcript, When,
-    discord::{CDN, DiscordRules, Tier},
-    telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_fake_discord::{CDN, DiscordRules, FakeDiscord, Tier};
+use satchel_fake_kit::{FakeFile, Fault, Moment, Transcript, When};
+use satchel_fake_telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 use tokio::sync::oneshot;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures::StreamExt;
 use satchel_domain::Sha256;
-use satchel_fakes::{Fault, Moment};
+use satchel_fake_kit::{Fault, Moment};
 use satchel_ports::{BlobError, StoredBlob};
 
 use super::*;

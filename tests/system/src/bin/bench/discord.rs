@@ -9,10 +9,9 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use satchel_domain::ChannelCapabilities;
-use satchel_fakes::{
-    FakeDiscord, FakeFile, FakeTelegram, Moment, TelegramRules,
-    discord::{DiscordRules, Tier},
-};
+use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
+use satchel_fake_kit::{FakeFile, Moment};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;

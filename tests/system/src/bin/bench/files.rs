@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
-use satchel_fakes::{FakeFile, telegram::TelegramRules};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::TelegramRules;
 
 use crate::{
     BenchRunner,

@@ -14,7 +14,7 @@ use reqwest::{
     Client, Response,
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
 };
-use satchel_fakes::model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
 use serde_json::{Value, json};
 
 use crate::{
@@ -43,7 +43,7 @@ const HUGE: u64 = 2 << 30;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
-    satchel_fakes::install_tls_provider();
+    satchel_fake_kit::install_tls_provider();
     bench.runtime.block_on(async {
         let mut rows = starts(bench).await?;
         rows.extend(first_words(bench).await?);

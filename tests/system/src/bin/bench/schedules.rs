@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use satchel_fakes::Moment;
+use satchel_fake_kit::Moment;
 
 use crate::{
     BenchRunner,

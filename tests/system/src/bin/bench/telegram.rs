@@ -8,10 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use satchel_fakes::{
-    Moment,
-    telegram::{FakeTelegram, TelegramRules},
-};
+use satchel_fake_kit::Moment;
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 
 use crate::{

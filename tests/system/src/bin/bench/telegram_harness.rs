@@ -9,10 +9,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use satchel_domain::ChannelCapabilities;
-use satchel_fakes::{
-    FakeFile, Moment,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_fake_kit::{FakeFile, Moment};
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 

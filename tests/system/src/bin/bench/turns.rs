@@ -1,7 +1,7 @@
 //! What a turn on Telegram costs beside the model: time until the reply is sent, commits, time of the processor.
 
 use anyhow::Result;
-use satchel_fakes::telegram::TelegramRules;
+use satchel_fake_telegram::TelegramRules;
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use serde_json::json;
 

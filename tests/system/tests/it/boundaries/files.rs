@@ -9,7 +9,8 @@ use std::{
 };
 
 use satchel_domain::{Ending, Filename, filename::is_unsafe_char};
-use satchel_fakes::{FakeFile, telegram::TelegramRules};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::TelegramRules;
 use satchel_local::OfflineModel;
 use satchel_requirements::{is_superuser, required};
 use satchel_system::{

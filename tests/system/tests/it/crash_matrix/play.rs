@@ -8,10 +8,8 @@ use std::{
 };
 
 use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
-use satchel_fakes::{
-    FakeFile, Shown, Transcript, TranscriptMessage,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_fake_kit::{FakeFile, Shown, Transcript, TranscriptMessage};
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use satchel_local::scripted_model::{Pick, Script, ScriptedAnswer};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},

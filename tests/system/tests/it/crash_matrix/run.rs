@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use satchel_fakes::{Moment, Transcript};
+use satchel_fake_kit::{Moment, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
 use tokio::{io::AsyncReadExt, process::Command};
 

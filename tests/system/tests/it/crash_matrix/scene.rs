@@ -10,7 +10,7 @@ use satchel_domain::{
     ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, Sha256,
     capabilities::{LookupRule, StreamRule},
 };
-use satchel_fakes::{FakeFile, Shown, TranscriptFile};
+use satchel_fake_kit::{FakeFile, Shown, TranscriptFile};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
@@ -96,7 +96,7 @@ impl DeliveredFile {
     /// A file as it stands on the platform, without the label of a possible duplicate.
     pub(crate) fn shown(file: &TranscriptFile) -> Self {
         let caption = file.caption.trim_start();
-        let caption = caption.strip_prefix(satchel_fakes::transcript::DUPLICATE_LABEL).unwrap_or(caption);
+        let caption = caption.strip_prefix(satchel_fake_kit::DUPLICATE_LABEL).unwrap_or(caption);
         Self {
             filename: file.filename.clone(),
             mime: file.mime.clone(),

@@ -7,7 +7,7 @@ use satchel::build::{Behaviour, ExtraTool, Ports, Satchel, build};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
-use satchel_fakes::{FakeFile, Fault, Shown, Transcript, When};
+use satchel_fake_kit::{FakeFile, Fault, Shown, Transcript, When};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{

@@ -9,7 +9,9 @@ use std::{
 };
 
 use satchel_domain::{ConversationId, PartState, Sha256};
-use satchel_fakes::{FakeDiscord, FakeFile, Fault, Moment, Shown, Transcript, telegram::FakeTelegram};
+use satchel_fake_discord::FakeDiscord;
+use satchel_fake_kit::{FakeFile, Fault, Moment, Shown, Transcript};
+use satchel_fake_telegram::FakeTelegram;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::{
     Ledger,
