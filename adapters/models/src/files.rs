@@ -57,7 +57,7 @@ mod tests {
     use bytes::Bytes;
     use futures::stream;
     use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
-    use satchel_fakes::MemoryBlobs;
+    use satchel_fake_kit::MemoryBlobs;
     use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
     use uuid::Uuid;
 

@@ -77,13 +77,13 @@ mod tests {
         let directory = SkippedTests::new_directory(target.path()).unwrap();
         assert_eq!(SkippedTests::DIRECTORY_VARIABLE, DIRECTORY_VARIABLE);
         record(&directory, "satchel-system durability::bytes_are_synced", "strace").unwrap();
-        record(&directory, "satchel-fakes telegram::aiogram::it_polls", "aiogram from PyPI, but\npip failed").unwrap();
+        record(&directory, "satchel-fake-telegram aiogram::it_polls", "aiogram from PyPI, but\npip failed").unwrap();
 
         let skipped_tests = SkippedTests::read(&directory).unwrap();
         assert_eq!(
             skipped_tests.to_string(),
             "2 tests were not run:\n  \
-             satchel-fakes telegram::aiogram::it_polls needs aiogram from PyPI, but pip failed\n  \
+             satchel-fake-telegram aiogram::it_polls needs aiogram from PyPI, but pip failed\n  \
              satchel-system durability::bytes_are_synced needs strace"
         );
         skipped_tests.check(false).unwrap();

@@ -3,7 +3,7 @@
 //! A test starts it as a process of its own (`src/bin/crash.rs`) against a fake platform that lives in the test.
 //! What it does is decided by [`CrashOptions`] alone.
 
-pub mod front;
+pub mod channel;
 pub mod points;
 pub mod tools;
 pub mod voice;
@@ -31,10 +31,10 @@ use satchel_starlark::{ScriptSettings, WorkerPool};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-pub use self::front::Front;
+pub use self::channel::ChannelAdapter;
 use crate::{
     crash::{
-        front::{Open, Waits},
+        channel::{AdapterTimeouts, OpenChannel},
         points::{Point, Points},
         tools::{RequestVoice, Tally, WaitForPerson},
         voice::FakeVoice,
@@ -63,7 +63,7 @@ pub struct CrashOptions {
     /// Where the platform is.
     pub platform: String,
     /// Through which adapter it is reached.
-    pub front: Front,
+    pub adapter: ChannelAdapter,
     /// What the platform takes.
     pub capabilities: ChannelCapabilities,
     /// The channel on which the process works.
@@ -136,11 +136,11 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let blobs = Arc::new(Wrapped::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
     let workspaces = options.data.join("workspaces");
     let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
-    let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(2) };
-    let (name, capabilities) = (options.channel.clone(), options.capabilities.clone());
+    let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), answer: Duration::from_secs(2) };
+    let capabilities = options.capabilities.clone();
     let fetcher: Arc<dyn Fetcher> = Arc::new(Wrapped::new(fetcher(), &points));
     let (stored, fetched) = (Arc::clone(&blobs) as _, Arc::clone(&fetcher));
-    let front = Open::front(options.front, name, &options.platform, capabilities, stored, fetched, waits)?;
+    let channel = OpenChannel::new(options.adapter, &options.platform, capabilities, stored, fetched, timeouts)?;
     let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
     let voice = Wrapped::new(RequestVoice, &points);
     let (reached, done) = (options.reached.clone(), options.done.clone());
@@ -159,7 +159,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
         speech: Some(Arc::new(Wrapped::new(FakeVoice, &points))),
         scripts,
         links: None,
-        channels: vec![Arc::new(Wrapped::new(front.channel(), &points))],
+        channels: vec![Arc::new(Wrapped::new(channel.channel(), &points))],
         tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice)), extra(Arc::new(waiting))],
     };
     let mut behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
@@ -172,10 +172,10 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let inbound = Arc::new(WrappedInbound::new(inbound, &points));
     let listening = {
         let stop = stop.clone();
-        tokio::spawn(async move { front.listen(inbound, stop).await })
+        tokio::spawn(async move { channel.listen(inbound, stop).await })
     };
     end_of_input().await?;
-    let (turns, parts) = settled(&*ledger, &options).await?;
+    let (turns, parts) = wait_until_settled(&*ledger, &options).await?;
     stop.cancel();
     listening.await.context("the channel broke down")??;
     working.await.context("the lanes broke down")?;
@@ -210,7 +210,10 @@ async fn end_of_input() -> anyhow::Result<()> {
 }
 
 /// Waits until there are as many turns as there are to be, with nothing left to do in any of them.
-async fn settled(ledger: &dyn Ledger, options: &CrashOptions) -> anyhow::Result<(Vec<TurnRecord>, Vec<Part>)> {
+async fn wait_until_settled(
+    ledger: &dyn Ledger,
+    options: &CrashOptions,
+) -> anyhow::Result<(Vec<TurnRecord>, Vec<Part>)> {
     let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
     loop {
         let parts = ledger.outbox(&query).await?;

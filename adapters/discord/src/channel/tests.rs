@@ -1,7 +1,7 @@
 //! What a place takes, as far as is known.
 
 use satchel_domain::capabilities::Idempotency;
-use satchel_fakes::MemoryBlobs;
+use satchel_fake_kit::MemoryBlobs;
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_routing::tables;
 

@@ -23,10 +23,8 @@ use satchel_domain::{
     delivery::SendError,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_fakes::{
-    FakeFile, MemoryBlobs,
-    discord::{DiscordRules, FakeDiscord, Tier},
-};
+use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
+use satchel_fake_kit::{FakeFile, MemoryBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;

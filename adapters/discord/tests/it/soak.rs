@@ -15,13 +15,11 @@ use std::{
 use async_trait::async_trait;
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayTimeouts, HttpTimeouts};
 use satchel_domain::ChannelCapabilities;
-use satchel_fakes::{
-    Fault, MemoryBlobs,
-    discord::{
-        DiscordRules, FakeDiscord, Tier,
-        gateway::{Hub, HubRules},
-    },
+use satchel_fake_discord::{
+    DiscordRules, FakeDiscord, Tier,
+    gateway::{FakeGateway, GatewayRules},
 };
+use satchel_fake_kit::{Fault, MemoryBlobs};
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError};
 use satchel_routing::tables;
 use serde_json::json;
@@ -84,10 +82,10 @@ struct Soak {
 
 impl Soak {
     async fn start() -> Self {
-        let gateway = HubRules {
+        let gateway = GatewayRules {
             identify_every: Some(Duration::from_millis(15)),
             reconnect_within: Duration::from_millis(20),
-            ..HubRules::default().beating(HEARTBEAT)
+            ..GatewayRules::default().beating(HEARTBEAT)
         };
         let rules = DiscordRules { gateway, ..DiscordRules::unpaced() };
         let fake = Arc::new(FakeDiscord::start(rules).await.expect("a loopback port is free"));
@@ -119,7 +117,7 @@ impl Soak {
         soak
     }
 
-    fn hub(&self) -> &Hub {
+    fn hub(&self) -> &FakeGateway {
         self.fake.gateway()
     }
 
@@ -146,9 +144,9 @@ impl Soak {
 
     /// Each trouble, until it is over and what was said meanwhile is taken in.
     async fn each_trouble_alone(&mut self) {
-        self.resumes("dropped", Hub::drop_connection).await;
+        self.resumes("dropped", FakeGateway::drop_connection).await;
         self.resumes("dropped a little later", |hub| hub.drop_after(5)).await;
-        self.resumes("asked to reconnect", Hub::ask_to_reconnect).await;
+        self.resumes("asked to reconnect", FakeGateway::ask_to_reconnect).await;
         self.resumes("an invalid session that can be resumed", |hub| hub.invalidate_session(true)).await;
         assert_eq!(self.book.report().repeats, 0, "a process that goes on is told nothing twice");
         self.begins_anew("an invalid session", |hub| hub.invalidate_session(false)).await;
@@ -158,7 +156,7 @@ impl Soak {
         for code in [4007, 4009] {
             self.begins_anew(&format!("closed with {code}"), |hub| hub.close_with(code)).await;
         }
-        self.resumes("a frozen connection", Hub::freeze_connections).await;
+        self.resumes("a frozen connection", FakeGateway::freeze_connections).await;
         // Behind much that is still to be read there may be an acknowledgement; where nothing is, there is none.
         self.quiet.store(true, Ordering::Relaxed);
         self.resumes("no heartbeat is acknowledged", |hub| hub.withhold_heartbeat_acks(true)).await;
@@ -269,7 +267,7 @@ impl Soak {
     }
 
     /// Lets something happen after which the session is to go on.
-    async fn resumes(&self, what: &str, happens: impl FnOnce(&Hub)) {
+    async fn resumes(&self, what: &str, happens: impl FnOnce(&FakeGateway)) {
         self.the_session_is_known().await;
         let before = self.hub().report();
         happens(self.hub());
@@ -280,7 +278,7 @@ impl Soak {
     }
 
     /// Lets something happen after which a new session is to begin.
-    async fn begins_anew(&self, what: &str, happens: impl FnOnce(&Hub)) {
+    async fn begins_anew(&self, what: &str, happens: impl FnOnce(&FakeGateway)) {
         let before = self.hub().report();
         happens(self.hub());
         let began = self.hub().wait_until(|report| report.identifies > before.identifies).await;

@@ -1,6 +1,6 @@
 //! Tests of the search for a local server.
 
-use satchel_fakes::model::{FakeModelServer, ModelWire};
+use satchel_fake_model::{FakeModelServer, ModelWire};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

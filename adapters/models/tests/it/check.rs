@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fakes::model::ModelWire;
+use satchel_fake_model::ModelWire;
 use satchel_models::Patience;
 use secrecy::SecretString;
 

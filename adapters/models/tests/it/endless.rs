@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fakes::model::ModelWire;
+use satchel_fake_model::ModelWire;
 use satchel_models::ModelSettings;
 use secrecy::SecretString;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! What a person is told when something goes wrong, on every wire, and what is tried again.
 
-use satchel_fakes::model::{Fate, Finish, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{Fate, Finish, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
 use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
 use satchel_ports::ModelError;
 use secrecy::SecretString;

@@ -1,6 +1,6 @@
 //! Which files a model is shown when its settings name the kinds that it accepts, as the provider reads it.
 
-use satchel_fakes::model::ModelWire;
+use satchel_fake_model::ModelWire;
 use satchel_models::{MediaKind, ModelSettings, RemoteModel};
 
 use crate::stage::{PDF, PNG, Stage, ask, provider, quick, request, user};

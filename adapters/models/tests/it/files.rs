@@ -1,7 +1,7 @@
 //! Files that a model is shown, and words for those that it isn't.
 
 use satchel_domain::MediaInfo;
-use satchel_fakes::model::{ModelFault, ModelReply, ModelWire, ScriptedCall};
+use satchel_fake_model::{ModelFault, ModelReply, ModelWire, ScriptedCall};
 use satchel_ports::ModelMessage;
 
 use crate::stage::{PDF, PNG, Stage, ask, renamed, request, tool, user};

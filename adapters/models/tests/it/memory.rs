@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_fakes::model::ModelWire;
+use satchel_fake_model::ModelWire;
 use satchel_models::ModelSettings;
 use satchel_requirements::required;
 use secrecy::SecretString;

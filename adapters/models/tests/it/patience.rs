@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use satchel_fakes::model::{AskedModel, Fate, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{AskedModel, Fate, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
 use satchel_models::Patience;
 use satchel_ports::{LanguageModel, ModelEvent};
 

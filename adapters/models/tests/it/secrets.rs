@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use satchel_fakes::model::{FakeModelServer, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{FakeModelServer, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
 use secrecy::SecretString;
 
 use crate::stage::{Stage, ask, request, user};

@@ -5,10 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Timestamp, Visibility};
-use satchel_fakes::{
-    MemoryBlobs,
-    model::{FakeModelServer, ModelWire},
-};
+use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
 use satchel_ports::{
     BlobHint, Blobs, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, ToolSpec,

@@ -10,7 +10,8 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use satchel_fakes::{MemoryBlobs, model::ModelWire};
+use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_model::ModelWire;
 use satchel_models::{ModelSettings, Patience, RemoteModel};
 use satchel_ports::ModelMessage;
 use satchel_requirements::required;

@@ -1,6 +1,6 @@
 //! Texts, tools, ids, names and thoughts, on every wire.
 
-use satchel_fakes::model::{AskedPart, AskedTurn, Fate, Finish, ModelReply, ModelWire, ReplyPiece, ScriptedCall};
+use satchel_fake_model::{AskedPart, AskedTurn, Fate, Finish, ModelReply, ModelWire, ReplyPiece, ScriptedCall};
 use satchel_ports::{
     ModelMessage,
     language_model::{ModelToolCall, TokenUsage},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rstest::rstest;
-use satchel_fakes::{AskedSpeech, FakeSpeechServer, SpeechFault};
+use satchel_fake_model::speech::{AskedSpeech, FakeSpeechServer, SpeechFault};
 use satchel_ports::Speech;
 use satchel_speech::{Engine, Server, SetupError, SpeechSettings, Voice};
 use secrecy::SecretString;

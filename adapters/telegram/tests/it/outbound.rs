@@ -20,10 +20,8 @@ use satchel_domain::{
     delivery::SendError,
     part::{FileForm, FileItem, PreparedVoice},
 };
-use satchel_fakes::{
-    FakeFile, MemoryBlobs,
-    telegram::{FakeTelegram, TelegramRules},
-};
+use satchel_fake_kit::{FakeFile, MemoryBlobs};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
 use satchel_telegram::{HttpTimeouts, LookupSettings, TelegramChannel, TelegramSettings};

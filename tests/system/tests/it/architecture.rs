@@ -30,9 +30,12 @@ const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
 /// What an adapter's tests may know of ours besides; the web's run over the stores that people have, and Telegram's
 /// render what routing has measured.
-const ADAPTERS_TEST_WITH: [&str; 8] = [
+const ADAPTERS_TEST_WITH: [&str; 11] = [
     "satchel-contracts",
-    "satchel-fakes",
+    "satchel-fake-discord",
+    "satchel-fake-kit",
+    "satchel-fake-model",
+    "satchel-fake-telegram",
     "satchel-files",
     "satchel-http",
     "satchel-ledger",
@@ -306,7 +309,7 @@ fn one_vendor_has_one_home() {
 #[test]
 fn mocks_stay_in_tests() {
     let linked = linked_into_satchel();
-    for test_only in TEST_LIBRARIES.into_iter().chain(["satchel-contracts", "satchel-fakes", "tempfile"]) {
+    for test_only in TEST_LIBRARIES.into_iter().chain(["satchel-contracts", "satchel-fake-kit", "tempfile"]) {
         assert!(!linked.contains_key(test_only), "{test_only} is linked into satchel");
     }
     assert!(!linked["satchel-ports"].contains("mocks"), "satchel is built with mocks");

@@ -41,7 +41,7 @@ async fn only_the_asker_or_an_owner_allows_a_tool_and_a_button_counts_once() {
     telegram.person_presses(BOB, question, "Allow");
     let done = telegram.wait_until(|transcript| transcript.files(group).len() == 1).await;
     assert!(done.is_ok(), "{}", telegram.transcript());
-    let closed = |transcript: &satchel_fakes::telegram::TelegramTranscript| {
+    let closed = |transcript: &satchel_fake_telegram::TelegramTranscript| {
         let question = transcript.visible(group).find(|message| message.id == question);
         question.is_some_and(|question| question.buttons.is_empty() && question.words.text.contains("Allowed by Bob"))
     };
@@ -92,7 +92,7 @@ async fn missing_code_is_explained_while_the_question_stands() {
     assert!(asked.starts_with("May I use file_write?"), "{asked}");
     home.telegram.person_says(ANN, ANN, "/allow");
     let reads = async |words: &str| {
-        let found = |transcript: &satchel_fakes::telegram::TelegramTranscript| {
+        let found = |transcript: &satchel_fake_telegram::TelegramTranscript| {
             transcript.texts(ANN).iter().any(|text| text.contains(words))
         };
         assert!(home.telegram.wait_until(found).await.is_ok(), "{words}\n{}", home.telegram.transcript());

@@ -9,11 +9,9 @@ pub(crate) mod telegram;
 
 use std::time::Duration;
 
-use satchel_fakes::{
-    FakeFile,
-    discord::DiscordRules,
-    model::{ModelReply, ScriptedCall},
-};
+use satchel_fake_discord::DiscordRules;
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{ModelReply, ScriptedCall};
 use serde_json::json;
 
 use self::{

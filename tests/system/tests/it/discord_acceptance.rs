@@ -4,11 +4,9 @@
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
 use futures::TryStreamExt;
-use satchel_fakes::{
-    FakeFile,
-    discord::{DiscordMessage, DiscordRules},
-    model::{ModelFault, ModelReply},
-};
+use satchel_fake_discord::{DiscordMessage, DiscordRules};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{ModelFault, ModelReply};
 use serde_json::json;
 
 use crate::day::{

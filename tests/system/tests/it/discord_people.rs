@@ -5,10 +5,7 @@
 
 use std::{fs::File, process::Stdio, time::Duration};
 
-use satchel_fakes::{
-    FakeDiscord,
-    discord::{DiscordMessage, DiscordRules, DiscordTranscript, EPHEMERAL, Tier},
-};
+use satchel_fake_discord::{DiscordMessage, DiscordRules, DiscordTranscript, EPHEMERAL, FakeDiscord, Tier};
 use satchel_system::real_binary::{Household, finish};
 use serde_json::json;
 use tokio::{

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use satchel_domain::Ending;
-use satchel_fakes::{FakeFile, FakeMode};
+use satchel_fake_kit::FakeFile;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
+use satchel_system::crash::ChannelAdapter;
 use serde_json::{Value, json};
 
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
 fn answer(when: &str, piece: Piece) -> ScriptedAnswer {
     ScriptedAnswer { when: Some(when.to_owned()), pieces: vec![piece], ..ScriptedAnswer::default() }
@@ -41,11 +42,11 @@ async fn files_of_an_earlier_message_are_downloaded_without_arguments_and_sent_b
     ];
     let answered = answers.len();
     let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(answered));
-    let product = Product::start(Setup::of(FakeMode::DiscordLike), Arc::clone(&model) as _).await;
-    product.say("look", vec![photo.clone(), table.clone()]).await;
-    let kept = product.say("keep them", Vec::new()).await;
+    let product = Product::start(ProductSetup::for_platform(ChannelAdapter::Discord), Arc::clone(&model) as _).await;
+    product.send("look", vec![photo.clone(), table.clone()]).await;
+    let kept = product.send("keep them", Vec::new()).await;
     assert_eq!((kept.ending.as_ref(), kept.routing_errors()), (Some(&Ending::Done), vec![]));
-    let again = product.say("and again", Vec::new()).await;
+    let again = product.send("and again", Vec::new()).await;
     assert_eq!(again.ending, Some(Ending::Done));
 
     let transcript = product.platform.transcript();

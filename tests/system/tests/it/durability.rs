@@ -7,21 +7,24 @@ mod workspace_copies;
 
 use std::{process::Command, sync::Arc, time::Duration};
 
-use satchel_domain::{ConversationId, capabilities::StreamRule};
-use satchel_fakes::{FakeFile, FakeMode, FakePlatform};
+use satchel_domain::capabilities::StreamRule;
+use satchel_fake_kit::FakeFile;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
 use satchel_requirements::required;
 use satchel_system::{
-    crash::{CrashOptions, Front},
+    crash::{ChannelAdapter, CrashOptions},
     real_binary::Household,
 };
 use serde_json::json;
 
 use self::system_calls::{SystemCall, find_strace, position, traced};
-use crate::product::{Product, Setup};
+use crate::{
+    product::{Product, ProductSetup},
+    test_platform::TestPlatform,
+};
 
 const WAL: &str = "satchel.db-wal";
 
@@ -39,12 +42,12 @@ fn list_files() -> ScriptedAnswer {
 
 /// The commits between the message's arrival and the last settled part.
 async fn commits(answers: Vec<ScriptedAnswer>, stream: StreamRule, files: Vec<FakeFile>) -> (u64, usize) {
-    let mut setup = Setup::of(FakeMode::TelegramLike);
+    let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
     setup.capabilities.stream = stream;
     let model = ScriptedModel::new(Script { pick: Pick::InOrder, answers });
     let product = Product::start(setup, Arc::new(model)).await;
     let before = product.ledger.commits();
-    let record = product.say("go", files).await;
+    let record = product.send("go", files).await;
     assert_eq!(record.routing_errors(), [], "everything arrives");
     // What would come late would be counted too.
     tokio::time::sleep(Duration::from_millis(60)).await;
@@ -103,11 +106,13 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
     const SAID: &str = "palimpsest-in";
     const REPLIED: &str = "palimpsest-out";
     let Some(()) = required(find_strace()) else { return };
-    let mode = FakeMode::TelegramLike;
-    let platform = FakePlatform::start(mode.rules()).await.expect("a loopback port");
+    /// What confirms the first update of the fake Telegram, as strace writes it.
+    const CONFIRMATION: &str = r#"\"offset\":500000002"#;
+    let adapter = ChannelAdapter::Telegram;
+    let setup = ProductSetup::for_platform(adapter);
+    let platform = TestPlatform::open(setup.rules).await;
     let directory = tempfile::tempdir().expect("a directory");
-    let setup = Setup::of(mode);
-    let conversation: ConversationId = "fake:5".parse().expect("a conversation");
+    let conversation = TestPlatform::conversation(adapter);
     let options = CrashOptions {
         data: directory.path().join("data"),
         shared: directory.path().join("shared"),
@@ -115,8 +120,8 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
         reached: directory.path().join("reached"),
         done: directory.path().join("done"),
         confirms: false,
-        platform: platform.base_url(),
-        front: Front::Imitated(mode),
+        platform: platform.address(),
+        adapter,
         capabilities: setup.capabilities,
         channel: conversation.channel().clone(),
         script_worker: None,
@@ -126,7 +131,7 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
         crash_at: None,
     };
     std::fs::create_dir(&options.shared).expect("a directory");
-    platform.person_says(&conversation, SAID, Vec::new());
+    platform.person_says(&conversation, SAID);
     let mut command = Command::new(env!("CARGO_BIN_EXE_crash"));
     command.arg(serde_json::to_string(&options).expect("options are data"));
     let ran = tokio::task::spawn_blocking(move || traced(command)).await.expect("tracing does not panic");
@@ -135,9 +140,8 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
     assert_eq!(platform.transcript().visible_texts(&conversation), [REPLIED], "{}", ran.ran.stderr);
 
     let heard = position(&calls, "the platform offers the message", |call| call.is_read() && call.text.contains(SAID));
-    let acknowledged = position(&calls, "the platform is told", |call| {
-        call.is_write() && call.text.contains("/updates?offset=") && !call.text.contains("/updates?offset=0&")
-    });
+    let acknowledged =
+        position(&calls, "the platform is told", |call| call.is_write() && call.text.contains(CONFIRMATION));
     let on_disk = durable(&calls, SAID);
     let told = calls[acknowledged].begun;
     assert!(on_disk < told, "on disk at line {on_disk}, acknowledged at line {told}");

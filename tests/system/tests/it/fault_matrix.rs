@@ -1,7 +1,7 @@
 //! The fault matrix: whatever a platform does to one request, nothing is lost silently, the order is kept, and the
 //! person is told.
 //!
-//! The built product talks to the fake platform in this process. Each cell is a conversation of two turns; one request
+//! The built product talks to a fake platform in this process through its real adapter. Each cell is a conversation of two turns; one request
 //! of the first goes wrong.
 
 mod stage;
@@ -10,8 +10,8 @@ use std::{fmt::Write, time::Duration};
 
 use futures::{StreamExt, stream};
 use satchel_domain::capabilities::LookupRule;
-use satchel_fakes::{FakeMode, Fault, When};
-use satchel_system::crash::Front;
+use satchel_fake_kit::{Fault, When};
+use satchel_system::crash::ChannelAdapter;
 
 use self::stage::{Cell, Column, Played, play};
 
@@ -64,23 +64,21 @@ struct Fate {
 impl Fate {
     /// Whether the fault can meet the request of a column at all.
     fn fits(&self, column: Column, platform: Platform) -> bool {
-        let front = platform.front;
-        if self.keys_live.is_some() && !has_keys(front) || column == Column::Bundle && !has_keys(front) {
+        let has_keys = platform.has_keys();
+        if !has_keys && (self.keys_live.is_some() || column == Column::Bundle) {
             return false;
         }
         match self.fault {
             // An edit's repeat is no repeat under a key.
-            _ if self.then.is_some() => column != Column::Edit && has_keys(front),
+            _ if self.then.is_some() => column != Column::Edit && has_keys,
             // Discord takes whatever is written for Markdown.
             Fault::BadMarkup => {
                 let is_text = matches!(column, Column::Text | Column::Bundle | Column::Stream | Column::Edit);
-                is_text && front != Front::Discord
+                is_text && platform.adapter != ChannelAdapter::Discord
             }
             // The others have one item at most.
             Fault::BadItem { .. } => matches!(column, Column::Album | Column::Bundle),
             Fault::VoiceForbidden => column == Column::Voice,
-            // The imitating platform never performs what it says so of.
-            Fault::Restart { .. } => front == Front::Telegram || has_keys(front),
             // Where it is sent again with a label, the one without may come behind it.
             Fault::AcceptLate { .. } => !platform.repeats(),
             _ => true,
@@ -132,47 +130,37 @@ fn fates() -> Vec<Fate> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_of_a_platform_with_keys_loses_or_repeats_anything() {
-    matrix(Platform { front: Front::Imitated(FakeMode::DiscordLike), look_up: LookupRule::History }).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_of_a_platform_without_keys_loses_anything_or_repeats_it_unlabelled() {
-    matrix(Platform { front: Front::Imitated(FakeMode::TelegramLike), look_up: LookupRule::None }).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_faults_lose_and_repeat_nothing() {
-    matrix(Platform { front: Front::Telegram, look_up: LookupRule::MessageIds }).await;
+    matrix(Platform { adapter: ChannelAdapter::Telegram, look_up: LookupRule::MessageIds }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_faults_lose_nothing_unlabelled() {
-    matrix(Platform { front: Front::Telegram, look_up: LookupRule::None }).await;
+    matrix(Platform { adapter: ChannelAdapter::Telegram, look_up: LookupRule::None }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_fault_of_discord_loses_or_repeats_anything() {
-    matrix(Platform { front: Front::Discord, look_up: LookupRule::History }).await;
+    matrix(Platform { adapter: ChannelAdapter::Discord, look_up: LookupRule::History }).await;
 }
 
 /// A platform, and how a doubtful send is looked for there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Platform {
-    pub(crate) front: Front,
+    pub(crate) adapter: ChannelAdapter,
     pub(crate) look_up: LookupRule,
 }
 
 impl Platform {
     /// Whether nothing tells a repeat from what it repeats, nor whether that arrived.
     fn repeats(self) -> bool {
-        !has_keys(self.front) && self.look_up == LookupRule::None
+        !self.has_keys() && self.look_up == LookupRule::None
     }
-}
 
-/// Whether a repeat under a key is the same message, and files ride on the message of their text.
-fn has_keys(front: Front) -> bool {
-    matches!(front, Front::Imitated(FakeMode::DiscordLike) | Front::Discord)
+    /// Whether a repeat under a key is the same message, and files ride on the message of their text.
+    fn has_keys(self) -> bool {
+        self.adapter == ChannelAdapter::Discord
+    }
 }
 
 async fn matrix(platform: Platform) {

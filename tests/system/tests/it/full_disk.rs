@@ -5,11 +5,9 @@ mod small_disk;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use satchel_fakes::{
-    FakeFile,
-    model::{Fate, ModelReply, ReplyPiece},
-    telegram::{Composed, FileKind, TelegramMessage},
-};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{Fate, ModelReply, ReplyPiece};
+use satchel_fake_telegram::{Composed, FileKind, TelegramMessage};
 use satchel_requirements::required;
 use satchel_system::real_binary::{Household, finish};
 

@@ -12,7 +12,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use satchel_domain::{ChannelName, ConversationId, Ending, HistoryMessage, PartState};
-use satchel_fakes::FakeFile;
+use satchel_fake_kit::FakeFile;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::{Ledger, ledger::OutboxQuery};
 use satchel_system::real_binary::satchel_binary;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use satchel_fakes::model::{AskedModel, FakeModelServer, ModelReply, ModelWire, ScriptedCall};
+use satchel_fake_model::{AskedModel, FakeModelServer, ModelReply, ModelWire, ScriptedCall};
 use satchel_system::real_binary::{Household, Ran, finish};
 use serde_json::{Value, json};
 

@@ -5,11 +5,9 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::Sha256;
-use satchel_fakes::{
-    FakeFile,
-    discord::DiscordRules,
-    model::{AskedModel, ModelWire},
-};
+use satchel_fake_discord::DiscordRules;
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{AskedModel, ModelWire};
 use serde_json::{Value, json};
 use sha2::Digest;
 

@@ -1,9 +1,7 @@
 //! A file that was saved and is sent back: the person knows it by its number, and reads the same one.
 
-use satchel_fakes::{
-    FakeFile,
-    telegram::{Composed, FileKind, TelegramTranscript},
-};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::{Composed, FileKind, TelegramTranscript};
 
 use crate::pairing::Home;
 

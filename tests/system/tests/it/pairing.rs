@@ -4,7 +4,7 @@
 
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
-use satchel_fakes::telegram::{FakeTelegram, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_system::real_binary::{Household, Ran};
 use tokio::{
     process::{Child, Command},

@@ -1,9 +1,12 @@
-//! The built product in the test's own process: real stores in a temporary directory, a fake platform, any model.
+//! The built product in the test's own process: real stores in a temporary directory, a real adapter, any model.
 
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,28 +19,41 @@ use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate,
     capabilities::StreamRule,
 };
-use satchel_fakes::{FakeChannel, FakeFile, FakeMode, FakePlatform, PlatformRules, Timeouts};
+use satchel_fake_kit::FakeFile;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{Blobs, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord};
-use satchel_system::{crash::quick_delivery, fetching::fetcher};
+use satchel_system::{
+    crash::{
+        ChannelAdapter,
+        channel::{AdapterTimeouts, OpenChannel},
+        quick_delivery,
+    },
+    fetching::fetcher,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::test_platform::{PlatformRules, TestPlatform};
+
 /// After how long a turn that is not over is taken for stuck.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TURN_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How often the ledger is asked whether a turn is over.
-const LOOK: Duration = Duration::from_millis(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(3);
+
+/// As long as what a test does to the platform never makes it slow.
+const ADAPTER_TIMEOUTS: AdapterTimeouts =
+    AdapterTimeouts { connect: Duration::from_secs(2), answer: Duration::from_secs(5) };
 
 /// Makes tools for a product's stores.
 pub(crate) type MakeTools = fn(&Arc<dyn Ledger>, &Arc<dyn Blobs>) -> Vec<ExtraTool>;
 
 /// What a product is started with.
-pub(crate) struct Setup {
+pub(crate) struct ProductSetup {
     pub(crate) rules: PlatformRules,
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) behaviour: SatchelOptions,
@@ -49,10 +65,10 @@ pub(crate) struct Setup {
 
 /// A running product with one conversation.
 pub(crate) struct Product {
-    pub(crate) platform: FakePlatform,
+    pub(crate) platform: TestPlatform,
     pub(crate) conversation: ConversationId,
     pub(crate) ledger: Arc<SqliteLedger>,
-    turns: Arc<Taken>,
+    taken: Arc<TakenMessages>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
     /// Where everything of it lies.
@@ -60,17 +76,23 @@ pub(crate) struct Product {
 }
 
 /// Takes messages in and remembers their turns.
-struct Taken {
+struct TakenMessages {
     inner: Arc<dyn Inbound>,
     turns: Mutex<Vec<TurnId>>,
+    failures: AtomicU64,
 }
 
 #[async_trait]
-impl Inbound for Taken {
+impl Inbound for TakenMessages {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
-        let turn = self.inner.accept(message).await?;
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner).extend(turn);
-        Ok(turn)
+        let accepted = self.inner.accept(message).await;
+        match &accepted {
+            Ok(turn) => self.turns.lock().unwrap_or_else(PoisonError::into_inner).extend(*turn),
+            Err(_) => {
+                self.failures.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        accepted
     }
 
     async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
@@ -90,10 +112,10 @@ impl Inbound for Taken {
     }
 }
 
-impl Setup {
-    /// A platform with its own numbers, without streaming, and deliveries that don't wait long.
-    pub(crate) fn of(mode: FakeMode) -> Self {
-        let rules = mode.rules();
+impl ProductSetup {
+    /// A platform with its own limits, without streaming, and deliveries that don't wait long.
+    pub(crate) fn for_platform(adapter: ChannelAdapter) -> Self {
+        let rules = PlatformRules::of_platform(adapter);
         let capabilities = ChannelCapabilities { stream: StreamRule::None, ..rules.capabilities() };
         let behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
         let (settings, scripts) = (Settings::default(), None);
@@ -102,21 +124,20 @@ impl Setup {
 }
 
 impl Product {
-    pub(crate) async fn start(setup: Setup, model: Arc<dyn LanguageModel>) -> Self {
-        let Setup { rules, capabilities, behaviour, settings, scripts, tools } = setup;
+    pub(crate) async fn start(setup: ProductSetup, model: Arc<dyn LanguageModel>) -> Self {
+        let ProductSetup { rules, capabilities, behaviour, settings, scripts, tools } = setup;
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().to_owned();
-        let mode = rules.mode;
-        let platform = FakePlatform::start(rules).await.expect("a loopback port");
+        let adapter = rules.adapter();
+        let platform = TestPlatform::open(rules).await;
         let ledger = Arc::new(SqliteLedger::open(&data, settings).await.expect("a new ledger"));
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
         let tools = tools(&(Arc::clone(&ledger) as _), &blobs);
         let workspace = DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30).expect("new workspaces");
-        let conversation: ConversationId = "fake:5".parse().expect("a conversation");
-        let name = conversation.channel().clone();
-        let url = platform.base_url();
+        let address = platform.address();
         let channel =
-            Arc::new(FakeChannel::new(name, url, mode, capabilities, Arc::clone(&blobs), Timeouts::default()));
+            OpenChannel::new(adapter, &address, capabilities, Arc::clone(&blobs), fetcher(), ADAPTER_TIMEOUTS)
+                .expect("HTTP is spoken");
         let ports = Ports {
             ledger: Arc::clone(&ledger) as _,
             blobs,
@@ -127,41 +148,45 @@ impl Product {
             speech: None,
             scripts,
             links: None,
-            channels: vec![Arc::clone(&channel) as _],
+            channels: vec![channel.channel()],
             tools,
         };
         let Satchel { inbound, runner, .. } = build(ports, behaviour).expect("each channel has a name of its own");
-        let turns = Arc::new(Taken { inner: inbound, turns: Mutex::default() });
+        let taken = TakenMessages { inner: inbound, turns: Mutex::default(), failures: AtomicU64::default() };
+        let taken = Arc::new(taken);
         let stop = CancellationToken::new();
-        let (shutdown, inbound) = (stop.clone(), Arc::clone(&turns));
-        let listening = tokio::spawn(async move { channel.listen(inbound, shutdown).await });
+        let (shutdown, inbound) = (stop.clone(), Arc::clone(&taken));
+        let listening =
+            tokio::spawn(async move { channel.listen(inbound, shutdown).await.expect("the platform knows its bot") });
         let tasks = vec![tokio::spawn(runner.run(stop.clone())), listening];
-        Self { platform, conversation, ledger, turns, stop, tasks, directory }
+        platform.is_listened_to().await;
+        let conversation = TestPlatform::conversation(adapter);
+        Self { platform, conversation, ledger, taken, stop, tasks, directory }
     }
 
-    /// Lets the person say something and waits until the turn is over and every part of its reply is settled.
-    pub(crate) async fn say(&self, text: &str, files: Vec<FakeFile>) -> TurnRecord {
-        self.say_in(&self.conversation, text, files).await
+    /// Lets the person send something and waits until the turn is over and every part of its reply is settled.
+    pub(crate) async fn send(&self, text: &str, files: Vec<FakeFile>) -> TurnRecord {
+        self.send_in(&self.conversation, text, files).await
     }
 
     /// Does the same in another conversation.
-    pub(crate) async fn say_in(&self, conversation: &ConversationId, text: &str, files: Vec<FakeFile>) -> TurnRecord {
-        let before = self.taken().len();
-        self.platform.person_says(conversation, text, files);
+    pub(crate) async fn send_in(&self, conversation: &ConversationId, text: &str, files: Vec<FakeFile>) -> TurnRecord {
+        let before = self.received().len();
+        self.platform.person_sends(conversation, text, files);
         let over = async {
             loop {
-                if let Some(turn) = self.taken().get(before)
+                if let Some(turn) = self.received().get(before)
                     && let Some(record) = self.ledger.turn(*turn).await.expect("the ledger can be read")
                     && record.ending.is_some()
                     && record.parts.iter().all(|part| part.state.is_settled())
                 {
                     return record;
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        let over = tokio::time::timeout(PATIENCE, over).await;
-        over.unwrap_or_else(|_| panic!("{text:?} is not answered in {PATIENCE:?}:\n{}", self.platform.transcript()))
+        let over = tokio::time::timeout(TURN_TIMEOUT, over).await;
+        over.unwrap_or_else(|_| panic!("{text:?} is not answered in {TURN_TIMEOUT:?}:\n{}", self.platform.transcript()))
     }
 
     /// All words that a person sees, message by message.
@@ -177,7 +202,13 @@ impl Product {
         }
     }
 
-    fn taken(&self) -> Vec<TurnId> {
-        self.turns.turns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// How often a message could not be stored.
+    pub(crate) fn failures(&self) -> u64 {
+        self.taken.failures.load(Ordering::SeqCst)
+    }
+
+    /// The turns of the messages that were taken in, in order.
+    fn received(&self) -> Vec<TurnId> {
+        self.taken.turns.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -12,17 +12,18 @@ mod tools;
 use std::sync::Arc;
 
 use satchel_domain::{Attachment, Visibility};
-use satchel_fakes::{FakeFile, FakeMode, FakeModelServer, MemoryBlobs, model::ModelWire};
+use satchel_fake_kit::{FakeFile, MemoryBlobs};
+use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelSettings, Provider, RemoteModel};
 use satchel_ports::{Ledger, ledger::AttachmentQuery};
 use satchel_starlark::{ScriptSettings, WorkerPool};
-use satchel_system::real_binary::script_worker;
+use satchel_system::{crash::ChannelAdapter, real_binary::script_worker};
 use secrecy::SecretString;
 use serde_json::json;
 
 use crate::{
     day::{calls, says},
-    product::{Product, Setup},
+    product::{Product, ProductSetup},
     tool_result::{ToolResult, last_result},
 };
 
@@ -58,7 +59,7 @@ impl Desk {
             accepts: None,
         };
         let asked = RemoteModel::new(settings, Arc::new(MemoryBlobs::default())).expect("the settings are right");
-        let mut setup = Setup::of(FakeMode::DiscordLike);
+        let mut setup = ProductSetup::for_platform(ChannelAdapter::Discord);
         setup.scripts = Some(Arc::new(WorkerPool::new(ScriptSettings::new(script_worker()))));
         setup.tools = tools::all;
         Self { product: Product::start(setup, Arc::new(asked)).await, model }
@@ -73,7 +74,7 @@ impl Desk {
     async fn run_with(&self, script: &str, files: Vec<FakeFile>) -> Answer {
         self.model.reply(calls("Run it", &[("execute_script", json!({ "script": script }))]));
         self.model.reply(says("Done."));
-        let record = self.product.say("Run it.", files).await;
+        let record = self.product.send("Run it.", files).await;
         let ToolResult { text, named, .. } = last_result(&self.model);
         let known = self.known().await;
         let file = |id: &String| known.iter().find(|file| file.id.to_string() == *id).cloned();

@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use satchel::ports::ExtraTool;
 use satchel_domain::{Attachment, Filename, ToolOutcome};
-use satchel_fakes::FakeMode;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
 use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_system::crash::ChannelAdapter;
 use serde_json::{Value, json};
 
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
 /// Makes the files that it is told to make, and selects those that it is told to send.
 struct Assemble {
@@ -69,9 +69,9 @@ async fn a_call_sends_only_what_it_selects() {
         answer(vec![call(json!({ "make": ["appendix.txt"] }))]),
         answer(vec![Piece::Text("Here it is.".to_owned())]),
     ];
-    let setup = Setup { tools: assemble, ..Setup::of(FakeMode::DiscordLike) };
+    let setup = ProductSetup { tools: assemble, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
     let product = Product::start(setup, Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }))).await;
-    let record = product.say("go", Vec::new()).await;
+    let record = product.send("go", Vec::new()).await;
     assert_eq!(record.routing_errors(), []);
     let transcript = product.platform.transcript();
     let files = transcript.visible_files(&product.conversation);

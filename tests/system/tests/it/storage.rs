@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use satchel_domain::Ending;
-use satchel_fakes::{FakeFile, FakeMode};
+use satchel_fake_kit::FakeFile;
 use satchel_ledger::{QuotaRules, Settings};
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Pick, Piece, ScriptedAnswer},
 };
 use satchel_ports::ledger::usage::Quotas;
+use satchel_system::crash::ChannelAdapter;
 use serde_json::json;
 
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
-fn setup(conversation: u64) -> Setup {
+fn setup(conversation: u64) -> ProductSetup {
     let quotas = Quotas { conversation, person: 1 << 30 };
     let settings = Settings { quotas: QuotaRules { quotas, ..QuotaRules::default() }, ..Settings::default() };
-    let mut setup = Setup { settings, ..Setup::of(FakeMode::DiscordLike) };
+    let mut setup = ProductSetup { settings, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
     setup.behaviour.quotas = Some(quotas);
     setup
 }
@@ -41,26 +42,26 @@ fn file(name: &str, bytes: usize) -> FakeFile {
 async fn full_quota_refuses_files_by_name_until_one_is_forgotten() {
     let model = model(vec![says("one"), says("two"), says("three")]);
     let product = Product::start(setup(1_000), Arc::clone(&model) as _).await;
-    product.say("keep this", vec![file("first.txt", 900)]).await;
-    product.say("and this", vec![file("second.txt", 400)]).await;
+    product.send("keep this", vec![file("first.txt", 900)]).await;
+    product.send("and this", vec![file("second.txt", 400)]).await;
     let full = "this conversation's storage is full: 900 B of 1 KB are used, and this needs 400 B";
     let read = format!("{:?}", model.requests()[1]);
     assert!(read.contains("second.txt") && read.contains(full), "the model reads why: {read}");
     let told = product.texts().join("\n");
     assert!(told.contains("second.txt") && told.contains(full) && told.contains("`/forget NUMBER`"), "{told}");
 
-    product.say("/usage", Vec::new()).await;
+    product.send("/usage", Vec::new()).await;
     let shown = product.texts().pop().unwrap_or_default();
     assert!(shown.starts_with("Here: 1 file, 900 B of 1 KB\n") && shown.contains("#1 `first.txt`"), "{shown}");
-    product.say("/forget 1", Vec::new()).await;
+    product.send("/forget 1", Vec::new()).await;
     assert_eq!(product.texts().pop().as_deref(), Some("Removed #1 (text/plain, 900 B)."));
-    product.say("now", vec![file("third.txt", 400)]).await;
+    product.send("now", vec![file("third.txt", 400)]).await;
     let read = format!("{:?}", model.requests()[2]);
     assert!(read.contains("third.txt") && !read.contains("first.txt"), "its name is gone from the history: {read}");
-    product.say("/resend 1", Vec::new()).await;
+    product.send("/resend 1", Vec::new()).await;
     let answer = product.texts().pop().unwrap_or_default();
     assert!(answer.contains("#1 was removed for good"), "{answer}");
-    product.say("/files", Vec::new()).await;
+    product.send("/files", Vec::new()).await;
     let listed = product.texts().pop().unwrap_or_default();
     assert!(listed.contains("#2 `third.txt`") && !listed.contains("#1 "), "{listed}");
     product.stop().await;
@@ -75,7 +76,7 @@ async fn files_that_a_tool_makes_beyond_the_quota_are_named_to_the_model() {
         says("It did not fit."),
     ]);
     let product = Product::start(setup(500), Arc::clone(&model) as _).await;
-    let record = product.say("write a report", Vec::new()).await;
+    let record = product.send("write a report", Vec::new()).await;
     assert_eq!(record.ending, Some(Ending::Done));
     let read = format!("{:?}", model.requests().last().expect("the model was asked"));
     assert!(read.contains("report.txt") && read.contains("could not be stored, so it is not delivered"), "{read}");

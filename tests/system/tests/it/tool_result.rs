@@ -1,6 +1,6 @@
 //! A tool's result as the model reads it on the wire: its words, and the files that it names.
 
-use satchel_fakes::FakeModelServer;
+use satchel_fake_model::FakeModelServer;
 
 /// What a line begins with that names a file.
 const MARKER: &str = "[attachment ";

@@ -15,10 +15,8 @@ use satchel_discord::{
     DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayTimeouts, HttpTimeouts, SlashCommand,
 };
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
-use satchel_fakes::{
-    MemoryBlobs,
-    discord::{DiscordRules, FakeDiscord, Tier},
-};
+use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
+use satchel_fake_kit::MemoryBlobs;
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
 use serde_json::Value;

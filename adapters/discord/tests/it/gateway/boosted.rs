@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_discord::{DiscordChannel, DiscordListener, GatewayTimeouts};
 use satchel_domain::PartContent;
-use satchel_fakes::{FakeFile, discord::Tier};
+use satchel_fake_discord::Tier;
+use satchel_fake_kit::FakeFile;
 use satchel_ports::Channel;
 
 use super::bench::{Listening, Taker};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fakes::discord::gateway::HubRules;
+use satchel_fake_discord::gateway::GatewayRules;
 use tokio::time::Instant;
 
 use super::bench::{ANN, Bench, GENERAL, Log, Taker, until};
@@ -96,7 +96,7 @@ async fn a_line_that_cannot_be_opened_costs_no_session() {
 
 #[tokio::test]
 async fn a_limit_of_sessions_that_ends_at_once_and_never_does_is_asked_for_now_and_then_and_told_once() {
-    let never = HubRules { session_starts: 0, session_starts_within: Duration::ZERO, ..HubRules::default() };
+    let never = GatewayRules { session_starts: 0, session_starts_within: Duration::ZERO, ..GatewayRules::default() };
     let mut bench = Bench::with(|rules| rules.gateway = never).await;
     bench.waits.first_retry = Duration::from_millis(20);
     bench.waits.longest_retry = Duration::from_secs(1);

@@ -6,10 +6,8 @@ mod gone;
 mod private;
 mod withheld;
 
-use satchel_fakes::{
-    Fault, When,
-    discord::{DiscordFault, Permission, Refusal, Tier},
-};
+use satchel_fake_discord::{DiscordFault, Permission, Refusal, Tier};
+use satchel_fake_kit::{Fault, When};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, OTHER, THREAD, Taker, until};

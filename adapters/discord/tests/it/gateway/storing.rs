@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, GUILD, Log, OTHER, THREAD, Taker, until};
-use satchel_fakes::{Fault, When, discord::DiscordFault};
+use satchel_fake_discord::DiscordFault;
+use satchel_fake_kit::{Fault, When};
 
 #[tokio::test]
 async fn a_store_that_fails_is_tried_again_and_holds_up_no_other_channel() {

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use satchel_fakes::{
-    Fault, When,
-    discord::gateway::{GatewayReport, HubRules, MESSAGE_CONTENT},
-};
+use satchel_fake_discord::gateway::{GatewayReport, GatewayRules, MESSAGE_CONTENT};
+use satchel_fake_kit::{Fault, When};
 use serde_json::json;
 
 use super::bench::{ANN, Bench, GENERAL, GUILD, Log, Taker, until};
@@ -289,7 +287,7 @@ async fn no_session_is_begun_sooner_than_discord_takes_one() {
 #[tokio::test]
 async fn when_no_session_is_left_for_the_day_it_is_waited_for_and_said() {
     let of_a_short_day =
-        HubRules { session_starts: 1, session_starts_within: Duration::from_secs(2), ..HubRules::default() };
+        GatewayRules { session_starts: 1, session_starts_within: Duration::from_secs(2), ..GatewayRules::default() };
     let bench = Bench::with(|rules| rules.gateway = of_a_short_day).await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_discord::{DiscordChannel, HttpTimeouts, SlashCommand};
 use satchel_domain::InboundMessage;
-use satchel_fakes::MemoryBlobs;
+use satchel_fake_kit::MemoryBlobs;
 use satchel_http::{FetchSettings, HttpFetcher};
 use serde_json::{Value, json};
 

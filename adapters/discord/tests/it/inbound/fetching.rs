@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use satchel_discord::DiscordChannel;
 use satchel_domain::{FileReference, Sha256};
-use satchel_fakes::{
-    FakeFile, Fault, MemoryBlobs,
-    discord::{CDN, DiscordFault, Permission, Refusal},
-};
+use satchel_fake_discord::{CDN, DiscordFault, Permission, Refusal};
+use satchel_fake_kit::{FakeFile, Fault, MemoryBlobs};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, channel, start, take};

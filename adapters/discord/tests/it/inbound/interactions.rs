@@ -1,9 +1,7 @@
 //! Slash commands and pressed buttons: said by whoever used them, and answered once they are stored.
 
-use satchel_fakes::{
-    Fault, When,
-    discord::{Interaction, InteractionAnswer, Refusal},
-};
+use satchel_fake_discord::{Interaction, InteractionAnswer, Refusal};
+use satchel_fake_kit::{Fault, When};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, bot_says, start, take, until};

@@ -1,7 +1,8 @@
 //! What people write, in guilds, threads and direct channels, each kind of it.
 
 use satchel_domain::MessageRef;
-use satchel_fakes::{FakeFile, discord::Composed};
+use satchel_fake_discord::Composed;
+use satchel_fake_kit::FakeFile;
 
 use super::bench::{ANN, BOB, GENERAL, GUILD, OTHER, Taker, bot_says, start, take};
 

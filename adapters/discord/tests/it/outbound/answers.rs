@@ -2,10 +2,8 @@
 
 use rstest::rstest;
 use satchel_domain::{capabilities::VoiceRule, delivery::Refusal};
-use satchel_fakes::{
-    Fault, When,
-    discord::{DiscordFault, Permission, Refusal as Words},
-};
+use satchel_fake_discord::{DiscordFault, Permission, Refusal as Words};
+use satchel_fake_kit::{Fault, When};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use satchel_domain::Button;
-use satchel_fakes::discord::Ping;
+use satchel_fake_discord::Ping;
 use satchel_ports::Activity;
 
 use super::{contract::shown_name, *};
@@ -157,7 +157,7 @@ async fn a_persons_direct_channel_is_opened_once() {
     assert_eq!(stage.discord.transcript().texts(direct), ["hello, Ann", "again"]);
     assert_eq!(stage.discord.requests("POST /users/@me/channels"), 1);
     let after_a_restart = stage.restarted();
-    stage.discord.script_next("POST /users/@me/channels", satchel_fakes::Fault::AcceptAndDrop);
+    stage.discord.script_next("POST /users/@me/channels", satchel_fake_kit::Fault::AcceptAndDrop);
     let answer = after_a_restart.send(&to_ann("later")).await;
     assert!(matches!(answer, Err(SendError::NotSent { .. })), "opening shows nothing: {answer:?}");
     after_a_restart.send(&to_ann("later")).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_persons_direct_channel_is_opened_once() {
 #[tokio::test]
 async fn an_activity_is_shown_and_not_again_at_once() {
     let stage = Stage::new().await;
-    let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fakes::Moment::Performed);
+    let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::Moment::Performed);
     for activity in [Activity::Writing, Activity::Speaking, Activity::Uploading] {
         stage.channel.show_activity(&conversation("100"), activity).await;
     }

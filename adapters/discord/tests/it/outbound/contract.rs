@@ -3,10 +3,8 @@
 use async_trait::async_trait;
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::FileReference;
-use satchel_fakes::{
-    Fault,
-    discord::{DiscordFile, DiscordMessage},
-};
+use satchel_fake_discord::{DiscordFile, DiscordMessage};
+use satchel_fake_kit::Fault;
 use serde_json::{Value, json};
 
 use super::*;

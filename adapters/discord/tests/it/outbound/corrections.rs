@@ -1,10 +1,8 @@
 //! A nonce answers with the message that arrived first: it is made to show what the part is now, and no other is.
 
 use satchel_domain::{Button, delivery::Refusal};
-use satchel_fakes::{
-    Fault,
-    discord::{DiscordFault, Permission, Refusal as Words},
-};
+use satchel_fake_discord::{DiscordFault, Permission, Refusal as Words};
+use satchel_fake_kit::Fault;
 
 use super::{contract::shown_name, *};
 

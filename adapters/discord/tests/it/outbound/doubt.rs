@@ -1,7 +1,8 @@
 //! Doubt: the nonce across restarts, and the look-up for when it is forgotten.
 
 use satchel_domain::capabilities::Idempotency;
-use satchel_fakes::{Fault, When, discord::Permission};
+use satchel_fake_discord::Permission;
+use satchel_fake_kit::{Fault, When};
 use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedMessages};
 
 use super::*;

@@ -2,10 +2,8 @@
 
 use satchel_discord::DiscordListener;
 use satchel_domain::delivery::Refusal;
-use satchel_fakes::{
-    Fault,
-    discord::{DiscordFault, Refusal as Words},
-};
+use satchel_fake_discord::{DiscordFault, Refusal as Words};
+use satchel_fake_kit::Fault;
 use tokio_util::sync::CancellationToken;
 
 use super::*;

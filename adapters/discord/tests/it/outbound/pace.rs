@@ -3,10 +3,8 @@
 use std::time::Instant;
 
 use futures::future::join_all;
-use satchel_fakes::{
-    Fault,
-    discord::{DiscordFault, DiscordPace, Refusal},
-};
+use satchel_fake_discord::{DiscordFault, DiscordPace, Refusal};
+use satchel_fake_kit::Fault;
 
 use super::*;
 

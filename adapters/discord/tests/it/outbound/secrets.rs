@@ -6,10 +6,8 @@ use std::{
 };
 
 use satchel_domain::FileReference;
-use satchel_fakes::{
-    Fault,
-    discord::{DiscordFault, Refusal},
-};
+use satchel_fake_discord::{DiscordFault, Refusal};
+use satchel_fake_kit::Fault;
 use satchel_ports::{LookupRange, LookupRequest, ledger::RecordedMessages};
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
@@ -143,7 +141,7 @@ async fn no_error_log_line_or_debug_holds_a_secret() {
         DiscordFault::Answer { status: 200, body: echo },
     ] {
         stage.discord.clear_script();
-        stage.discord.script("*", satchel_fakes::When::Every, fault.clone());
+        stage.discord.script("*", satchel_fake_kit::When::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
     let logged = log.told();

@@ -1,6 +1,6 @@
 //! Files flow: whole, shown while they do, and never in part.
 
-use satchel_fakes::Fault;
+use satchel_fake_kit::Fault;
 
 use super::*;
 

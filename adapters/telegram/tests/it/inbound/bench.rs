@@ -9,10 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
-use satchel_fakes::{
-    MemoryBlobs,
-    telegram::{FakeTelegram, TelegramRules},
-};
+use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_ports::{Inbound, InboundError};
 use satchel_routing::tables;
 use satchel_telegram::{

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use satchel_domain::{FileReference, Sha256};
-use satchel_fakes::{
-    FakeFile, Fault, MemoryBlobs,
-    telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules},
-};
+use satchel_fake_kit::{FakeFile, Fault, MemoryBlobs};
+use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use satchel_telegram::TelegramChannel;
 

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use satchel_domain::InboundMessage;
-use satchel_fakes::{
-    FakeFile,
-    telegram::{Composed, FileKind},
-};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::{Composed, FileKind};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, Log, Taker, until};

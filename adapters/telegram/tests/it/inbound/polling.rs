@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{PartContent, PartId, TurnId};
-use satchel_fakes::{
-    Fault, When,
-    telegram::{Refusal, TelegramFault},
-};
+use satchel_fake_kit::{Fault, When};
+use satchel_fake_telegram::{Refusal, TelegramFault};
 use satchel_ports::{Channel, SendRequest};
 use serde_json::json;
 use uuid::Uuid;

@@ -1,9 +1,7 @@
 //! What happens before updates come: who we are, the commands, and a token that is nobody's.
 
-use satchel_fakes::{
-    Fault, When,
-    telegram::{Refusal, TelegramFault},
-};
+use satchel_fake_kit::{Fault, When};
+use satchel_fake_telegram::{Refusal, TelegramFault};
 use serde_json::json;
 
 use super::bench::{ANN, Bench, Log, Taker, until};

@@ -8,10 +8,8 @@ use std::{
 };
 
 use reqwest::{Client, StatusCode};
-use satchel_fakes::{
-    FakeFile, Fault, When,
-    telegram::{Composed, FileKind, Refusal, TelegramFault},
-};
+use satchel_fake_kit::{FakeFile, Fault, When};
+use satchel_fake_telegram::{Composed, FileKind, Refusal, TelegramFault};
 use satchel_requirements::required;
 use satchel_telegram::{TelegramError, Webhook};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use satchel_domain::{
     Button, MediaInfo,
     part::{FileForm, Markup},
 };
-use satchel_fakes::telegram::{FileKind, TelegramMessage};
+use satchel_fake_telegram::{FileKind, TelegramMessage};
 
 use super::*;
 
@@ -273,7 +273,7 @@ async fn a_text_with_files_is_refused_so_that_it_is_planned_anew() {
 async fn what_is_being_done_is_shown_and_nobody_waits_for_it() {
     let stage = Stage::new().await;
     let chat = conversation(&stage.chat.to_string());
-    let performed = stage.telegram.on_nth("sendChatAction", 1, satchel_fakes::Moment::Performed);
+    let performed = stage.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::Moment::Performed);
     stage.channel.show_activity(&chat, satchel_ports::Activity::Writing).await;
     performed.await.unwrap();
     assert_eq!(stage.telegram.transcript().chats[&stage.chat].actions, ["typing"]);
@@ -281,10 +281,10 @@ async fn what_is_being_done_is_shown_and_nobody_waits_for_it() {
     let hanging = Stage::new().await;
     hanging.telegram.script(
         "sendChatAction",
-        satchel_fakes::When::Every,
-        satchel_fakes::Fault::Hang { performed: false },
+        satchel_fake_kit::When::Every,
+        satchel_fake_kit::Fault::Hang { performed: false },
     );
-    let arrived = hanging.telegram.on_nth("sendChatAction", 1, satchel_fakes::Moment::Arrived);
+    let arrived = hanging.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::Moment::Arrived);
     hanging.channel.show_activity(&chat, satchel_ports::Activity::Writing).await;
     arrived.await.unwrap();
     for _ in 0..20 {

@@ -4,10 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
 use satchel_domain::{ConversationId, FileReference, Filename, MessageRef};
-use satchel_fakes::{
-    Fault,
-    telegram::{Composed, FileKind, TelegramMessage},
-};
+use satchel_fake_kit::Fault;
+use satchel_fake_telegram::{Composed, FileKind, TelegramMessage};
 use satchel_ports::Channel;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Looking for a send whose answer was lost, by asking whose the ids are that nobody knows.
 
 use satchel_domain::{Button, part::FileForm};
-use satchel_fakes::{Fault, Moment};
+use satchel_fake_kit::{Fault, Moment};
 use satchel_ports::{
     LookupOutcome, LookupRange, LookupRequest,
     ledger::{RecordedMessage, RecordedMessages},

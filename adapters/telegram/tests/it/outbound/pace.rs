@@ -3,10 +3,8 @@
 use std::{pin::pin, time::Instant};
 
 use futures::future::join_all;
-use satchel_fakes::{
-    Fault,
-    telegram::{PaceReport, TelegramPace, TelegramRules},
-};
+use satchel_fake_kit::Fault;
+use satchel_fake_telegram::{PaceReport, TelegramPace, TelegramRules};
 
 use super::*;
 

@@ -6,10 +6,8 @@ use std::{
 };
 
 use satchel_domain::{FileReference, Filename, part::FileForm};
-use satchel_fakes::{
-    Fault,
-    telegram::{Refusal, TelegramFault},
-};
+use satchel_fake_kit::Fault;
+use satchel_fake_telegram::{Refusal, TelegramFault};
 use satchel_ports::FetchedFile;
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
@@ -146,7 +144,7 @@ async fn no_error_log_line_or_debug_holds_a_secret() {
         TelegramFault::Answer { status: 200, body: echo },
     ] {
         stage.telegram.clear_script();
-        stage.telegram.script("*", satchel_fakes::When::Every, fault.clone());
+        stage.telegram.script("*", satchel_fake_kit::When::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
     let logged = log.told();

@@ -1,7 +1,7 @@
 //! Files flow: whole, shown while they do, and never in part.
 
 use satchel_domain::part::FileForm;
-use satchel_fakes::Fault;
+use satchel_fake_kit::Fault;
 
 use super::*;
 

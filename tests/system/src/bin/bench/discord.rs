@@ -8,22 +8,21 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use satchel_domain::{ChannelCapabilities, ChannelName};
-use satchel_fakes::{
-    FakeDiscord, FakeFile, FakeTelegram, Moment, TelegramRules,
-    discord::{DiscordRules, Tier},
-};
+use satchel_domain::ChannelCapabilities;
+use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
+use satchel_fake_kit::{FakeFile, Moment};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use satchel_routing::tables;
-use satchel_system::crash::Front;
+use satchel_system::crash::ChannelAdapter;
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, mib, ms, rate},
     overhead::Overhead,
-    process::Running,
+    process::ChildProcess,
     product::{Model, Product},
-    table::Row,
+    table::ResultRow,
 };
 
 /// Files at once, within what every server takes, and the one that only a boosted one does.
@@ -43,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const SEND: &str = "POST /channels/{}/messages";
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let mut rows = bench.runtime.block_on(turns(bench))?;
     rows.extend(bench.runtime.block_on(files(bench, TEN, EACH, 64.0))?);
     rows.extend(bench.runtime.block_on(files(bench, 1, LARGE, 32.0))?);
@@ -52,14 +51,14 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// A boosted server with a channel for each person, and the product that listens there.
-struct Stage {
+struct DiscordHarness {
     discord: FakeDiscord,
     channels: Vec<u64>,
-    satchel: Running,
+    satchel: ChildProcess,
 }
 
-impl Stage {
-    async fn open(bench: &Bench, data_dir: &Path, channels: usize, model: Model) -> Result<Self> {
+impl DiscordHarness {
+    async fn open(bench: &BenchRunner, data_dir: &Path, channels: usize, model: Model) -> Result<Self> {
         let discord = server().await?;
         let guild = discord.guild(1, "Home", Tier::Three);
         discord.person(PERSON, "Somebody");
@@ -67,18 +66,17 @@ impl Stage {
         let product = Product {
             data_dir: data_dir.to_owned(),
             platform: discord.api_url(),
-            channel: ChannelName::new("discord")?,
             capabilities: ChannelCapabilities { rate_limits: None, ..tables::discord() },
             model,
-            front: Front::Discord,
+            adapter: ChannelAdapter::Discord,
         };
-        let stage = Self { channels, satchel: product.start(bench)?, discord };
-        is_listened_to(&stage.discord).await?;
-        Ok(stage)
+        let harness = Self { channels, satchel: product.start(bench)?, discord };
+        is_listened_to(&harness.discord).await?;
+        Ok(harness)
     }
 
     /// Says something and waits for the bot's `nth` message since the start.
-    async fn says(&self, channel: u64, nth: u64) -> Result<Duration> {
+    async fn send_and_wait(&self, channel: u64, nth: u64) -> Result<Duration> {
         let replied = self.discord.on_nth(SEND, nth, Moment::Performed);
         let said = Instant::now();
         self.discord.person_says(channel, PERSON, "again");
@@ -105,59 +103,59 @@ async fn is_listened_to(discord: &FakeDiscord) -> Result<()> {
     tokio::time::timeout(PATIENCE, listened).await.context("it does not come to the gateway")
 }
 
-async fn turns(bench: &Bench) -> Result<Vec<Row>> {
+async fn turns(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
     let answer = ScriptedAnswer { pieces: vec![Piece::Text("A short reply.".into())], ..ScriptedAnswer::default() };
     let model = Model::Scripted(Script { pick: Pick::ByProgress, answers: vec![answer] });
-    let stage = Stage::open(bench, directory.path(), 1, model).await?;
-    let says = async |nth| stage.says(stage.channels[0], nth).await;
-    let overhead = Overhead::of(&stage.satchel, directory.path(), says).await?;
-    stage.satchel.end()?;
+    let harness = DiscordHarness::open(bench, directory.path(), 1, model).await?;
+    let says = async |nth| harness.send_and_wait(harness.channels[0], nth).await;
+    let overhead = Overhead::of(&harness.satchel, directory.path(), says).await?;
+    harness.satchel.end()?;
     Ok(overhead.rows("discord, text turn"))
 }
 
 /// Files at once, each in a channel of its own, saved and sent back.
-async fn files(bench: &Bench, count: usize, bytes: u64, bar: f64) -> Result<[Row; 2]> {
+async fn files(bench: &BenchRunner, count: usize, bytes: u64, bar: f64) -> Result<[ResultRow; 2]> {
     let directory = bench.directory()?;
     let file = |seed| FakeFile::generated(format!("{seed}.bin"), "application/octet-stream", seed, bytes);
     let files: Vec<FakeFile> = (0..count as u64).map(file).collect();
-    let stage = Stage::open(bench, directory.path(), count, Model::Offline).await?;
+    let harness = DiscordHarness::open(bench, directory.path(), count, Model::Offline).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let idle = stage.satchel.peak()?;
+    let idle = harness.satchel.peak()?;
     let mut said = Instant::now();
-    for (number, (channel, file)) in stage.channels.iter().zip(&files).enumerate() {
+    for (number, (channel, file)) in harness.channels.iter().zip(&files).enumerate() {
         let words = "save this as kept.bin and send it back";
-        stage.discord.person_sends(*channel, PERSON, words, vec![file.clone()]);
+        harness.discord.person_sends(*channel, PERSON, words, vec![file.clone()]);
         if number == 0 {
             said = Instant::now();
         }
     }
     let all_came = async {
         loop {
-            let transcript = stage.discord.transcript();
-            if stage.channels.iter().all(|channel| !transcript.files(*channel).is_empty()) {
+            let transcript = harness.discord.transcript();
+            if harness.channels.iter().all(|channel| !transcript.files(*channel).is_empty()) {
                 return transcript;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
     let transcript = tokio::time::timeout(PATIENCE, all_came).await.context("a file did not come back")?;
-    let (took, extra) = (said.elapsed(), stage.satchel.peak()?.saturating_sub(idle));
-    for (channel, file) in stage.channels.iter().zip(&files) {
+    let (took, extra) = (said.elapsed(), harness.satchel.peak()?.saturating_sub(idle));
+    for (channel, file) in harness.channels.iter().zip(&files) {
         let came = transcript.files(*channel);
         ensure!(came.len() == 1 && came[0].sha256 == file.sha256(), "a file is not what was sent:\n{transcript}");
     }
-    stage.satchel.end()?;
+    harness.satchel.end()?;
     let what = format!("discord: {count} of {} MB in and out", bytes / 1_000_000);
     Ok([
-        Row::new(format!("{what}, extra memory"), mib(extra), "MiB").at_most(bar).note("all intact"),
-        Row::new(what, rate(bytes * count as u64, took), "MB/s"),
+        ResultRow::new(format!("{what}, extra memory"), mib(extra), "MiB").at_most(bar).note("all intact"),
+        ResultRow::new(what, rate(bytes * count as u64, took), "MB/s"),
     ])
 }
 
 /// From its start to its place at the gateway; and what it costs to be on Telegram, Discord and the web while nobody
 /// writes.
-async fn waiting(bench: &Bench) -> Result<[Row; 3]> {
+async fn waiting(bench: &BenchRunner) -> Result<[ResultRow; 3]> {
     let (directory, discord) = (bench.directory()?, server().await?);
     let telegram = FakeTelegram::start(TelegramRules { keeps_connections: true, ..TelegramRules::default() }).await?;
     let start = || {
@@ -168,7 +166,7 @@ async fn waiting(bench: &Bench) -> Result<[Row; 3]> {
         satchel.args(["--set", &format!("discord.api_url={}", discord.api_url())]);
         satchel.current_dir(directory.path()).env_clear().env("HOME", directory.path());
         satchel.env("SATCHEL_TELEGRAM__TOKEN", telegram.token()).env("SATCHEL_DISCORD__TOKEN", discord.token());
-        Running::start(&mut satchel)
+        ChildProcess::start(&mut satchel)
     };
     // The first start makes the data directory and is left out.
     let (mut times, mut last) = (Vec::new(), None);
@@ -198,10 +196,10 @@ async fn waiting(bench: &Bench) -> Result<[Row; 3]> {
     tokio::time::sleep(WATCHED).await;
     let used = satchel.cpu()? - before;
     Ok([
-        Row::new("discord: start to the gateway", ms(median(&times)), "ms").at_most(100.0),
-        Row::new("discord: idle memory (PSS) with Telegram and web", mib(satchel.proportional_set()?), "MiB")
+        ResultRow::new("discord: start to the gateway", ms(median(&times)), "ms").at_most(100.0),
+        ResultRow::new("discord: idle memory (PSS) with Telegram and web", mib(satchel.proportional_set()?), "MiB")
             .at_most(40.0),
-        Row::new(
+        ResultRow::new(
             "discord: idle processor with Telegram and web",
             used.as_secs_f64() / WATCHED.as_secs_f64() * 100.0,
             "%",

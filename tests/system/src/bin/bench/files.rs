@@ -10,17 +10,18 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
-use satchel_fakes::{FakeFile, FakeMode};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::TelegramRules;
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, mib, ms, rate},
     limits,
-    person::{Stage, conversation},
-    process::Running,
+    process::ChildProcess,
     product::Model,
     starts,
-    table::Row,
+    table::ResultRow,
+    telegram_harness::TelegramHarness,
 };
 
 const LARGE: u64 = 50_000_000;
@@ -32,7 +33,7 @@ const REQUEST: &str = "save this as kept.bin and send it back";
 /// How long a file may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
     let source = directory.path().join("large.bin");
     write(&FakeFile::generated("large.bin", "application/octet-stream", 50, LARGE), &source, bench)?;
@@ -46,41 +47,43 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     }
     let (copy, send) = (median(&copied), median(&looped));
     let mut rows = vec![
-        Row::new("files: copy + fsync + 2 × SHA-256 of 50 MB", ms(copy), "ms"),
-        Row::new("files: loopback of 50 MB", ms(send), "ms"),
+        ResultRow::new("files: copy + fsync + 2 × SHA-256 of 50 MB", ms(copy), "ms"),
+        ResultRow::new("files: loopback of 50 MB", ms(send), "ms"),
     ];
-    rows.extend(carried("50 MB through the terminal", &terminal, copy));
-    rows.extend(carried("50 MB through a platform", &platform, copy + send));
+    rows.extend(transfer_rows("50 MB through the terminal", &terminal, copy));
+    rows.extend(transfer_rows("50 MB through Telegram", &platform, copy + send));
     let ten = on_a_platform(bench, TEN, EACH)?;
     let all = EACH * TEN as u64;
     rows.push(
-        Row::new("files: ten of 20 MB at once, extra memory", mib(ten.extra_memory), "MiB")
+        ResultRow::new("files: ten of 20 MB at once, extra memory", mib(ten.extra_memory), "MiB")
             .at_most(64.0)
             .note("all intact"),
     );
-    rows.push(Row::new("files: ten of 20 MB at once", rate(all, ten.took), "MB/s"));
+    rows.push(ResultRow::new("files: ten of 20 MB at once", rate(all, ten.took), "MB/s"));
     Ok(rows)
 }
 
 /// What a file's way took.
-struct Carried {
+struct TransferResult {
     took: Duration,
     extra_memory: u64,
 }
 
-fn carried(name: &str, runs: &[Carried], limit: Duration) -> [Row; 2] {
+fn transfer_rows(name: &str, runs: &[TransferResult], limit: Duration) -> [ResultRow; 2] {
     let took = median(&runs.iter().map(|run| run.took).collect::<Vec<_>>());
     let extra = runs.iter().map(|run| run.extra_memory).max().unwrap_or_default();
     [
-        Row::new(format!("files: {name}"), rate(LARGE, took), "MB/s").limit(rate(LARGE, limit)).ratio_at_least(0.6),
-        Row::new(format!("files: {name}, extra memory"), mib(extra), "MiB").at_most(16.0),
+        ResultRow::new(format!("files: {name}"), rate(LARGE, took), "MB/s")
+            .limit(rate(LARGE, limit))
+            .ratio_at_least(0.6),
+        ResultRow::new(format!("files: {name}, extra memory"), mib(extra), "MiB").at_most(16.0),
     ]
 }
 
 /// Attaches the file in a `satchel chat` and waits until it lies among the reply's files.
-fn at_the_terminal(bench: &Bench, source: &Path) -> Result<Carried> {
+fn at_the_terminal(bench: &BenchRunner, source: &Path) -> Result<TransferResult> {
     let directory = bench.directory()?;
-    let mut satchel = Running::start(&mut starts::command(bench, directory.path()))?;
+    let mut satchel = ChildProcess::start(&mut starts::command(bench, directory.path()))?;
     let mut output = satchel.child().stdout.take().context("standard output is a pipe")?;
     let reading = thread::spawn(move || {
         let mut printed = String::new();
@@ -106,7 +109,7 @@ fn at_the_terminal(bench: &Bench, source: &Path) -> Result<Carried> {
     let printed = reading.join().ok().context("the reader of the output panicked")??;
     let delivered = delivered.with_context(|| format!("the file did not come back:\n{printed}"))?;
     ensure!(equal(source, &delivered)?, "`{}` is not what was sent", delivered.display());
-    Ok(Carried { took, extra_memory: peak.saturating_sub(idle) })
+    Ok(TransferResult { took, extra_memory: peak.saturating_sub(idle) })
 }
 
 /// The reply's file, which is put in place once it is whole.
@@ -132,32 +135,31 @@ fn equal(one: &Path, other: &Path) -> Result<bool> {
 }
 
 /// Sends one file in each of so many conversations at once and waits until all have come back.
-fn on_a_platform(bench: &Bench, count: usize, bytes: u64) -> Result<Carried> {
+fn on_a_platform(bench: &BenchRunner, count: usize, bytes: u64) -> Result<TransferResult> {
     let directory = bench.directory()?;
     let file = |seed| FakeFile::generated(format!("{seed}.bin"), "application/octet-stream", seed, bytes);
     let files: Vec<FakeFile> = (0..count as u64).map(file).collect();
     bench.runtime.block_on(async {
-        let mut rules = FakeMode::TelegramLike.rules();
-        rules.download_bytes = None;
-        let stage = Stage::open(bench, directory.path(), rules, Model::Offline).await?;
+        // More than Telegram's own server gives away, so that large files can be measured in both directions.
+        let rules = TelegramRules { download_bytes: None, ..TelegramRules::default() };
+        let harness = TelegramHarness::open(bench, directory.path(), rules, count, Model::Offline).await?;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let idle = stage.satchel.peak()?;
-        // Each reply is a text and a file.
-        let took = stage.sends(REQUEST, &files, 2 * count as u64).await?;
-        let extra_memory = stage.satchel.peak()?.saturating_sub(idle);
-        let transcript = stage.platform.transcript();
-        for (number, file) in files.iter().enumerate() {
-            let came = transcript.visible_files(&conversation(number));
+        let idle = harness.satchel.peak()?;
+        let took = harness.send_files(REQUEST, &files).await?;
+        let extra_memory = harness.satchel.peak()?.saturating_sub(idle);
+        let transcript = harness.telegram.transcript();
+        for (person, file) in harness.people.iter().zip(&files) {
+            let came = transcript.files(*person);
             if came.len() != 1 || came[0].sha256 != file.sha256() {
-                bail!("file {number} did not come back as it was; the platform shows\n{transcript}");
+                bail!("{} did not come back as it was; the chats show\n{transcript}", file.filename);
             }
         }
-        stage.satchel.end()?;
-        Ok(Carried { took, extra_memory })
+        harness.satchel.end()?;
+        Ok(TransferResult { took, extra_memory })
     })
 }
 
-fn write(file: &FakeFile, path: &Path, bench: &Bench) -> Result<()> {
+fn write(file: &FakeFile, path: &Path, bench: &BenchRunner) -> Result<()> {
     let mut to = File::create(path)?;
     let mut content = file.stream();
     bench.runtime.block_on(async {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{person::conversation, product::Opened};
+use crate::product::BenchStores;
 
 /// The first argument of a process that plays this.
 pub(crate) const ROLE: &str = "as-load";
@@ -37,7 +37,7 @@ pub(crate) struct Load {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Carried {
+pub(crate) struct LoadResult {
     pub(crate) turns: u64,
     pub(crate) seconds: f64,
     pub(crate) commits: u64,
@@ -51,8 +51,8 @@ pub(crate) fn play(settings: &str) -> Result<()> {
     Ok(())
 }
 
-async fn carry(load: Load) -> Result<Carried> {
-    let opened = Opened::at(&load.data_dir).await?;
+async fn carry(load: Load) -> Result<LoadResult> {
+    let opened = BenchStores::at(&load.data_dir).await?;
     let conversations: Vec<ConversationId> = (0..load.conversations).map(conversation).collect();
     let (replied, replies): (HashMap<_, _>, Vec<_>) = conversations
         .iter()
@@ -68,7 +68,7 @@ async fn carry(load: Load) -> Result<Carried> {
             ..ScriptedAnswer::default()
         }],
     });
-    let channel = Taking { name: conversation(0).channel().clone(), replied };
+    let channel = AcceptingChannel { name: conversation(0).channel().clone(), replied };
     let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), SatchelOptions::default())?;
     let stop = CancellationToken::new();
     let working = tokio::spawn(satchel.runner.run(stop.clone()));
@@ -85,7 +85,12 @@ async fn carry(load: Load) -> Result<Carried> {
     let commits = opened.ledger.commits();
     stop.cancel();
     working.await?;
-    Ok(Carried { turns: load.turns * load.conversations as u64, seconds, commits })
+    Ok(LoadResult { turns: load.turns * load.conversations as u64, seconds, commits })
+}
+
+/// One of the conversations.
+pub(crate) fn conversation(number: usize) -> ConversationId {
+    format!("bench:{number}").parse().expect("a name and a number are a conversation")
 }
 
 async fn talk(
@@ -107,13 +112,13 @@ async fn talk(
 }
 
 /// A channel that takes everything at once and tells the person.
-struct Taking {
+struct AcceptingChannel {
     name: ChannelName,
     replied: HashMap<ConversationId, mpsc::Sender<()>>,
 }
 
 #[async_trait]
-impl Channel for Taking {
+impl Channel for AcceptingChannel {
     fn name(&self) -> ChannelName {
         self.name.clone()
     }

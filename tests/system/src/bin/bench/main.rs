@@ -12,7 +12,6 @@ mod limits;
 mod load;
 mod overhead;
 mod page;
-mod person;
 mod plans;
 mod process;
 mod product;
@@ -21,6 +20,7 @@ mod scripts;
 mod starts;
 mod table;
 mod telegram;
+mod telegram_harness;
 mod throughput;
 mod turns;
 
@@ -30,12 +30,12 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::table::{Row, Table};
+use crate::table::{ResultRow, ResultTable};
 
 /// What the measurements work with.
-struct Bench {
+struct BenchRunner {
     satchel: PathBuf,
-    /// This binary, which is also Satchel with the fake platform's channel, or with a load of its own.
+    /// This binary, which is also Satchel on a fake platform, or with a load of its own.
     myself: PathBuf,
     /// A directory on the disk that is measured.
     scratch: TempDir,
@@ -46,7 +46,7 @@ struct Bench {
 /// Rows that are measured together; the names of all rows begin with their group's.
 struct Group {
     name: &'static str,
-    measure: fn(&Bench) -> Result<Vec<Row>>,
+    measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
 const GROUPS: [Group; 11] = [
@@ -88,13 +88,13 @@ fn measure(filter: &str) -> Result<()> {
     if !Path::new(&satchel).exists() {
         bail!("`{}` is missing; `cargo xtask bench` builds it", satchel.display());
     }
-    let bench = Bench { satchel, myself, scratch, runtime };
-    let mut table = Table { machine: machine(), rows: Vec::new() };
+    let bench = BenchRunner { satchel, myself, scratch, runtime };
+    let mut table = ResultTable { machine: machine(), rows: Vec::new() };
     for group in chosen {
         eprintln!("measuring {} …", group.name);
         match (group.measure)(&bench) {
             Ok(rows) => table.rows.extend(rows),
-            Err(error) => table.rows.push(Row::failed(group.name, &error)),
+            Err(error) => table.rows.push(ResultRow::failed(group.name, &error)),
         }
     }
     println!("{table}");
@@ -111,7 +111,7 @@ fn machine() -> String {
     format!("{cores} cores; load when the measurements began: {}", load.split(' ').next().unwrap_or_default())
 }
 
-impl Bench {
+impl BenchRunner {
     /// A new, empty directory.
     fn directory(&self) -> Result<TempDir> {
         tempfile::tempdir_in(self.scratch.path()).context("no directory could be made")

@@ -7,8 +7,8 @@ use anyhow::Result;
 use crate::{
     figures::{ms, percentile},
     limits::Appends,
-    process::Running,
-    table::Row,
+    process::ChildProcess,
+    table::ResultRow,
 };
 
 /// Turns whose time is taken, and those before them that are not counted.
@@ -30,7 +30,7 @@ impl Overhead {
     ///
     /// The disk is measured between the turns: it stalls now and then, and at another time it would be another disk.
     pub(crate) async fn of(
-        satchel: &Running,
+        satchel: &ChildProcess,
         directory: &Path,
         mut says: impl AsyncFnMut(u64) -> Result<Duration>,
     ) -> Result<Self> {
@@ -53,20 +53,20 @@ impl Overhead {
     }
 
     /// The rows of these turns.
-    pub(crate) fn rows(&self, what: &str) -> Vec<Row> {
+    pub(crate) fn rows(&self, what: &str) -> Vec<ResultRow> {
         let append = |percent| ms(percentile(&self.appends, percent));
         let disk = |percent| {
             let name = format!("{what}: one fsync'd append p{percent} (F)");
-            Row::new(name, append(percent), "ms")
+            ResultRow::new(name, append(percent), "ms")
         };
         let overhead = |percent, slack: f64| {
             let name = format!("{what}: overhead p{percent}");
-            Row::new(name, ms(percentile(&self.turns, percent)), "ms")
+            ResultRow::new(name, ms(percentile(&self.turns, percent)), "ms")
                 .limit(append(percent))
                 .at_most(3.0 * append(percent) + slack)
                 .note(format!("bar: 3 F + {slack} ms"))
         };
-        let cpu = Row::new(format!("{what}: processor"), ms(self.cpu), "ms").at_most(2.0);
+        let cpu = ResultRow::new(format!("{what}: processor"), ms(self.cpu), "ms").at_most(2.0);
         vec![disk(50), disk(99), overhead(50, 2.0), overhead(99, 10.0), cpu]
     }
 }

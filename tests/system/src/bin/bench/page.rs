@@ -14,14 +14,14 @@ use reqwest::{
     Client, Response,
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
 };
-use satchel_fakes::model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, ReplyPiece};
 use serde_json::{Value, json};
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, mib, ms, number, percentile, rate},
-    process::Running,
-    table::Row,
+    process::ChildProcess,
+    table::ResultRow,
 };
 
 const STARTS: usize = 15;
@@ -42,8 +42,8 @@ const HUGE: u64 = 2 << 30;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
-    satchel_fakes::install_tls_provider();
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
+    satchel_fake_kit::install_tls_provider();
     bench.runtime.block_on(async {
         let mut rows = starts(bench).await?;
         rows.extend(first_words(bench).await?);
@@ -54,15 +54,15 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// `satchel run` and a client of its API.
-struct Site {
-    satchel: Running,
+struct PageHarness {
+    satchel: ChildProcess,
     address: String,
     client: Client,
 }
 
-impl Site {
+impl PageHarness {
     /// Starts it in this directory, with the offline model unless other settings name another, and waits for the page.
-    async fn start(bench: &Bench, directory: &Path, settings: &[String]) -> Result<Self> {
+    async fn start(bench: &BenchRunner, directory: &Path, settings: &[String]) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut command = Command::new(&bench.satchel);
         command.arg("run").current_dir(directory).env_clear().env("HOME", directory).env("SATCHEL_LOG", "error");
@@ -71,16 +71,16 @@ impl Site {
         let offline = ["models.here.provider=offline".to_owned(), "model=here".to_owned()];
         let chosen = if settings.is_empty() { &offline } else { settings };
         command.args(own.iter().chain(chosen).flat_map(|setting| ["--set", setting]));
-        let satchel = Running::start(&mut command)?;
-        let mut site = Self { satchel, address: format!("http://127.0.0.1:{port}"), client: Client::new() };
+        let satchel = ChildProcess::start(&mut command)?;
+        let mut harness = Self { satchel, address: format!("http://127.0.0.1:{port}"), client: Client::new() };
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
-            if site.client.get(&site.address).send().await.is_ok_and(|answer| answer.status().is_success()) {
+            if harness.client.get(&harness.address).send().await.is_ok_and(|answer| answer.status().is_success()) {
                 let token = std::fs::read_to_string(directory.join("data/web-token"))?;
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.trim()))?;
                 let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer)]);
-                site.client = Client::builder().default_headers(headers).build()?;
-                return Ok(site);
+                harness.client = Client::builder().default_headers(headers).build()?;
+                return Ok(harness);
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -140,16 +140,16 @@ fn is_answered(kind: &str, data: &Value, words: &str) -> bool {
         && data["messages"][0]["text"].as_str().is_some_and(|text| text == words)
 }
 
-async fn starts(bench: &Bench) -> Result<Vec<Row>> {
+async fn starts(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let kept = bench.directory()?;
     let mut times = Vec::new();
     // The first start makes the data directory and is left out.
     for _ in 0..=STARTS {
         let begun = Instant::now();
-        Site::start(bench, kept.path(), &[]).await?;
+        PageHarness::start(bench, kept.path(), &[]).await?;
         times.push(begun.elapsed());
     }
-    Ok(vec![Row::new("page: from the start to the page", ms(median(&times[1..])), "ms").at_most(100.0)])
+    Ok(vec![ResultRow::new("page: from the start to the page", ms(median(&times[1..])), "ms").at_most(100.0)])
 }
 
 /// A model server, and the settings by which Satchel asks it.
@@ -167,11 +167,11 @@ async fn model() -> Result<(FakeModelServer, Vec<String>)> {
 }
 
 /// The time to the first word on the page, beside the model's own time to its first word.
-async fn first_words(bench: &Bench) -> Result<Vec<Row>> {
+async fn first_words(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let (server, settings) = model().await?;
     let directory = bench.directory()?;
-    let site = Site::start(bench, directory.path(), &settings).await?;
-    let mut events = site.listen().await?;
+    let harness = PageHarness::start(bench, directory.path(), &settings).await?;
+    let mut events = harness.listen().await?;
     let (mut shown, mut own) = (Vec::new(), Vec::new());
     for number in 0..ANSWERS {
         let (text, word) = (format!("question {number}"), format!("Beginning{number}"));
@@ -181,19 +181,19 @@ async fn first_words(bench: &Bench) -> Result<Vec<Row>> {
         };
         server.reply(ModelReply::pieces(pieces()));
         let begun = Instant::now();
-        site.say(&format!("q{number}"), &text, &[]).await?;
+        harness.say(&format!("q{number}"), &text, &[]).await?;
         events.until(|_, data| data["blocks"].to_string().contains(&word)).await?;
         shown.push(begun.elapsed());
         events.until(|kind, data| is_answered(kind, data, &text)).await?;
 
         server.reply(ModelReply::pieces(pieces()));
-        own.push(own_first_word(&site.client, &server, &word).await?);
+        own.push(own_first_word(&harness.client, &server, &word).await?);
     }
     let (shown, own) = (median(&shown), median(&own));
     Ok(vec![
-        Row::new("page: first word of the model itself", ms(own), "ms"),
-        Row::new("page: first word on the page", ms(shown), "ms"),
-        Row::new("page: first word, beyond the model's own", ms(shown.saturating_sub(own)), "ms").at_most(10.0),
+        ResultRow::new("page: first word of the model itself", ms(own), "ms"),
+        ResultRow::new("page: first word on the page", ms(shown), "ms"),
+        ResultRow::new("page: first word, beyond the model's own", ms(shown.saturating_sub(own)), "ms").at_most(10.0),
     ])
 }
 
@@ -216,62 +216,62 @@ async fn own_first_word(client: &Client, server: &FakeModelServer, word: &str) -
 }
 
 /// One answer that many see grow.
-async fn listeners(bench: &Bench) -> Result<Vec<Row>> {
+async fn listeners(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let (server, settings) = model().await?;
     let directory = bench.directory()?;
-    let site = Site::start(bench, directory.path(), &settings).await?;
-    let memory = site.satchel.proportional_set()?;
-    let mut all = try_join_all((0..LISTENERS).map(|_| site.listen())).await?;
+    let harness = PageHarness::start(bench, directory.path(), &settings).await?;
+    let memory = harness.satchel.proportional_set()?;
+    let mut all = try_join_all((0..LISTENERS).map(|_| harness.listen())).await?;
     try_join_all(all.iter_mut().map(|events| events.until(|kind, _| kind == "snapshot"))).await?;
-    let listening = site.satchel.proportional_set()?;
+    let listening = harness.satchel.proportional_set()?;
 
     let words = (0..WORDS)
         .flat_map(|number| [ReplyPiece::Text(format!("word{number} ")), ReplyPiece::Wait(Duration::from_millis(20))]);
     server.reply(ModelReply::pieces(words));
-    let cpu = site.satchel.cpu()?;
+    let cpu = harness.satchel.cpu()?;
     let begun = Instant::now();
-    site.say("many", "many", &[]).await?;
+    harness.say("many", "many", &[]).await?;
     let answered = all
         .iter_mut()
         .map(async |events| events.until(|kind, data| is_answered(kind, data, "many")).await.map(|_| begun.elapsed()));
     let times = try_join_all(answered).await?;
-    let cpu = site.satchel.cpu()? - cpu;
+    let cpu = harness.satchel.cpu()? - cpu;
     let last = percentile(&times, 100);
     let spread = last.saturating_sub(percentile(&times, 0));
     Ok(vec![
-        Row::new(
+        ResultRow::new(
             "page: 200 who listen, memory of each",
             (mib(listening) - mib(memory)) * 1024.0 / number(LISTENERS as u64),
             "KiB",
         ),
-        Row::new("page: 200 who listen, PSS with all of them", mib(site.satchel.proportional_set()?), "MiB"),
-        Row::new("page: 200 who listen, first to last to have the answer", ms(spread), "ms"),
-        Row::new("page: 200 who listen, cores while it streams", cpu.as_secs_f64() / last.as_secs_f64(), ""),
+        ResultRow::new("page: 200 who listen, PSS with all of them", mib(harness.satchel.proportional_set()?), "MiB"),
+        ResultRow::new("page: 200 who listen, first to last to have the answer", ms(spread), "ms"),
+        ResultRow::new("page: 200 who listen, cores while it streams", cpu.as_secs_f64() / last.as_secs_f64(), ""),
     ])
 }
 
 /// A file of two gibibytes up, kept, and down again.
-async fn huge(bench: &Bench) -> Result<Vec<Row>> {
+async fn huge(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
-    let site = Site::start(bench, directory.path(), &[]).await?;
-    let mut events = site.listen().await?;
-    let before = site.satchel.peak()?;
+    let harness = PageHarness::start(bench, directory.path(), &[]).await?;
+    let mut events = harness.listen().await?;
+    let before = harness.satchel.peak()?;
     let piece = Bytes::from(vec![7; 1 << 20]);
     let pieces = stream::iter((0..HUGE >> 20).map(move |_| Ok::<_, std::io::Error>(piece.clone())));
     let begun = Instant::now();
-    let upload = site.client.post(site.url("uploads?filename=huge.bin"));
+    let upload = harness.client.post(harness.url("uploads?filename=huge.bin"));
     let upload = upload.header("content-type", "application/octet-stream").body(reqwest::Body::wrap_stream(pieces));
     let uploaded: Value = upload.send().await?.error_for_status()?.json().await?;
     let up = begun.elapsed();
     let handle = uploaded["upload"].as_str().context("an upload has a handle")?.to_owned();
     let text = "send it back";
-    site.say("huge", text, &[handle]).await?;
+    harness.say("huge", text, &[handle]).await?;
     let turn = events.until(|kind, data| is_answered(kind, data, text)).await?;
     let mut files = turn["parts"].as_array().into_iter().flatten().filter_map(|part| part["files"][0]["url"].as_str());
     let url = files.next_back().context("the file came back")?.to_owned();
 
     let begun = Instant::now();
-    let answer = site.client.get(format!("{}{url}", site.address)).send().await?.error_for_status()?;
+    let answer = harness.client.get(format!("{}{url}", harness.address)).send().await?.error_for_status()?;
     let mut read = 0;
     let mut pieces = answer.bytes_stream();
     while let Some(piece) = pieces.next().await {
@@ -280,9 +280,13 @@ async fn huge(bench: &Bench) -> Result<Vec<Row>> {
     let down = begun.elapsed();
     ensure!(read == HUGE, "{read} bytes came back");
     Ok(vec![
-        Row::new("page: 2 GiB up, kept and synced", rate(HUGE, up), "MB/s"),
-        Row::new("page: 2 GiB down", rate(HUGE, down), "MB/s"),
-        Row::new("page: 2 GiB up and down, extra memory", mib(site.satchel.peak()?.saturating_sub(before)), "MiB")
-            .at_most(16.0),
+        ResultRow::new("page: 2 GiB up, kept and synced", rate(HUGE, up), "MB/s"),
+        ResultRow::new("page: 2 GiB down", rate(HUGE, down), "MB/s"),
+        ResultRow::new(
+            "page: 2 GiB up and down, extra memory",
+            mib(harness.satchel.peak()?.saturating_sub(before)),
+            "MiB",
+        )
+        .at_most(16.0),
     ])
 }

@@ -11,10 +11,10 @@ use satchel_routing::{plan::plan, tables};
 use uuid::Uuid;
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, ms},
-    person::conversation,
-    table::Row,
+    load::conversation,
+    table::ResultRow,
 };
 
 const BYTES: usize = 1_000_000;
@@ -32,14 +32,14 @@ const PASSAGE: &str = "## Über die Lieferung\n\nA **bold** start with `code` an
     more of the same\n\n```rust\nfn main() {\n    println!(\"{}\", \"```\".len());\n}\n```\n\nA last paragraph \
     closes the passage. It has no formatting at all, which is what most paragraphs have, and it is not short either.\n\n";
 
-pub(crate) fn measure(_bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(_bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let mut rows = Vec::new();
     for (channel, capabilities) in [("Telegram", tables::telegram()), ("Discord", tables::discord())] {
         let once = ms(time(&capabilities, BYTES));
         let tenfold = ms(time(&capabilities, 10 * BYTES));
-        rows.push(Row::new(format!("plan: 1 MB and 100 files, {channel}"), once, "ms").at_most(10.0));
+        rows.push(ResultRow::new(format!("plan: 1 MB and 100 files, {channel}"), once, "ms").at_most(10.0));
         rows.push(
-            Row::new(format!("plan: 10 MB and 100 files, {channel}"), tenfold, "ms")
+            ResultRow::new(format!("plan: 10 MB and 100 files, {channel}"), tenfold, "ms")
                 .limit(once)
                 .ratio_at_most(13.0)
                 .note("limit: a tenth of the text"),

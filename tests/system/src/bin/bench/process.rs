@@ -15,11 +15,11 @@ const TICKS: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process of Satchel that ends when this is dropped.
-pub(crate) struct Running {
+pub(crate) struct ChildProcess {
     child: Child,
 }
 
-impl Running {
+impl ChildProcess {
     /// Starts it with standard input and output as pipes.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -74,7 +74,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();

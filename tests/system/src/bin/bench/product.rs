@@ -1,4 +1,4 @@
-//! Satchel in a process of its own, with the fake platform's channel: what `satchel run` will be with Telegram.
+//! Satchel in a process of its own, with the real adapter of a fake platform and a model that says what it is told.
 
 use std::{
     io::BufRead,
@@ -13,23 +13,22 @@ use satchel::{
     build::{SatchelOptions, build},
     ports::Ports,
 };
-use satchel_domain::{ChannelCapabilities, ChannelName};
-use satchel_fakes::{FakeChannel, Timeouts};
+use satchel_domain::ChannelCapabilities;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::Script};
 use satchel_ports::{Channel, LanguageModel};
 use satchel_system::{
     crash::{
-        Front,
-        front::{Open, Waits},
+        ChannelAdapter,
+        channel::{AdapterTimeouts, OpenChannel},
     },
     fetching::fetcher,
 };
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, process::Running};
+use crate::{BenchRunner, process::ChildProcess};
 
 /// The first argument of a process that plays this.
 pub(crate) const ROLE: &str = "as-product";
@@ -38,23 +37,22 @@ pub(crate) const ROLE: &str = "as-product";
 const QUOTA: u64 = 4 << 30;
 
 /// As patient as the product.
-const WAITS: Waits = Waits { connect: Duration::from_secs(10), answer: Duration::from_secs(30) };
+const TIMEOUTS: AdapterTimeouts = AdapterTimeouts { connect: Duration::from_secs(10), answer: Duration::from_secs(30) };
 
 /// What such a process is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Product {
     pub(crate) data_dir: PathBuf,
     pub(crate) platform: String,
-    pub(crate) channel: ChannelName,
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) model: Model,
     /// Through which adapter the platform is reached.
-    pub(crate) front: Front,
+    pub(crate) adapter: ChannelAdapter,
 }
 
 impl Product {
-    pub(crate) fn start(&self, bench: &Bench) -> Result<Running> {
-        Running::start(Command::new(&bench.myself).args([ROLE, &serde_json::to_string(self)?]))
+    pub(crate) fn start(&self, bench: &BenchRunner) -> Result<ChildProcess> {
+        ChildProcess::start(Command::new(&bench.myself).args([ROLE, &serde_json::to_string(self)?]))
     }
 }
 
@@ -71,27 +69,19 @@ pub(crate) fn play(settings: &str) -> Result<()> {
 }
 
 async fn work(product: Product) -> Result<()> {
-    let opened = Opened::at(&product.data_dir).await?;
+    let opened = BenchStores::at(&product.data_dir).await?;
     let model: Arc<dyn LanguageModel> = match product.model {
         Model::Offline => Arc::new(OfflineModel::default()),
         Model::Scripted(script) => Arc::new(ScriptedModel::new(script)),
     };
     let blobs = Arc::new(opened.blobs.clone());
-    let Product { platform, channel, capabilities, .. } = product;
-    let front = match product.front {
-        Front::Imitated(mode) => {
-            let channel = FakeChannel::new(channel, platform, mode, capabilities, blobs, Timeouts::default());
-            Open::Imitated(Arc::new(channel.keeping_connections()))
-        }
-        Front::Telegram | Front::Discord => {
-            Open::front(product.front, channel, &platform, capabilities, blobs, fetcher(), WAITS)?
-        }
-    };
-    let satchel = build(opened.ports(model, front.channel()), SatchelOptions::default())?;
+    let Product { platform, capabilities, adapter, .. } = product;
+    let channel = OpenChannel::new(adapter, &platform, capabilities, blobs, fetcher(), TIMEOUTS)?;
+    let satchel = build(opened.ports(model, channel.channel()), SatchelOptions::default())?;
     let stop = CancellationToken::new();
     let working = tokio::spawn(satchel.runner.run(stop.clone()));
     let stopped = stop.clone();
-    let listening = tokio::spawn(async move { front.listen(satchel.inbound, stopped).await });
+    let listening = tokio::spawn(async move { channel.listen(satchel.inbound, stopped).await });
     let ledger = opened.ledger;
     tokio::task::spawn_blocking(move || {
         let asked = std::io::stdin().lock().lines().map_while(Result::ok);
@@ -104,13 +94,13 @@ async fn work(product: Product) -> Result<()> {
 }
 
 /// The stores of a data directory.
-pub(crate) struct Opened {
+pub(crate) struct BenchStores {
     pub(crate) ledger: Arc<SqliteLedger>,
     blobs: DirectoryBlobs,
     workspace: DirectoryWorkspace,
 }
 
-impl Opened {
+impl BenchStores {
     pub(crate) async fn at(data_dir: &Path) -> Result<Self> {
         let ledger = Arc::new(SqliteLedger::open(data_dir, Settings::default()).await?);
         let blobs = DirectoryBlobs::open(&data_dir.join("blobs"))?;

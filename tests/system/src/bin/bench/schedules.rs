@@ -8,16 +8,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use satchel_fakes::{
-    Moment,
-    telegram::{FakeTelegram, TelegramRules},
-};
+use satchel_fake_kit::Moment;
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, ms, percentile},
-    process::Running,
-    table::Row,
+    process::ChildProcess,
+    table::ResultRow,
+    telegram_harness::server,
 };
 
 /// Longer than a lane is held for nothing, and than it takes until somebody looks for work by chance.
@@ -30,18 +28,18 @@ const WARM: usize = 1;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let worker = bench.satchel.with_file_name("satchel-script");
     ensure!(worker.is_file(), "`{}` is missing; `cargo xtask bench` builds it", worker.display());
     let late = bench.runtime.block_on(late(bench))?;
     Ok(vec![
-        Row::new("schedules: due to its script's answer, p50", ms(median(&late)), "ms").at_most(50.0),
-        Row::new("schedules: due to its script's answer, p99", ms(percentile(&late, 99)), "ms"),
+        ResultRow::new("schedules: due to its script's answer, p50", ms(median(&late)), "ms").at_most(50.0),
+        ResultRow::new("schedules: due to its script's answer, p99", ms(percentile(&late, 99)), "ms"),
     ])
 }
 
 /// How long after each of its times a schedule's answer was there.
-async fn late(bench: &Bench) -> Result<Vec<Duration>> {
+async fn late(bench: &BenchRunner) -> Result<Vec<Duration>> {
     let (directory, telegram) = (bench.directory()?, server().await?);
     let person = telegram.person(1, "Somebody");
     telegram.private_chat(person);
@@ -55,7 +53,7 @@ async fn late(bench: &Bench) -> Result<Vec<Duration>> {
     satchel.args(["--set", "web.listen=off", "--set", "delivery.pace=off"]);
     satchel.args(["--set", &format!("telegram.api_url={}", telegram.api_url())]);
     satchel.current_dir(directory.path()).env_clear().env("HOME", directory.path());
-    let _satchel = Running::start(satchel.env("SATCHEL_TELEGRAM__TOKEN", telegram.token()))?;
+    let _satchel = ChildProcess::start(satchel.env("SATCHEL_TELEGRAM__TOKEN", telegram.token()))?;
     let mut late = Vec::new();
     for nth in 1..=WARM + TIMES {
         let answered = telegram.on_nth("sendMessage", nth as u64, Moment::Performed);
@@ -68,9 +66,4 @@ async fn late(bench: &Bench) -> Result<Vec<Duration>> {
         }
     }
     Ok(late)
-}
-
-async fn server() -> Result<FakeTelegram> {
-    let rules = TelegramRules { keeps_connections: true, ..TelegramRules::default() };
-    FakeTelegram::start(rules).await.context("no server could be started")
 }

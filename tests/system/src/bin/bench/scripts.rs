@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, mib, ms, percentile},
-    table::Row,
+    table::ResultRow,
 };
 
 const TINY: &str = "x = 1 + 2\nreturn f\"v {x}\"";
@@ -40,13 +40,13 @@ const SUSTAINED: Duration = Duration::from_secs(8);
 const AT_ONCE: usize = 200;
 const CONVERSATIONS: usize = 20;
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let worker = bench.satchel.with_file_name("satchel-script");
     ensure!(worker.is_file(), "`{}` is missing; `cargo xtask bench` builds it", worker.display());
     bench.runtime.block_on(rows(&worker))
 }
 
-async fn rows(worker: &Path) -> Result<Vec<Row>> {
+async fn rows(worker: &Path) -> Result<Vec<ResultRow>> {
     let pool = WorkerPool::new(ScriptSettings::new(worker.to_owned()));
     let tiny = one_by_one(&pool, TINY, &json!("v 3")).await?;
     let waiting = pss_of_workers().context("the workers' memory can't be read")?;
@@ -54,12 +54,12 @@ async fn rows(worker: &Path) -> Result<Vec<Row>> {
     let sustained = sustained(&pool).await?;
     let at_once = at_once(&pool).await?;
     Ok(vec![
-        Row::new("scripts: tiny, warm, p50", ms(median(&tiny)), "ms").at_most(2.0),
-        Row::new("scripts: tiny, warm, p99", ms(percentile(&tiny, 99)), "ms"),
-        Row::new("scripts: 50 host calls, p50", ms(median(&fifty)), "ms").at_most(10.0),
-        Row::new("scripts: a second, workers replaced", sustained, "").limit(50.0).ratio_at_least(1.0),
-        Row::new(format!("scripts: {AT_ONCE} at once, a second"), at_once, ""),
-        Row::new("scripts: memory (PSS) of the two workers that wait", mib(waiting), "MiB"),
+        ResultRow::new("scripts: tiny, warm, p50", ms(median(&tiny)), "ms").at_most(2.0),
+        ResultRow::new("scripts: tiny, warm, p99", ms(percentile(&tiny, 99)), "ms"),
+        ResultRow::new("scripts: 50 host calls, p50", ms(median(&fifty)), "ms").at_most(10.0),
+        ResultRow::new("scripts: a second, workers replaced", sustained, "").limit(50.0).ratio_at_least(1.0),
+        ResultRow::new(format!("scripts: {AT_ONCE} at once, a second"), at_once, ""),
+        ResultRow::new("scripts: memory (PSS) of the two workers that wait", mib(waiting), "MiB"),
     ])
 }
 

@@ -10,15 +10,15 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::{median, ms},
-    process::Running,
-    table::Row,
+    process::ChildProcess,
+    table::ResultRow,
 };
 
 const RUNS: usize = 15;
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let kept = bench.directory()?;
     // The first start makes the data directory.
     once(bench, kept.path())?;
@@ -28,7 +28,7 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         again.push(once(bench, kept.path())?);
         anew.push(once(bench, bench.directory()?.path())?);
     }
-    let row = |name: &str, times: Vec<Duration>| Row::new(format!("start: {name}"), ms(median(&times)), "ms");
+    let row = |name: &str, times: Vec<Duration>| ResultRow::new(format!("start: {name}"), ms(median(&times)), "ms");
     let ((replied, exited), (replied_anew, exited_anew)) = (again.into_iter().unzip(), anew.into_iter().unzip());
     Ok(vec![
         row("to a first reply", replied).at_most(150.0),
@@ -39,9 +39,9 @@ pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 /// Asks once; returns the time to the reply's first words and to the process's end.
-fn once(bench: &Bench, directory: &Path) -> Result<(Duration, Duration)> {
+fn once(bench: &BenchRunner, directory: &Path) -> Result<(Duration, Duration)> {
     let begun = Instant::now();
-    let mut satchel = Running::start(command(bench, directory).args(["--once", "hi"]))?;
+    let mut satchel = ChildProcess::start(command(bench, directory).args(["--once", "hi"]))?;
     // What is piped in belongs to the message: nothing more comes.
     drop(satchel.child().stdin.take());
     let mut output = satchel.child().stdout.take().context("standard output is a pipe")?;
@@ -56,7 +56,7 @@ fn once(bench: &Bench, directory: &Path) -> Result<(Duration, Duration)> {
 }
 
 /// `satchel chat`, which knows nothing but this directory.
-pub(crate) fn command(bench: &Bench, directory: &Path) -> Command {
+pub(crate) fn command(bench: &BenchRunner, directory: &Path) -> Command {
     let mut satchel = Command::new(&bench.satchel);
     satchel.arg("chat").args(["--set", &format!("storage.data_dir={}", directory.join("data").display())]);
     satchel.current_dir(directory).env_clear().env("HOME", directory);

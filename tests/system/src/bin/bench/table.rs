@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// One figure, and what it is to be compared with.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct ResultRow {
     name: String,
     measured: Option<f64>,
     unit: &'static str,
@@ -19,13 +19,13 @@ pub(crate) struct Row {
 
 /// All rows, in the order in which they were measured.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Table {
+pub(crate) struct ResultTable {
     /// What else the machine was doing.
     pub(crate) machine: String,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ResultRow>,
 }
 
-impl Row {
+impl ResultRow {
     pub(crate) fn new(name: impl Into<String>, measured: f64, unit: &'static str) -> Self {
         let (bar, note) = (String::new(), String::new());
         Self { name: name.into(), measured: Some(measured), unit, limit: None, ratio: None, bar, met: None, note }
@@ -74,18 +74,18 @@ impl Row {
     }
 }
 
-impl Table {
+impl ResultTable {
     /// Writes the figures as JSON.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         std::fs::write(path, serde_json::to_vec_pretty(self)?)
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for ResultTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.machine)?;
         let head = ["", "measured", "limit", "ratio", "bar", "met"].map(str::to_owned);
-        let rows: Vec<[String; 6]> = std::iter::once(head).chain(self.rows.iter().map(Row::cells)).collect();
+        let rows: Vec<[String; 6]> = std::iter::once(head).chain(self.rows.iter().map(ResultRow::cells)).collect();
         let widths: [usize; 6] =
             std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default());
         for (at, row) in rows.iter().enumerate() {

@@ -1,48 +1,48 @@
-//! What a turn costs beside the model: time until the reply is sent, commits, time of the processor.
+//! What a turn on Telegram costs beside the model: time until the reply is sent, commits, time of the processor.
 
 use anyhow::Result;
-use satchel_fakes::{FakeMode, Operation};
+use satchel_fake_telegram::TelegramRules;
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use serde_json::json;
 
 use crate::{
-    Bench,
+    BenchRunner,
     figures::number,
     overhead::{Overhead, QUIET},
-    person::Stage,
     product::Model,
-    table::Row,
+    table::ResultRow,
+    telegram_harness::TelegramHarness,
 };
 
 /// Turns of each kind whose commits are counted.
 const COUNTED: usize = 20;
 
-pub(crate) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
     bench.runtime.block_on(async {
-        let rules = FakeMode::TelegramLike.rules();
-        let mut stage = Stage::open(bench, directory.path(), rules, Model::Scripted(script())).await?;
-        let one_part = async |_| stage.says("one part", Operation::Send, 1).await;
-        let mut rows = Overhead::of(&stage.satchel, directory.path(), one_part).await?.rows("text turn");
-        for (kind, operation, requests, bar) in [
-            ("one part", Operation::Send, 1, 3.0),
-            ("three parts", Operation::Send, 3, 5.0),
-            ("streamed", Operation::Edit, 1, 5.0),
-            ("one tool call", Operation::Send, 1, 5.0),
+        let (rules, model) = (TelegramRules::default(), Model::Scripted(script()));
+        let mut harness = TelegramHarness::open(bench, directory.path(), rules, 1, model).await?;
+        let one_part = async |_| harness.send_and_wait("one part", "sendMessage", 1).await;
+        let mut rows = Overhead::of(&harness.satchel, directory.path(), one_part).await?.rows("text turn");
+        for (kind, method, calls, bar) in [
+            ("one part", "sendMessage", 1, 3.0),
+            ("three parts", "sendMessage", 3, 5.0),
+            ("streamed", "editMessageText", 1, 5.0),
+            ("one tool call", "sendMessage", 1, 5.0),
         ] {
             // The middle of all: leases are renewed at their own time, whatever turn that meets.
             let mut commits = Vec::new();
             for _ in 0..COUNTED {
-                let before = stage.commits()?;
-                stage.says(kind, operation, requests).await?;
+                let before = harness.commits()?;
+                harness.send_and_wait(kind, method, calls).await?;
                 tokio::time::sleep(QUIET).await;
-                commits.push(stage.commits()? - before);
+                commits.push(harness.commits()? - before);
             }
             commits.sort_unstable();
             let commits = number(commits[COUNTED / 2]);
-            rows.push(Row::new(format!("text turn: commits, {kind}"), commits, "").at_most(bar));
+            rows.push(ResultRow::new(format!("text turn: commits, {kind}"), commits, "").at_most(bar));
         }
-        stage.satchel.end()?;
+        harness.satchel.end()?;
         Ok(rows)
     })
 }

@@ -9,12 +9,19 @@ use std::{
 };
 
 use satchel_domain::{Ending, Filename, filename::is_unsafe_char};
-use satchel_fakes::{FakeFile, FakeMode, PlatformRules};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::TelegramRules;
 use satchel_local::OfflineModel;
 use satchel_requirements::{is_superuser, required};
-use satchel_system::real_binary::{Household, finish, satchel_binary};
+use satchel_system::{
+    crash::ChannelAdapter,
+    real_binary::{Household, finish, satchel_binary},
+};
 
-use crate::product::{Product, Setup};
+use crate::{
+    product::{Product, ProductSetup},
+    test_platform::PlatformRules,
+};
 
 #[test]
 fn a_file_that_can_not_be_taken_is_named_with_its_reason_and_the_others_are_kept() {
@@ -183,13 +190,14 @@ async fn names_from_a_platform_are_made_harmless_and_come_back() {
         "",
         long.as_str(),
     ];
-    let product = Product::start(Setup::of(FakeMode::TelegramLike), Arc::new(OfflineModel::default())).await;
+    let product =
+        Product::start(ProductSetup::for_platform(ChannelAdapter::Telegram), Arc::new(OfflineModel::default())).await;
     let files: Vec<FakeFile> = names
         .iter()
         .enumerate()
         .map(|(at, name)| FakeFile::of(*name, "application/octet-stream", format!("content {at}")))
         .collect();
-    let record = product.say("save all to /shared/in and send everything", files.clone()).await;
+    let record = product.send("save all to /shared/in and send everything", files.clone()).await;
     assert_eq!(record.ending, Some(Ending::Done));
     assert_eq!(record.refused().count(), 0);
     assert_eq!(record.routing_errors(), []);
@@ -213,20 +221,20 @@ async fn names_from_a_platform_are_made_harmless_and_come_back() {
 
 #[tokio::test]
 async fn a_file_that_vanished_or_is_too_large_for_the_platform_is_told_to_the_person_and_the_model() {
-    let mut setup = Setup::of(FakeMode::TelegramLike);
-    setup.rules = PlatformRules { download_bytes: Some(50_000), ..setup.rules };
+    let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
+    setup.rules = PlatformRules::Telegram(TelegramRules { download_bytes: Some(50_000), ..TelegramRules::default() });
     let product = Product::start(setup, Arc::new(OfflineModel::default())).await;
     let noise = |name: &str, bytes| FakeFile::generated(name, "application/octet-stream", 3, bytes);
     let sent = vec![noise("small.bin", 40_000), noise("large.bin", 50_001), noise("empty.bin", 0)];
-    let record = product.say("save these", sent).await;
+    let record = product.send("save these", sent).await;
     let refused: Vec<&str> = record.refused().map(|file| file.filename.as_str()).collect();
     assert_eq!(refused, ["large.bin"]);
     let text = product.texts().join("\n");
-    assert!(text.contains("large.bin") && text.contains("too large"), "{text}");
+    assert!(text.contains("large.bin") && text.contains("it is 50 KB, and Telegram hands bots at most"), "{text}");
     assert!(text.contains("small.bin") && text.contains("empty.bin"), "{text}");
 
     // An empty file is kept, but this platform takes none: the person is told, and nothing else is lost.
-    let record = product.say("send everything", Vec::new()).await;
+    let record = product.send("send everything", Vec::new()).await;
     let text = product.texts().join("\n");
     assert_eq!(record.routing_errors().len(), 1, "{:#?}", record.parts);
     assert!(text.contains("empty.bin") && text.contains("/resend"), "{text}");

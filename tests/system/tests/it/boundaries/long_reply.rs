@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use satchel_domain::{Ending, PartState};
-use satchel_fakes::FakeMode;
 use satchel_local::ScriptedModel;
+use satchel_system::crash::ChannelAdapter;
 
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
 const MEGABYTE: usize = 1_000_000;
 
@@ -39,21 +39,23 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The text without what splitting may add or take: the fences' own lines, and white space at the seams.
+/// The text without what splitting and rendering may add or take: the fences' own lines, white space at the seams, and
+/// the bullets of lists.
 fn essence(text: &str) -> String {
     let is_fence = |line: &&str| !(line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"));
-    text.lines().filter(is_fence).flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+    let is_kept = |c: &char| !c.is_whitespace() && !['-', '•'].contains(c);
+    text.lines().filter(is_fence).flat_map(str::chars).filter(is_kept).collect()
 }
 
-async fn nothing_is_lost(mode: FakeMode) {
+async fn nothing_is_lost(adapter: ChannelAdapter) {
     for (name, text) in texts() {
         let model = ScriptedModel::saying([text.as_str()]);
-        let product = Product::start(Setup::of(mode), Arc::new(model)).await;
-        let record = product.say("tell me everything", Vec::new()).await;
+        let product = Product::start(ProductSetup::for_platform(adapter), Arc::new(model)).await;
+        let record = product.send("tell me everything", Vec::new()).await;
         assert_eq!(record.ending, Some(Ending::Done), "{name}");
         let not_sent = record.parts.iter().find(|part| !matches!(part.state, PartState::Sent { .. }));
         assert!(not_sent.is_none(), "{name}: {not_sent:?}");
-        let shown = product.texts();
+        let shown = product.platform.marked_texts(&product.conversation);
         assert!(shown.len() > 10, "{name}: {} chunks", shown.len());
         let (whole, joined) = (essence(&text), essence(&shown.join("\n")));
         let differs = whole.chars().zip(joined.chars()).position(|(one, other)| one != other);
@@ -73,10 +75,10 @@ async fn nothing_is_lost(mode: FakeMode) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_megabyte_arrives_whole_where_visible_text_counts() {
-    nothing_is_lost(FakeMode::TelegramLike).await;
+    nothing_is_lost(ChannelAdapter::Telegram).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_megabyte_arrives_whole_where_messages_are_short() {
-    nothing_is_lost(FakeMode::DiscordLike).await;
+    nothing_is_lost(ChannelAdapter::Discord).await;
 }

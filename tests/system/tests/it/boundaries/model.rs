@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::Ending;
-use satchel_fakes::FakeMode;
 use satchel_local::{
     Script, ScriptedModel,
     scripted_model::{Failure, Pick, Piece, ScriptedAnswer},
 };
 use satchel_ports::{ModelMessage, ModelRequest, ledger::TurnRecord};
+use satchel_system::crash::ChannelAdapter;
 use serde_json::{Value, json};
 
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
 /// What the model says once it has come to its senses.
 const WELL: &str = "All is well again.";
@@ -42,7 +42,7 @@ fn failure(reason: &str, retryable: bool) -> Failure {
 
 /// A turn of a misbehaving model, what the person reads and what the model was asked; and a turn after it.
 async fn talk(case: &str, answers: Vec<ScriptedAnswer>) -> (TurnRecord, Vec<String>, Vec<ModelRequest>) {
-    let mut setup = Setup::of(FakeMode::TelegramLike);
+    let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
     setup.behaviour.agent.model_silence = Duration::from_millis(300);
     setup.behaviour.agent.tool_time = Duration::from_secs(5);
     let mut answers: Vec<ScriptedAnswer> =
@@ -50,10 +50,10 @@ async fn talk(case: &str, answers: Vec<ScriptedAnswer>) -> (TurnRecord, Vec<Stri
     answers.push(ScriptedAnswer { when: Some("behave yourself".to_owned()), ..answer(vec![text(WELL)]) });
     let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(2));
     let product = Product::start(setup, Arc::clone(&model) as _).await;
-    let record = product.say("misbehave", Vec::new()).await;
+    let record = product.send("misbehave", Vec::new()).await;
     let told = product.texts();
     let requests = model.requests();
-    let after = product.say("behave yourself", Vec::new()).await;
+    let after = product.send("behave yourself", Vec::new()).await;
     assert_eq!(after.ending, Some(Ending::Done), "{case}: the next turn is like any other");
     assert_eq!(product.texts().last().map(String::as_str), Some(WELL), "{case}");
     assert_eq!(record.routing_errors(), [], "{case}");

@@ -8,14 +8,16 @@ use std::{
 };
 
 use satchel_domain::Ending;
-use satchel_fakes::{FakeMode, Operation};
 use satchel_ledger::Settings;
 use satchel_local::ScriptedModel;
 use satchel_requirements::required;
-use satchel_system::real_binary::{Household, await_end, finish, satchel_binary};
+use satchel_system::{
+    crash::ChannelAdapter,
+    real_binary::{Household, await_end, finish, satchel_binary},
+};
 
 use super::files::as_nobody;
-use crate::product::{Product, Setup};
+use crate::product::{Product, ProductSetup};
 
 /// Does something to the database with somebody else's SQLite.
 fn python(household: &Household, what: &str) -> Result<(), &'static str> {
@@ -156,18 +158,17 @@ fn a_message_that_finds_no_room_is_not_taken_and_says_so() {
 
 #[tokio::test]
 async fn a_full_database_takes_nothing_and_the_platform_keeps_the_message() {
-    let mut setup = Setup::of(FakeMode::TelegramLike);
+    let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
     setup.settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
     let product = Product::start(setup, Arc::new(ScriptedModel::saying(["one", "two"]))).await;
-    assert_eq!(product.say("hello", Vec::new()).await.ending, Some(Ending::Done));
-    product.platform.person_says(&product.conversation, &"x".repeat(600 * 1024), Vec::new());
-    let asked = product.platform.requests(Operation::Updates);
-    let offered_again = async {
-        while product.platform.requests(Operation::Updates) < asked + 3 {
+    assert_eq!(product.send("hello", Vec::new()).await.ending, Some(Ending::Done));
+    product.platform.person_says(&product.conversation, &"x".repeat(600 * 1024));
+    let tried_again = async {
+        while product.failures() < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), offered_again).await.expect("it is asked for again and again");
+    tokio::time::timeout(Duration::from_secs(20), tried_again).await.expect("storing it is tried again");
     assert_eq!(product.platform.unconfirmed_updates(), 1, "the platform was not told that it is taken");
     assert_eq!(product.texts(), ["one"]);
     product.stop().await;

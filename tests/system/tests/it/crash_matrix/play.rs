@@ -7,17 +7,12 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{
-    ChannelCapabilities, HistoryMessage,
-    capabilities::{LookupRule, StreamRule},
-};
-use satchel_fakes::{
-    FakeFile, FakeMode, Shown, Transcript, TranscriptMessage,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
+use satchel_fake_kit::{FakeFile, Shown, Transcript, TranscriptMessage};
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use satchel_local::scripted_model::{Pick, Script, ScriptedAnswer};
 use satchel_system::{
-    crash::{CrashOptions, Front},
+    crash::{ChannelAdapter, CrashOptions},
     real_binary::script_worker,
 };
 use serde_json::json;
@@ -29,7 +24,7 @@ use super::{
     scene::{Platform, answer, call, said},
     verdict::{Verdict, shown},
 };
-use crate::place::Place;
+use crate::test_platform::{PlatformRules, TestPlatform};
 
 /// The person, and their chat with the bot.
 const PERSON: i64 = 5;
@@ -106,7 +101,6 @@ impl Play {
 
 impl Scenario for Play {
     fn options(&self) -> CrashOptions {
-        let rules = FakeMode::TelegramLike.rules();
         CrashOptions {
             data: PathBuf::new(),
             shared: self.shared.path().to_owned(),
@@ -115,13 +109,12 @@ impl Scenario for Play {
             done: PathBuf::new(),
             confirms: self.plot == Plot::Confirmed,
             platform: String::new(),
-            front: Front::Telegram,
+            adapter: ChannelAdapter::Telegram,
             capabilities: ChannelCapabilities {
                 stream: StreamRule::None,
-                look_up: LookupRule::MessageIds,
-                ..rules.capabilities()
+                ..PlatformRules::of_platform(ChannelAdapter::Telegram).capabilities()
             },
-            channel: Place::conversation(Front::Telegram).channel().clone(),
+            channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
             turns: match self.plot {
                 Plot::Arrivals => 8,
                 Plot::Moved => 2,
@@ -134,15 +127,15 @@ impl Scenario for Play {
         }
     }
 
-    async fn open(&self) -> Place {
+    async fn open(&self) -> TestPlatform {
         let rules = TelegramRules { download_bytes: Some(DOWNLOAD_BYTES), ..TelegramRules::default() };
         let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
         telegram.private_chat(telegram.person(PERSON, "Ann"));
-        Place::Telegram(telegram)
+        TestPlatform::Telegram(telegram)
     }
 
-    async fn act(&self, platform: &Place, files: &Files) {
-        let Place::Telegram(telegram) = platform else { return };
+    async fn act(&self, platform: &TestPlatform, files: &Files) {
+        let TestPlatform::Telegram(telegram) = platform else { return };
         match self.plot {
             Plot::Arrivals => arrive(telegram, files).await,
             Plot::Moved => move_away(telegram, files).await,

@@ -12,12 +12,12 @@ use std::{
 };
 
 use futures::FutureExt;
-use satchel_fakes::{Moment, Operation, Transcript};
+use satchel_fake_kit::{Moment, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
 use tokio::{io::AsyncReadExt, process::Command};
 
 use super::{disk::Disk, scene::Platform, verdict::Verdict};
-use crate::place::Place;
+use crate::test_platform::{Operation, TestPlatform};
 
 /// The longest that one process may take; what takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -37,10 +37,10 @@ pub(crate) trait Scenario {
     /// What every process is told, but for the places of its files and of its death.
     fn options(&self) -> CrashOptions;
 
-    async fn open(&self) -> Place;
+    async fn open(&self) -> TestPlatform;
 
     /// Does what the person does. It ends when nothing more is to be expected of them.
-    async fn act(&self, platform: &Place, files: &Files);
+    async fn act(&self, platform: &TestPlatform, files: &Files);
 
     /// What the platform does about repeats.
     fn platform(&self) -> Platform;
@@ -222,7 +222,7 @@ pub(crate) async fn run(scenario: &impl Scenario, death: Death) -> Outcome {
 /// Starts one process after the other, until one lives to the end.
 async fn live(
     mut options: CrashOptions,
-    platform: &Place,
+    platform: &TestPlatform,
     said: &Cell<bool>,
     death: &Death,
     directory: &Path,
@@ -284,7 +284,7 @@ struct Life {
 }
 
 /// Runs one process to its end.
-async fn process(options: &CrashOptions, platform: &Place, said: &Cell<bool>, death: &Death) -> Life {
+async fn process(options: &CrashOptions, platform: &TestPlatform, said: &Cell<bool>, death: &Death) -> Life {
     let killed_at = match death {
         Death::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
         Death::Never | Death::At(_) | Death::Twice { .. } => None,

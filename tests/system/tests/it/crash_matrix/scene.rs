@@ -10,10 +10,10 @@ use satchel_domain::{
     ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, Sha256,
     capabilities::{LookupRule, StreamRule},
 };
-use satchel_fakes::{FakeFile, FakeMode, Operation, PlatformRules, Shown, TranscriptFile};
+use satchel_fake_kit::{FakeFile, Shown, TranscriptFile};
 use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
 use satchel_system::{
-    crash::{CrashOptions, Front},
+    crash::{ChannelAdapter, CrashOptions},
     real_binary::script_worker,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use super::{
     run::{Files, Outcome, Scenario},
     verdict::Verdict,
 };
-use crate::place::Place;
+use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 
 /// The name of the file that no rule lets through.
 pub(crate) const OVERSIZE: &str = "big.bin";
@@ -38,17 +38,11 @@ pub(crate) const ANSWER: &str = "It is kept.";
 /// What the platform does about repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Platform {
-    /// It has no keys and no history: what is sent again arrives again.
-    WithoutKeys,
-    /// It remembers keys for minutes.
-    WithKeys,
-    /// It has forgotten them by the time that the process is back; its history can be read.
-    WithKeysForgotten,
-    /// Telegram through its real adapter, which has no keys either and asks for the ids of messages.
+    /// Telegram, which has no keys and is asked for the ids of messages.
     Telegram,
-    /// Telegram with `telegram.look_up: off`.
+    /// Telegram with `telegram.look_up: off`: what is sent again arrives again.
     TelegramWithoutLookUp,
-    /// Discord through its real adapter, which remembers keys for minutes.
+    /// Discord, which remembers keys for minutes.
     Discord,
     /// Discord once it has forgotten them; its history can be read.
     DiscordForgotten,
@@ -57,40 +51,24 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// The rules that it has, or that the imitated one has.
-    fn mode(self) -> FakeMode {
+    pub(crate) fn adapter(self) -> ChannelAdapter {
         match self {
-            Self::WithoutKeys | Self::Telegram | Self::TelegramWithoutLookUp => FakeMode::TelegramLike,
-            Self::WithKeys | Self::WithKeysForgotten | Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => {
-                FakeMode::DiscordLike
-            }
-        }
-    }
-
-    pub(crate) fn front(self) -> Front {
-        match self {
-            Self::Telegram | Self::TelegramWithoutLookUp => Front::Telegram,
-            Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => Front::Discord,
-            imitated => Front::Imitated(imitated.mode()),
+            Self::Telegram | Self::TelegramWithoutLookUp => ChannelAdapter::Telegram,
+            Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => ChannelAdapter::Discord,
         }
     }
 
     /// How many messages may stand there twice for each death: what is in doubt and can't be recognised is sent again.
     pub(crate) fn repeats(self) -> usize {
         match self {
-            Self::WithoutKeys | Self::TelegramWithoutLookUp => 1,
-            Self::WithKeys
-            | Self::WithKeysForgotten
-            | Self::Telegram
-            | Self::Discord
-            | Self::DiscordForgotten
-            | Self::DiscordBundle => 0,
+            Self::TelegramWithoutLookUp => 1,
+            Self::Telegram | Self::Discord | Self::DiscordForgotten | Self::DiscordBundle => 0,
         }
     }
 
     /// Whether a doubtful send is looked up, since its key has been forgotten.
     pub(crate) fn forgets(self) -> bool {
-        matches!(self, Self::WithKeysForgotten | Self::DiscordForgotten)
+        self == Self::DiscordForgotten
     }
 }
 
@@ -118,7 +96,7 @@ impl DeliveredFile {
     /// A file as it stands on the platform, without the label of a possible duplicate.
     pub(crate) fn shown(file: &TranscriptFile) -> Self {
         let caption = file.caption.trim_start();
-        let caption = caption.strip_prefix(satchel_fakes::transcript::DUPLICATE_LABEL).unwrap_or(caption);
+        let caption = caption.strip_prefix(satchel_fake_kit::DUPLICATE_LABEL).unwrap_or(caption);
         Self {
             filename: file.filename.clone(),
             mime: file.mime.clone(),
@@ -154,20 +132,17 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn set(platform: Platform) -> Self {
-        let mode = platform.mode();
         // Small limits are kept as strictly as large ones, and cost less time.
-        let mut rules = PlatformRules { text_units: 300, file_bytes: 32 * 1024, ..mode.rules() };
+        let mut rules = PlatformRules::of_platform(platform.adapter()).with_limits(300, 32 * 1024);
         if platform.forgets() {
-            rules.nonce_window = Duration::from_millis(1);
+            rules = rules.with_nonce_window(Duration::from_millis(1));
         }
         let has_everything = platform != Platform::DiscordBundle;
         let stream = if has_everything { StreamRule::Edits { interval_ms: 4 } } else { StreamRule::None };
-        let look_up = match platform {
-            Platform::Telegram => LookupRule::MessageIds,
-            Platform::TelegramWithoutLookUp => LookupRule::None,
-            _ => rules.capabilities().look_up,
-        };
-        let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
+        let mut capabilities = ChannelCapabilities { stream, ..rules.capabilities() };
+        if platform == Platform::TelegramWithoutLookUp {
+            capabilities.look_up = LookupRule::None;
+        }
         let shared = tempfile::tempdir().expect("a directory");
         // A bundle has no more files than one message.
         let photos = if has_everything { 1..=12 } else { 1..=7 };
@@ -189,7 +164,7 @@ impl Scene {
         let script = if has_everything { script(&text, &photos, &documents) } else { bundle(&text, &attached) };
         // Telegram makes every photo a JPEG.
         let shown = |file: &FakeFile| match DeliveredFile::new(file) {
-            photo if platform.front() == Front::Telegram && photo.mime == "image/png" => {
+            photo if platform.adapter() == ChannelAdapter::Telegram && photo.mime == "image/png" => {
                 DeliveredFile { mime: "image/jpeg".to_owned(), ..photo }
             }
             file => file,
@@ -201,7 +176,7 @@ impl Scene {
             platform,
             rules,
             capabilities,
-            conversation: Place::conversation(platform.front()),
+            conversation: TestPlatform::conversation(platform.adapter()),
             script,
             shared,
             saved: bytes(&sent[0]).await,
@@ -237,7 +212,7 @@ impl Scenario for Scene {
             done: PathBuf::new(),
             confirms: false,
             platform: String::new(),
-            front: self.platform.front(),
+            adapter: self.platform.adapter(),
             capabilities: self.capabilities.clone(),
             channel: self.conversation.channel().clone(),
             turns: 2,
@@ -248,14 +223,14 @@ impl Scenario for Scene {
         }
     }
 
-    async fn open(&self) -> Place {
-        Place::open(self.platform.front(), self.rules.clone()).await
+    async fn open(&self) -> TestPlatform {
+        TestPlatform::open(self.rules.clone()).await
     }
 
-    async fn act(&self, platform: &Place, _: &Files) {
+    async fn act(&self, platform: &TestPlatform, _: &Files) {
         platform.is_listened_to().await;
         for (text, file) in [REQUEST, SECOND].into_iter().zip(&self.sent) {
-            platform.person_sends(&self.conversation, text, file.clone());
+            platform.person_sends(&self.conversation, text, vec![file.clone()]);
         }
     }
 

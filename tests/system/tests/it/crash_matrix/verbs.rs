@@ -78,11 +78,10 @@ const SPARED: [(&str, &str); 24] = [
 /// The verbs around which processes must die in a turn with everything.
 pub(crate) fn killed_verbs(platform: Platform) -> Vec<&'static str> {
     let besides: &[&str] = match platform {
-        Platform::WithoutKeys | Platform::WithKeys => &[],
+        Platform::TelegramWithoutLookUp => &[],
         Platform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
         // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
-        Platform::WithKeysForgotten | Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
-        Platform::TelegramWithoutLookUp => return vec!["channel.probe", "channel.send", "ledger.settle_part"],
+        Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
         Platform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
         Platform::DiscordBundle => return EVERYWHERE.to_vec(),
     };
@@ -116,9 +115,8 @@ pub(crate) fn verbs_of_plot(plot: Plot) -> &'static [&'static str] {
 #[test]
 fn every_verb_is_killed_or_spared_with_reason() {
     let killed = [
-        Platform::WithoutKeys,
-        Platform::WithKeysForgotten,
         Platform::Telegram,
+        Platform::TelegramWithoutLookUp,
         Platform::Discord,
         Platform::DiscordForgotten,
         Platform::DiscordBundle,

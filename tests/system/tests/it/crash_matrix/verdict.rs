@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use satchel_domain::{ConversationId, MessageRef, Sha256};
-use satchel_fakes::{Shown, Transcript, TranscriptMessage, transcript::MessageKind};
+use satchel_fake_kit::{MessageKind, Shown, Transcript, TranscriptMessage};
 use satchel_system::crash::CrashReport;
 
 use super::{
@@ -155,7 +155,7 @@ impl Verdict {
     /// Whether nothing at all is amiss, as it must be when nobody dies.
     pub(crate) fn is_flawless(&self) -> bool {
         let tool_runs = usize::from(self.needs_tool);
-        self.problems(Platform::WithKeys).is_empty() && self.tool_runs == tool_runs && !self.told_unknown
+        self.problems(Platform::Discord).is_empty() && self.tool_runs == tool_runs && !self.told_unknown
     }
 
     /// What breaks a promise.
@@ -188,7 +188,7 @@ impl Verdict {
 
 pub(crate) fn shown(message: &TranscriptMessage) -> Vec<Shown> {
     let text = message.contents.text.trim_start();
-    let text = text.strip_prefix(satchel_fakes::transcript::DUPLICATE_LABEL).unwrap_or(text).trim();
+    let text = text.strip_prefix(satchel_fake_kit::DUPLICATE_LABEL).unwrap_or(text).trim();
     let words = (!text.is_empty()).then(|| Shown::Text(text.to_owned()));
     words.into_iter().chain(message.contents.files.iter().map(|file| Shown::File(file.sha256))).collect()
 }

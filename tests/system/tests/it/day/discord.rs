@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use satchel_domain::Sha256;
-use satchel_fakes::{
-    FakeDiscord, FakeFile, Fault, Moment,
-    discord::{Composed, DiscordRules},
-};
+use satchel_fake_discord::{Composed, DiscordRules, FakeDiscord};
+use satchel_fake_kit::{FakeFile, Fault, Moment};
 use tokio::sync::oneshot;
 
 use super::house::Chat;

@@ -10,7 +10,8 @@ use std::{
 
 use futures::TryStreamExt;
 use satchel_domain::Sha256;
-use satchel_fakes::{FakeFile, FakeModelServer, model::ModelWire, speech::FakeSpeechServer};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{FakeModelServer, ModelWire, speech::FakeSpeechServer};
 use satchel_system::real_binary::Household;
 use sha2::Digest;
 use tokio::{

@@ -1,10 +1,8 @@
 //! Ann's chat with the bot on Telegram.
 
 use satchel_domain::Sha256;
-use satchel_fakes::{
-    FakeFile, Fault, Moment,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_fake_kit::{FakeFile, Fault, Moment};
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use tokio::sync::oneshot;
 
 use super::house::Chat;

@@ -10,7 +10,7 @@ use satchel::{
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
-use satchel_fakes::{FakeFile, FakeMode, Fault, Operation, PlatformRules, Shown, Transcript, When};
+use satchel_fake_kit::{FakeFile, Fault, Shown, Transcript, When};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
@@ -20,8 +20,8 @@ use satchel_local::{
 use satchel_ports::{Ledger, ledger::OutboxQuery};
 use satchel_system::{
     crash::{
-        Front,
-        front::{Open, Waits},
+        ChannelAdapter,
+        channel::{AdapterTimeouts, OpenChannel},
         quick_delivery,
         tools::{RequestVoice, SPOKEN},
         voice::FakeVoice,
@@ -32,7 +32,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::Platform;
-use crate::place::Place;
+use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 
 /// The longest that two turns may take, outages and all.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -156,15 +156,13 @@ impl Played {
 }
 
 pub(crate) async fn play(cell: &Cell) -> Played {
-    let Platform { front, look_up } = cell.platform;
-    let rules = match front {
-        Front::Imitated(mode) => mode.rules(),
-        Front::Telegram => FakeMode::TelegramLike.rules(),
-        Front::Discord => FakeMode::DiscordLike.rules(),
-    };
-    let rules = PlatformRules { nonce_window: cell.keys_live.unwrap_or(rules.nonce_window), ..rules };
-    let place = Place::open(front, rules.clone()).await;
-    let conversation = Place::conversation(front);
+    let Platform { adapter, look_up } = cell.platform;
+    let mut rules = PlatformRules::of_platform(adapter);
+    if let Some(window) = cell.keys_live {
+        rules = rules.with_nonce_window(window);
+    }
+    let platform = TestPlatform::open(rules.clone()).await;
+    let conversation = TestPlatform::conversation(adapter);
     // The streamed message grows once; its only edit is the last.
     let stream = match cell.column {
         Column::Stream | Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
@@ -176,26 +174,26 @@ pub(crate) async fn play(cell: &Cell) -> Played {
     let ledger =
         Arc::new(SqliteLedger::open(&directory.path().join("data"), Settings::default()).await.expect("a ledger"));
     let stop = CancellationToken::new();
-    let playing = start(cell, capabilities, &place, directory.path(), Arc::clone(&ledger), &stop).await;
+    let playing = start(cell, capabilities, &platform, directory.path(), Arc::clone(&ledger), &stop).await;
 
     let (request, method) = (cell.column.request(), cell.column.method());
-    place.is_listened_to().await;
+    platform.is_listened_to().await;
     match cell.lasts {
-        Some(lasts) => place.script_all(request.0, method, lasts, cell.fault),
-        None => place.script(request, (method, 1), cell.fault),
+        Some(lasts) => platform.script_all(request.0, method, lasts, cell.fault),
+        None => platform.script(request, (method, 1), cell.fault),
     }
     if let Some(then) = cell.then {
-        place.script((request.0, request.1 + 1), (method, 2), then);
+        platform.script((request.0, request.1 + 1), (method, 2), then);
     }
-    place.person_says(&conversation, "first");
+    platform.person_says(&conversation, "first");
     // With a file it is a turn of its own, whatever the first is doing.
-    place.person_sends(&conversation, "second", FakeFile::of("a.txt", "text/plain", "a"));
+    platform.person_sends(&conversation, "second", vec![FakeFile::of("a.txt", "text/plain", "a")]);
     let settled = tokio::time::timeout(LIMIT, all_settled(&*ledger, &conversation)).await;
     let parts = parts(&*ledger, &conversation).await;
-    let transcript = place.transcript();
-    let met = place.was_asked(request, method);
+    let transcript = platform.transcript();
+    let met = platform.was_asked(request, method);
     stop.cancel();
-    drop(place);
+    drop(platform);
     tokio::time::timeout(LIMIT, playing).await.expect("everything stops").expect("nothing panics");
     Played { met, settled: settled.is_ok(), ..judge(cell, &conversation, &files, parts, transcript) }
 }
@@ -204,7 +202,7 @@ pub(crate) async fn play(cell: &Cell) -> Played {
 async fn start(
     cell: &Cell,
     capabilities: ChannelCapabilities,
-    place: &Place,
+    platform: &TestPlatform,
     directory: &Path,
     ledger: Arc<SqliteLedger>,
     stop: &CancellationToken,
@@ -217,19 +215,17 @@ async fn start(
     }
     let blobs = Arc::new(DirectoryBlobs::open(&directory.join("blobs")).expect("blobs"));
     let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
-    let waits = Waits { connect: Duration::from_millis(500), answer: Duration::from_secs(1) };
-    let channel = Place::conversation(cell.platform.front).channel().clone();
+    let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), answer: Duration::from_secs(1) };
     let fetcher = fetcher();
-    let front = Open::front(
-        cell.platform.front,
-        channel,
-        &place.address(),
+    let channel = OpenChannel::new(
+        cell.platform.adapter,
+        &platform.address(),
         capabilities,
         Arc::clone(&blobs) as _,
         Arc::clone(&fetcher),
-        waits,
+        timeouts,
     );
-    let front = front.expect("HTTP is spoken");
+    let channel = channel.expect("HTTP is spoken");
     let ports = Ports {
         ledger,
         blobs,
@@ -240,7 +236,7 @@ async fn start(
         speech: Some(Arc::new(FakeVoice)),
         scripts: None,
         links: None,
-        channels: vec![front.channel()],
+        channels: vec![channel.channel()],
         tools: vec![ExtraTool::without_paths(Arc::new(RequestVoice))],
     };
     let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
@@ -248,7 +244,7 @@ async fn start(
         build(ports, SatchelOptions { delivery, ..SatchelOptions::default() }).expect("one channel");
     let stop = stop.clone();
     tokio::spawn(async move {
-        let ((), listened) = tokio::join!(runner.run(stop.clone()), front.listen(inbound, stop.clone()));
+        let ((), listened) = tokio::join!(runner.run(stop.clone()), channel.listen(inbound, stop.clone()));
         listened.expect("the platform knows its bot");
     })
 }
@@ -313,13 +309,15 @@ fn judge(
     let texts = transcript.visible_texts(conversation);
     // What could not be spoken may be written; both are the voice.
     let voice = spoken.unwrap_or_else(|| Shown::Text(SPOKEN.to_owned()));
-    let text = match cell.platform.front {
+    let text = match cell.platform.adapter {
         // A text that was refused for its size comes as it was written.
-        Front::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => TEXT_ESCAPED,
-        Front::Imitated(_) | Front::Discord => TEXT,
+        ChannelAdapter::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => {
+            TEXT_ESCAPED
+        }
+        ChannelAdapter::Discord => TEXT,
         // Without its markup a text is shown as it was written.
-        Front::Telegram if texts.contains(&TEXT) => TEXT,
-        Front::Telegram => TEXT_SHOWN,
+        ChannelAdapter::Telegram if texts.contains(&TEXT) => TEXT,
+        ChannelAdapter::Telegram => TEXT_SHOWN,
     };
     let mut expected = vec![(Shown::Text(text.to_owned()), "text".to_owned())];
     if cell.column.is_spoken() {

@@ -7,11 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_fakes::{
-    FakeFile, FakeModelServer,
-    model::ModelWire,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{FakeModelServer, ModelWire};
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use satchel_system::real_binary::{Household, finish, satchel_binary};
 
 use super::{ANN, BEN, small_disk::SmallDisk};

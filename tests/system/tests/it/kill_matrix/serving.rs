@@ -9,20 +9,20 @@ use std::{
 };
 
 use satchel_domain::{ConversationId, PartState, Sha256};
-use satchel_fakes::{
-    FakeDiscord, FakeFile, FakeMode, Fault, Moment, Operation, Shown, Transcript, telegram::FakeTelegram,
-};
+use satchel_fake_discord::FakeDiscord;
+use satchel_fake_kit::{FakeFile, Fault, Moment, Shown, Transcript};
+use satchel_fake_telegram::FakeTelegram;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::{
     Ledger,
     ledger::{AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord},
 };
-use satchel_system::{crash::Front, real_binary::Household};
+use satchel_system::{crash::ChannelAdapter, real_binary::Household};
 use sha2::Digest;
 use tokio::process::{Child, Command};
 
 use super::bytes;
-use crate::place::Place;
+use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 
 /// How many messages the person writes before anybody reads them. Each brings a file, so that it is a turn of its own.
 const MESSAGES: u64 = 4;
@@ -43,22 +43,22 @@ const HOW_MANY: &str = "SATCHEL_CRASH_MATRIX";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn telegram_survives_sigkill_after_every_kth_send() {
-    matrix(Front::Telegram).await;
+    matrix(ChannelAdapter::Telegram).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord_survives_sigkill_after_every_kth_send() {
-    matrix(Front::Discord).await;
+    matrix(ChannelAdapter::Discord).await;
 }
 
-async fn matrix(front: Front) {
-    let undisturbed = run(front, None).await;
-    let expected = shown(&undisturbed.transcript, &Place::conversation(front));
+async fn matrix(adapter: ChannelAdapter) {
+    let undisturbed = run(adapter, None).await;
+    let expected = shown(&undisturbed.transcript, &TestPlatform::conversation(adapter));
     let files = expected.iter().filter(|shown| matches!(shown, Shown::File(_))).count() as u64;
     assert_eq!(files, 2 * MESSAGES, "{}", undisturbed.transcript);
-    assert_eq!(undisturbed.problems(front, &expected), Vec::<String>::new(), "{}", undisturbed.told());
+    assert_eq!(undisturbed.problems(adapter, &expected), Vec::<String>::new(), "{}", undisturbed.told());
     // A reply that was shown while it grew was sent once more.
-    let sends = undisturbed.transcript.visible(&Place::conversation(front)).count() as u64;
+    let sends = undisturbed.transcript.visible(&TestPlatform::conversation(adapter)).count() as u64;
     let all_are_wanted = std::env::var(HOW_MANY).is_ok_and(|how_many| how_many == "all");
     let every: BTreeSet<u64> =
         if all_are_wanted { (1..=sends).collect() } else { [1, 2, sends.div_ceil(2), sends].into() };
@@ -68,8 +68,8 @@ async fn matrix(front: Front) {
     let mut kills = 0;
     for every in every {
         let began = Instant::now();
-        let run = run(front, Some(every)).await;
-        let (problems, conversation) = (run.problems(front, &expected), Place::conversation(front));
+        let run = run(adapter, Some(every)).await;
+        let (problems, conversation) = (run.problems(adapter, &expected), TestPlatform::conversation(adapter));
         println!(
             "{every:>5}  {:>5}  {:>4}  {:>5}  {:>5}  {:>5}  {:>8}  {:.1?}",
             run.kills,
@@ -84,7 +84,7 @@ async fn matrix(front: Front) {
         assert!(run.kills > 0, "no process was killed after send {every}:\n{}", run.told());
         kills += run.kills;
     }
-    println!("{front:?}: {sends} sends undisturbed, {kills} kills ({HOW_MANY}=all tries every k)");
+    println!("{adapter:?}: {sends} sends undisturbed, {kills} kills ({HOW_MANY}=all tries every k)");
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
@@ -98,38 +98,38 @@ struct Ran {
 }
 
 /// Lets the person write, kills the process after every so many sends, and lets the last one end in good order.
-async fn run(front: Front, every: Option<u64>) -> Ran {
-    let (place, household) = (Place::open(front, mode(front).rules()).await, Household::new());
-    let conversation = Place::conversation(front);
-    furnish(&place, front, &household).await;
+async fn run(adapter: ChannelAdapter, every: Option<u64>) -> Ran {
+    let (platform, household) = (TestPlatform::open(PlatformRules::of_platform(adapter)).await, Household::new());
+    let conversation = TestPlatform::conversation(adapter);
+    furnish(&platform, adapter, &household).await;
     let mut satchel = start(&household);
-    place.is_listened_to().await;
+    platform.is_listened_to().await;
     // The first kill is known before the first send can be made.
-    let mut killed_at = every.map(|every| kill_at(&place, every));
+    let mut killed_at = every.map(|every| kill_at(&platform, every));
     for n in 1..=MESSAGES {
         let text = format!("send me /shared/p{n}.png and send me /shared/d{n}.bin");
-        place.person_sends(&conversation, &text, note(n));
+        platform.person_sends(&conversation, &text, vec![note(n)]);
     }
     let (mut kills, began, mut left) = (0, Instant::now(), Vec::new());
     loop {
         let over = is_over(&household, &conversation);
         match killed_at.as_mut() {
-            None => assert_in_time(over, began, &place, &household).await,
+            None => assert_in_time(over, began, &platform, &household).await,
             Some(moment) => tokio::select! {
                 killed = moment => {
                     assert!(killed.is_ok(), "the platform is there");
                     if every > Some(1) {
                         // What dies over and over must be deliveries: a turn is given up after three deaths.
-                        assert_in_time(is_answered(&household, &conversation), began, &place, &household).await;
+                        assert_in_time(is_answered(&household, &conversation), began, &platform, &household).await;
                     }
                     satchel.kill().await.expect("a process can be killed");
                     kills += 1;
                     satchel = start(&household);
-                    let next = place.requests(Operation::Send) + every.unwrap_or(1).max(2);
-                    killed_at = (every > Some(1) && kills < MAX_KILLS).then(|| kill_at(&place, next));
+                    let next = platform.requests(Operation::Send) + every.unwrap_or(1).max(2);
+                    killed_at = (every > Some(1) && kills < MAX_KILLS).then(|| kill_at(&platform, next));
                     continue;
                 }
-                () = assert_in_time(over, began, &place, &household) => {}
+                () = assert_in_time(over, began, &platform, &household) => {}
             },
         }
         break;
@@ -138,34 +138,34 @@ async fn run(front: Front, every: Option<u64>) -> Ran {
     left.extend(problems_on_disk(&household, &conversation).await);
     Ran {
         kills,
-        transcript: own_only(place.transcript()),
+        transcript: own_only(platform.transcript()),
         left,
         log: fs::read_to_string(household.root().join("log")).unwrap_or_default(),
     }
 }
 
 /// Lets the send with this number arrive without its answer, and tells when it has: the process never learns of it.
-fn kill_at(place: &Place, send: u64) -> tokio::sync::oneshot::Receiver<()> {
+fn kill_at(platform: &TestPlatform, send: u64) -> tokio::sync::oneshot::Receiver<()> {
     let operation = Operation::Send;
-    place.script((operation, send), ("send*", send), Fault::Hang { performed: true });
-    place.on_nth(operation, send, Moment::Performed)
+    platform.script((operation, send), ("send*", send), Fault::Hang { performed: true });
+    platform.on_nth(operation, send, Moment::Performed)
 }
 
-async fn furnish(place: &Place, front: Front, household: &Household) {
+async fn furnish(platform: &TestPlatform, adapter: ChannelAdapter, household: &Household) {
     let shared = household.root().join("shared");
     fs::create_dir(&shared).expect("a directory");
     for file in (1..=MESSAGES).flat_map(|n| [photo(n), document(n)]) {
         fs::write(shared.join(&file.filename), bytes(&file).await).expect("a file can be written");
     }
-    let url = place.address();
-    let channel = match front {
-        Front::Discord => {
+    let url = platform.address();
+    let channel = match adapter {
+        ChannelAdapter::Discord => {
             format!(
                 "discord: {{ token: '{}', api_url: '{url}', allow_users: ['*'], channels: ['*'] }}",
                 FakeDiscord::TOKEN
             )
         }
-        Front::Telegram | Front::Imitated(_) => {
+        ChannelAdapter::Telegram => {
             format!("telegram: {{ token: '{}', api_url: '{url}', allow_users: ['*'] }}", FakeTelegram::TOKEN)
         }
     };
@@ -177,14 +177,6 @@ async fn furnish(place: &Place, front: Front, household: &Household) {
              workspace: {{ shared_dir: '{shared}' }}\n"
         ),
     );
-}
-
-fn mode(front: Front) -> FakeMode {
-    match front {
-        Front::Telegram => FakeMode::TelegramLike,
-        Front::Discord => FakeMode::DiscordLike,
-        Front::Imitated(mode) => mode,
-    }
 }
 
 fn photo(n: u64) -> FakeFile {
@@ -249,10 +241,15 @@ async fn wait_for_turns(household: &Household, conversation: &ConversationId, is
     }
 }
 
-async fn assert_in_time(over: impl Future<Output = ()>, began: Instant, place: &Place, household: &Household) {
+async fn assert_in_time(
+    over: impl Future<Output = ()>,
+    began: Instant,
+    platform: &TestPlatform,
+    household: &Household,
+) {
     let in_time = tokio::time::timeout(LIMIT.saturating_sub(began.elapsed()), over).await.is_ok();
     let log = || fs::read_to_string(household.root().join("log")).unwrap_or_default();
-    assert!(in_time, "not everything is delivered after {LIMIT:?}:\n{}\n{}", place.transcript(), log());
+    assert!(in_time, "not everything is delivered after {LIMIT:?}:\n{}\n{}", platform.transcript(), log());
 }
 
 /// What is wrong with the ledger and the store once the last process has ended.
@@ -302,8 +299,8 @@ impl Ran {
     }
 
     /// What breaks a promise.
-    fn problems(&self, front: Front, expected: &[Shown]) -> Vec<String> {
-        let (transcript, conversation) = (&self.transcript, &Place::conversation(front));
+    fn problems(&self, adapter: ChannelAdapter, expected: &[Shown]) -> Vec<String> {
+        let (transcript, conversation) = (&self.transcript, &TestPlatform::conversation(adapter));
         let mut problems = self.left.clone();
         let lost = transcript.missing(conversation, expected);
         problems.extend(lost.iter().map(|lost| format!("lost: {lost:?}")));

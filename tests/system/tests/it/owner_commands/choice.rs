@@ -1,6 +1,6 @@
 //! Which model answers: what is configured, else a key in the environment, else what runs here, else the built-in one.
 
-use satchel_fakes::model::{FakeModelServer, ModelReply, ModelWire};
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire};
 use satchel_system::real_binary::{Household, finish};
 
 use super::serving::Serving;

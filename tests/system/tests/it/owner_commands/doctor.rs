@@ -2,7 +2,7 @@
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
 
-use satchel_fakes::model::{FakeModelServer, ModelWire};
+use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_system::real_binary::{Household, Ran, finish};
 use serde_json::Value;
 

@@ -3,10 +3,8 @@
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
 use satchel::platforms::client;
-use satchel_fakes::{
-    FakeFile,
-    telegram::{Composed, FakeTelegram, FileKind, TelegramRules},
-};
+use satchel_fake_kit::FakeFile;
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use satchel_system::real_binary::Household;
 
 use super::serving::Serving;

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_fakes::{FakeDiscord, FakeTelegram, TelegramRules, discord::DiscordRules};
+use satchel_fake_discord::{DiscordRules, FakeDiscord};
+use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_system::real_binary::{Household, finish};
 
 use super::serving::{Serving, get};

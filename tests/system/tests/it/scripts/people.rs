@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::{Sha256, script::to_script_message};
-use satchel_fakes::discord::DiscordRules;
+use satchel_fake_discord::DiscordRules;
 use serde_json::json;
 use sha2::Digest;
 

@@ -11,8 +11,10 @@ use std::{
 
 use satchel_domain::{ConversationId, path::Mount, script::to_script_message};
 use satchel_files::DirectoryWorkspace;
+use satchel_system::crash::ChannelAdapter;
 
 use super::Desk;
+use crate::test_platform::TestPlatform;
 
 /// What the files hold that no script may see, and what those hold that it may.
 const SECRET: &str = "secret = 'plover'";
@@ -30,7 +32,7 @@ impl Around {
         let desk = Desk::open().await;
         let workspaces = desk.product.directory.path().join("workspaces");
         let workspaces = DirectoryWorkspace::open(&workspaces, None, 1 << 20).expect("the product has made it");
-        Self { desk, other: "fake:6".parse().expect("a conversation"), workspaces }
+        Self { desk, other: TestPlatform::other_conversation(ChannelAdapter::Discord), workspaces }
     }
 
     /// Where something of the conversation's own mount lies on the disk.
@@ -86,7 +88,7 @@ async fn nothing_but_the_conversation_is_within_a_scripts_reach() {
         ("/vault/key", around.own(Mount::Vault, "key")),
         ("/shared/../vault/key", shared("../vault/key")),
         ("/shared/../beside.txt", shared("../beside.txt")),
-        ("/shared/../../fake=6/shared/theirs.txt", shared("../../fake=6/shared/theirs.txt")),
+        ("/shared/../../discord=8/shared/theirs.txt", shared("../../discord=8/shared/theirs.txt")),
         ("/shared/leads-out", shared("leads-out")),
         ("/shared/leads-up", shared("leads-up")),
         ("/shared/leads-over/theirs.txt", shared("leads-over/theirs.txt")),
@@ -102,7 +104,7 @@ async fn nothing_but_the_conversation_is_within_a_scripts_reach() {
     }
 
     let file = |name| to_script_message(&format!("attachment_create(content=\"{SECRET}\", filename=\"{name}\")"));
-    let record = around.desk.product.say_in(&around.other, &file("theirs.txt"), Vec::new()).await;
+    let record = around.desk.product.send_in(&around.other, &file("theirs.txt"), Vec::new()).await;
     let foreign_id = record.response.expect("a reply").attachments[0].id;
     for call in ["attachment_read", "attachment_get"] {
         around.assert_refused(&format!("return {call}(\"{foreign_id}\")")).await;

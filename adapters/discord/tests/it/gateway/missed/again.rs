@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fakes::{Fault, When};
+use satchel_fake_kit::{Fault, When};
 use serde_json::{Map, Value};
 
 use super::{HISTORY, gone, withheld::without_history};

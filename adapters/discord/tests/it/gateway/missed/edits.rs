@@ -1,6 +1,6 @@
 //! What was edited: history tells it as it has become, and no event that comes too makes another message of it.
 
-use satchel_fakes::{Fault, When};
+use satchel_fake_kit::{Fault, When};
 
 use super::{HISTORY, gone};
 use crate::gateway::bench::{ANN, Bench, GENERAL, until};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use satchel_fakes::discord::{DiscordFault, Permission, gateway::GatewayWorld};
-use satchel_fakes::{Fault, When};
+use satchel_fake_discord::{DiscordFault, Permission, gateway::GatewaySnapshot};
+use satchel_fake_kit::{Fault, When};
 use serde_json::{Value, json};
 
 use super::{HISTORY, gone};
@@ -20,7 +20,7 @@ fn page(channel: u64, words: &str) -> String {
 
 /// Lets new sessions begin with a guild that is out of order.
 pub(super) fn only_unavailable(bench: &Bench) {
-    bench.fake.gateway().set_world(|| GatewayWorld {
+    bench.fake.gateway().set_world(|| GatewaySnapshot {
         user: json!({ "id": "1" }),
         application: 1,
         guilds: vec![json!({ "id": GUILD.to_string(), "unavailable": true })],

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{PartContent, PartId, TurnId};
-use satchel_fakes::FakeFile;
+use satchel_fake_kit::FakeFile;
 use satchel_ports::{Channel, SendRequest};
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use satchel_fakes::{
-    Fault, When,
-    discord::{DiscordFault, Refusal},
-};
+use satchel_fake_discord::{DiscordFault, Refusal};
+use satchel_fake_kit::{Fault, When};
 use serde_json::{Value, json};
 
 use super::{HISTORY, gone, gone::only_unavailable};

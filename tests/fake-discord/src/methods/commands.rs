@@ -1,0 +1,86 @@
+//! Slash commands (Application Commands, Bulk Overwrite Global Application Commands).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    call::ReceivedCall,
+    refusal::{Form, Refusal},
+    world::{APPLICATION, PlatformState},
+};
+
+/// The longest list (Application Commands: "100 global CHAT_INPUT commands").
+const MOST: usize = 100;
+
+pub(crate) fn list(world: &PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+    check_application(call)?;
+    Ok(json!(world.commands))
+}
+
+pub(crate) fn set(world: &mut PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+    check_application(call)?;
+    let Some(commands) = call.body.as_array() else {
+        return Err(Refusal::wrong_field(&[], "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType"));
+    };
+    let mut form = Form::default();
+    if commands.len() > MOST {
+        form.wrong(&[], "BASE_TYPE_MAX_LENGTH", format!("Must be {MOST} or fewer in length."));
+    }
+    let mut names = BTreeSet::new();
+    for (index, command) in commands.iter().enumerate() {
+        let place = index.to_string();
+        check_named(&mut form, &[&place], command);
+        if !names.insert(command["name"].as_str()) {
+            let words = "Application command names must be unique";
+            form.wrong(&[&place, "name"], "APPLICATION_COMMANDS_DUPLICATE_NAME", words);
+        }
+        for (index, option) in command["options"].as_array().into_iter().flatten().enumerate() {
+            let inner = index.to_string();
+            check_named(&mut form, &[&place, "options", &inner], option);
+            if !option["type"].as_u64().is_some_and(|kind| (1..=11).contains(&kind)) {
+                let path = [&place, "options", &inner, "type"];
+                form.wrong(&path, "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}.");
+            }
+        }
+    }
+    form.check()?;
+    world.commands = commands.iter().cloned().map(|command| stored(world.snowflake(), command)).collect();
+    Ok(json!(world.commands))
+}
+
+/// Application Command Naming: "1-32 characters", lower case; a description has "1-100 characters".
+fn check_named(form: &mut Form, place: &[&str], named: &Value) {
+    let name = named["name"].as_str().unwrap_or_default();
+    let allowed = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '\'');
+    if !(1..=32).contains(&name.chars().count()) || !name.chars().all(allowed) || name != name.to_lowercase() {
+        let words = "Command name is invalid: a name has 1 to 32 letters, digits, - or _, in lower case";
+        form.wrong(&[place, &["name"]].concat(), "APPLICATION_COMMAND_INVALID_NAME", words);
+    }
+    if !(1..=100).contains(&named["description"].as_str().unwrap_or_default().chars().count()) {
+        let path = [place, &["description"]].concat();
+        form.wrong(&path, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
+    }
+}
+
+fn stored(id: u64, asked: Value) -> Value {
+    let mut command = json!({
+        "id": id.to_string(), "application_id": APPLICATION.to_string(), "version": id.to_string(), "type": 1,
+        "default_member_permissions": null, "nsfw": false, "dm_permission": true, "integration_types": [0],
+        "contexts": null,
+    });
+    let fields = command.as_object_mut().expect("it is one");
+    for name in ["name", "description", "options", "type", "contexts", "integration_types", "nsfw"] {
+        if let Some(given) = asked.get(name).filter(|given| !given.is_null()) {
+            fields.insert(name.to_owned(), given.clone());
+        }
+    }
+    command
+}
+
+fn check_application(call: &ReceivedCall) -> Result<(), Refusal> {
+    if call.id(0) == APPLICATION.to_string() {
+        return Ok(());
+    }
+    Err(Refusal::new(403, 20_012, "You are not authorized to perform this action on this application"))
+}

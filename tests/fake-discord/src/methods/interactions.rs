@@ -1,0 +1,111 @@
+//! Answers to interactions (Receiving and Responding, Create Interaction Response).
+
+use serde_json::{Value, json};
+
+use crate::{
+    DiscordRules,
+    call::{ReceivedCall, fields},
+    draft::MessageDraft,
+    message::{DiscordMessage, EPHEMERAL},
+    methods::{RouteReply, create, edit},
+    objects,
+    refusal::{Refusal, empty_message, unknown_interaction},
+    world::{BOT, Deed, InteractionAnswer, PlatformState, snowflake},
+};
+
+/// Interaction Callback Type: a message, a message that comes later.
+const MESSAGE: u64 = 4;
+const DEFERRED_MESSAGE: u64 = 5;
+
+/// For buttons only: the message stays and may be edited later; the message is edited now.
+const DEFERRED_UPDATE: u64 = 6;
+const UPDATE: u64 = 7;
+
+pub(crate) fn answer(
+    world: &mut PlatformState,
+    rules: &DiscordRules,
+    call: &ReceivedCall,
+) -> Result<RouteReply, Refusal> {
+    let id = snowflake(call.id(0), "interaction_id")?;
+    let interaction = world.interactions.get(&id).filter(|found| found.token == call.id(1));
+    let interaction = interaction.ok_or_else(unknown_interaction)?.clone();
+    if interaction.answer.is_some() {
+        return Err(Refusal::new(400, 40_060, "Interaction has already been acknowledged."));
+    }
+    if interaction.expired || interaction.began.elapsed() > rules.interaction_patience {
+        return Err(unknown_interaction());
+    }
+    let pressed = match &interaction.deed {
+        Deed::Press { message, .. } => Some(*message),
+        Deed::Command { .. } => None,
+    };
+    let kind = call.body["type"].as_u64().unwrap_or(0);
+    if !(matches!(kind, MESSAGE | DEFERRED_MESSAGE) || pressed.is_some() && matches!(kind, DEFERRED_UPDATE | UPDATE)) {
+        let words = "the fake takes 4 and 5, and 6 and 7 for buttons";
+        return Err(Refusal::wrong_field(&["type"], "BASE_TYPE_CHOICES", words));
+    }
+    let form = fields(&call.body["data"]);
+    let draft = MessageDraft::read(rules, &form)?;
+    let content = draft.content.clone().unwrap_or_default();
+    let ephemeral = form.get("flags").and_then(Value::as_u64).is_some_and(|flags| flags & EPHEMERAL != 0);
+    let shown = match (kind, pressed) {
+        (MESSAGE, _) => {
+            let buttons = draft.buttons.clone().unwrap_or_default();
+            if content.is_empty() && buttons.is_empty() {
+                return Err(empty_message());
+            }
+            let message = DiscordMessage {
+                channel: interaction.channel,
+                author: BOT,
+                flags: if ephemeral { EPHEMERAL } else { 0 },
+                buttons,
+                interaction: Some(id),
+                ..create::with_pings(&draft, content.clone(), None)
+            };
+            let message = world.add(message);
+            if !ephemeral {
+                let event = objects::event(world, &world.messages[&message]);
+                world.events.push(("MESSAGE_CREATE", event));
+            }
+            Some(message)
+        }
+        (UPDATE, Some(message)) => {
+            let before = world.messages[&message].clone();
+            let edited = edit::edited(world, rules, call, &before, &draft, form.contains_key("content"))?;
+            world.messages.insert(message, edited);
+            world.touch(message);
+            let event = objects::event(world, &world.messages[&message]);
+            world.events.push(("MESSAGE_UPDATE", event));
+            Some(message)
+        }
+        _ => None,
+    };
+    // What an update says stands in the message.
+    let text = if kind == MESSAGE { content } else { String::new() };
+    let answer = InteractionAnswer { kind, text, ephemeral };
+    let found = world.interactions.get_mut(&id).expect("it was looked up before");
+    found.answer = Some(answer);
+    // Reference, Boolean Query Strings: "True, true, or 1".
+    if !matches!(call.query("with_response"), Some("True" | "true" | "1")) {
+        return Ok(RouteReply::NoContent);
+    }
+    Ok(RouteReply::Json(callback(world, id, pressed.is_some(), kind, shown)))
+}
+
+/// Interaction Callback Response object.
+fn callback(world: &PlatformState, id: u64, pressed: bool, kind: u64, shown: Option<u64>) -> Value {
+    let shown = shown.map(|id| &world.messages[&id]);
+    let mut response = json!({
+        "interaction": {
+            "id": id.to_string(), "type": if pressed { 3 } else { 2 },
+            "response_message_loading": kind == DEFERRED_MESSAGE,
+            "response_message_ephemeral": shown.is_some_and(|message| message.flags & EPHEMERAL != 0),
+        },
+        "resource": { "type": kind },
+    });
+    if let Some(message) = shown {
+        response["interaction"]["response_message_id"] = json!(message.id.to_string());
+        response["resource"]["message"] = objects::message(world, message);
+    }
+    response
+}

@@ -1,0 +1,212 @@
+//! From the query to READY: what begins a session, and the code for everything that doesn't.
+
+use std::time::Duration;
+
+use satchel_fake_discord::gateway::{GUILD_MESSAGES, GUILDS, GatewayRules, MESSAGE_CONTENT};
+use serde_json::json;
+
+use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN, identify, world};
+
+#[tokio::test]
+async fn a_session_begins_with_hello_ready_and_the_guilds() {
+    let gateway = Gateway::start(GatewayRules::default()).await;
+    let mut client = Client::connect(&format!("{}?v=10&encoding=json", gateway.url)).await.expect("a socket");
+    let hello = client.payload().await;
+    assert_eq!(hello, json!({ "t": null, "s": null, "op": 10, "d": { "heartbeat_interval": 41_250 } }));
+    client.identify(INTENTS).await;
+    let ready = client.event("READY").await;
+    assert_eq!(ready["s"], 1);
+    let data = &ready["d"];
+    assert_eq!((&data["v"], &data["user"]["id"]), (&json!(10), &json!("11")));
+    assert_eq!(data["guilds"], json!([{ "id": "21", "unavailable": true }]));
+    assert_eq!(data["application"], json!({ "id": "12", "flags": 1 << 19 }));
+    assert_ne!(data["resume_gateway_url"], json!(gateway.url));
+    let guild = client.event("GUILD_CREATE").await;
+    assert_eq!((&guild["s"], &guild["d"]["name"]), (&json!(2), &json!("Home")));
+    gateway.message("hello");
+    client.message("hello", 3).await;
+    assert_eq!((gateway.hub.report().identifies, gateway.hub.sessions(), gateway.hub.connected()), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn the_query_names_version_and_encoding() {
+    let gateway = Gateway::start(GatewayRules::default()).await;
+    let cases = [
+        ("", 4012),
+        ("?encoding=json", 4012),
+        ("?v=9&encoding=json", 4012),
+        ("?v=10", 4002),
+        ("?v=10&encoding=etf", 4002),
+        ("?v=10&encoding=json&compress=brotli", 4002),
+    ];
+    for (query, code) in cases {
+        let mut client = Client::connect(&format!("{}{query}", gateway.url)).await.expect("a socket");
+        assert_eq!(client.closed().await, code, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_stream_is_one_zlib_stream_with_flushes() {
+    let gateway = Gateway::start(GatewayRules::default()).await;
+    let url = format!("{}/?v=10&encoding=json&compress=zlib-stream", gateway.url);
+    let mut client = Client::connect(&url).await.expect("a socket");
+    let hello = br#"{"t":null,"s":null,"op":10,"d":{"heartbeat_interval":41250}}"#;
+    let length = u8::try_from(hello.len()).expect("it is short");
+    let mut expected = vec![0x78, 0x01, 0, length, 0, !length, 0xff];
+    expected.extend(hello);
+    expected.extend([0, 0, 0, 0xff, 0xff]);
+    assert_eq!(client.hear().await, Heard::Binary(expected));
+    client.say(1, json!(null)).await;
+    let Heard::Binary(ack) = client.hear().await else { panic!("the stream is binary") };
+    assert_eq!(ack[0], 0, "the stream goes on without a second header");
+    assert!(ack.ends_with(&[0, 0, 0xff, 0xff]), "{ack:?}");
+}
+
+#[tokio::test]
+async fn an_identify_is_refused_with_the_code_for_its_fault() {
+    let gateway = Gateway::start(GatewayRules { granted_intents: 0, ..GatewayRules::default() }).await;
+    let with = |name: &str, value| {
+        let mut data = identify(GUILDS);
+        data[name] = value;
+        data
+    };
+    let cases = [
+        (with("token", json!("another")), 4004),
+        (with("token", json!(null)), 4002),
+        (with("intents", json!(null)), 4002),
+        (with("properties", json!(null)), 4002),
+        (with("properties", json!({ "$os": "linux", "$browser": "x", "$device": "x" })), 4002),
+        (with("intents", json!(1 << 17)), 4013),
+        (with("intents", json!(1_u64 << 40)), 4013),
+        (with("intents", json!(GUILDS | MESSAGE_CONTENT)), 4014),
+        (with("intents", json!(1 << 1)), 4014),
+        (with("shard", json!([1, 2])), 4010),
+        (json!("identify"), 4002),
+    ];
+    for (data, code) in cases {
+        let mut client = gateway.client().await;
+        client.say(2, data.clone()).await;
+        assert_eq!(client.closed().await, code, "{data}");
+    }
+    assert_eq!(gateway.hub.report().identifies, 0);
+    gateway.hub.grant_intents(MESSAGE_CONTENT);
+    let mut client = gateway.client().await;
+    client.say(2, with("intents", json!(GUILDS | MESSAGE_CONTENT))).await;
+    client.event("READY").await;
+}
+
+#[tokio::test]
+async fn before_a_session_only_heartbeats_are_understood_and_after_it_no_second_one() {
+    let mut gateway = Gateway::start(GatewayRules::default()).await;
+    let mut client = gateway.client().await;
+    client.say(1, json!(null)).await;
+    assert_eq!(client.payload().await["op"], 11);
+    client.say(3, json!({ "since": null, "activities": [], "status": "online", "afk": false })).await;
+    assert_eq!(client.closed().await, 4003);
+
+    let (mut client, _) = gateway.identified().await;
+    client.say(3, json!({ "since": null, "activities": [], "status": "online", "afk": false })).await;
+    client.identify(INTENTS).await;
+    assert_eq!(client.closed().await, 4005);
+
+    let (mut client, session) = gateway.identified().await;
+    client.say(6, json!({ "token": TOKEN, "session_id": session, "seq": 2 })).await;
+    assert_eq!(client.closed().await, 4005);
+}
+
+#[tokio::test]
+async fn a_session_is_told_what_its_intents_ask_for() {
+    let mut gateway = Gateway::start(GatewayRules::default()).await;
+    gateway.hub.set_redaction(|name, data, intents| {
+        let mut data = data.clone();
+        if name == "MESSAGE_CREATE" && intents & MESSAGE_CONTENT == 0 {
+            data["content"] = json!("");
+        }
+        data
+    });
+    let mut few = gateway.client().await;
+    few.identify(GUILD_MESSAGES).await;
+    few.event("READY").await;
+    let (mut all, _) = gateway.identified().await;
+    gateway.hub.dispatch("CHANNEL_UPDATE", json!({ "guild_id": "21" }));
+    gateway.hub.dispatch("MESSAGE_CREATE", json!({ "content": "between us" }));
+    gateway.message("for all");
+    gateway.hub.dispatch("TYPING_START", json!({ "guild_id": "21" }));
+    gateway.hub.dispatch("INTERACTION_CREATE", json!({}));
+    few.message("", 2).await;
+    few.event("INTERACTION_CREATE").await;
+    all.event("CHANNEL_UPDATE").await;
+    all.message("between us", 4).await;
+    all.message("for all", 5).await;
+    assert_eq!(all.event("INTERACTION_CREATE").await["s"], 6);
+}
+
+#[tokio::test]
+async fn sessions_begin_five_seconds_apart_where_that_is_asked_for() {
+    let rules = GatewayRules { identify_every: Some(Duration::from_millis(1_500)), ..GatewayRules::default() };
+    assert_eq!(GatewayRules::default().paced().identify_every, Some(Duration::from_secs(5)));
+    let mut gateway = Gateway::start(rules).await;
+    gateway.identified().await;
+    let mut client = gateway.client().await;
+    client.identify(INTENTS).await;
+    let invalid = client.payload().await;
+    assert_eq!((&invalid["op"], &invalid["d"]), (&json!(9), &json!(false)));
+    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    client.identify(INTENTS).await;
+    client.event("READY").await;
+    let report = gateway.hub.report();
+    assert_eq!((report.identifies, report.identifies_refused), (2, 1));
+}
+
+#[tokio::test]
+async fn who_begins_too_many_sessions_loses_the_token() {
+    let rules =
+        GatewayRules { session_starts: 2, session_starts_within: Duration::from_secs(2), ..GatewayRules::default() };
+    let mut gateway = Gateway::start(rules).await;
+    let left = |gateway: &Gateway| gateway.hub.bot_address()["session_start_limit"]["remaining"].clone();
+    assert_eq!(left(&gateway), 2);
+    let (mut first, _) = gateway.identified().await;
+    let (mut second, _) = gateway.identified().await;
+    assert_eq!(left(&gateway), 0);
+    let mut third = gateway.client().await;
+    third.identify(INTENTS).await;
+    for client in [&mut first, &mut second, &mut third] {
+        assert_eq!(client.closed().await, 4004);
+    }
+    assert_eq!(gateway.hub.sessions(), 0);
+    tokio::time::sleep(Duration::from_millis(2_010)).await;
+    assert_eq!(left(&gateway), 2);
+    let mut again = gateway.client().await;
+    again.identify(INTENTS).await;
+    assert_eq!(again.closed().await, 4004, "the token is no longer the bot's");
+}
+
+#[tokio::test]
+async fn starts_of_sessions_are_forgotten_after_a_day() {
+    let rules = GatewayRules {
+        session_starts: 1,
+        session_starts_within: Duration::from_millis(1_500),
+        ..GatewayRules::default()
+    };
+    let mut gateway = Gateway::start(rules).await;
+    gateway.identified().await;
+    let limit = gateway.hub.bot_address()["session_start_limit"].clone();
+    assert_eq!((&limit["remaining"], &limit["max_concurrency"]), (&json!(0), &json!(1)));
+    assert!(limit["reset_after"].as_u64().is_some_and(|left| left <= 1_500), "{limit}");
+    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    gateway.identified().await;
+    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    assert_eq!(gateway.hub.bot_address()["session_start_limit"]["remaining"], 1);
+}
+
+#[tokio::test]
+async fn what_happens_while_a_session_is_told_how_things_stand_comes_after_that() {
+    let mut gateway = Gateway::start(GatewayRules::default()).await;
+    let hub = gateway.hub.clone();
+    gateway.hub.set_world(move || {
+        hub.dispatch("MESSAGE_CREATE", json!({ "guild_id": "21", "content": "meanwhile" }));
+        world()
+    });
+    let (mut client, _) = gateway.identified().await;
+    client.message("meanwhile", 3).await;
+}

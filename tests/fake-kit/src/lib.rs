@@ -1,0 +1,34 @@
+//! What the strict fake servers share: a listener that can refuse and cut connections, faults as data and the scripts of
+//! them, files that people send, blobs in memory, and the transcript that a person would read.
+//!
+//! The servers themselves are in `tests/fake-telegram`, `tests/fake-discord` and `tests/fake-model`.
+
+mod fake_file;
+mod fault;
+mod fault_script;
+mod faulty_response;
+mod late_requests;
+mod listener;
+mod memory_blobs;
+mod python_client;
+mod transcript;
+mod upload;
+
+pub use fake_file::FakeFile;
+pub use fault::{Fault, Moment, ServerFault, When};
+pub use fault_script::{FaultScript, ScriptedRequest};
+pub use faulty_response::{connection_fault, half_of};
+pub use late_requests::LateRequests;
+pub use listener::{ConnectionCutter, ListenerGate, serve};
+pub use memory_blobs::MemoryBlobs;
+pub use python_client::PythonClient;
+pub use transcript::{
+    Contents, DUPLICATE_LABEL, Duplicate, MessageKind, Shown, Transcript, TranscriptFile, TranscriptMessage,
+};
+pub use upload::Upload;
+
+/// Clients of this workspace's reqwest can be built with it alone, even where nothing is encrypted, as soon as one
+/// crate of the build speaks TLS.
+pub fn install_tls_provider() {
+    let _installed_already = rustls::crypto::ring::default_provider().install_default();
+}

@@ -1,0 +1,187 @@
+//! How each provider says no, in its own words; the texts are those that people report in public issue trackers.
+
+use serde_json::{Value, json};
+
+use crate::{Meaning, ModelWire};
+
+/// Status and body of a refusal. `about` is what it speaks of: the key, the model, the broken rule.
+pub(crate) fn refusal(wire: ModelWire, meaning: Meaning, about: &str) -> (u16, Value) {
+    match wire {
+        ModelWire::OpenAiChat | ModelWire::OpenAiResponses => openai(meaning, about),
+        ModelWire::Anthropic => anthropic(meaning, about),
+        ModelWire::Gemini => gemini(meaning, about),
+        ModelWire::Ollama => ollama(meaning, about),
+    }
+}
+
+/// The form: <https://platform.openai.com/docs/guides/error-codes>.
+pub(crate) fn openai(meaning: Meaning, about: &str) -> (u16, Value) {
+    let (status, kind, code, message) = match meaning {
+        Meaning::Invalid => (400, "invalid_request_error", Value::Null, about.to_owned()),
+        Meaning::Key => (
+            401,
+            "invalid_request_error",
+            json!("invalid_api_key"),
+            format!(
+                "Incorrect API key provided: {about}. You can find your API key at \
+                 https://platform.openai.com/account/api-keys."
+            ),
+        ),
+        Meaning::NotAllowed => (
+            403,
+            "invalid_request_error",
+            Value::Null,
+            format!("Project `proj_x` does not have access to model `{about}`"),
+        ),
+        Meaning::Model => (
+            404,
+            "invalid_request_error",
+            json!("model_not_found"),
+            format!("The model `{about}` does not exist or you do not have access to it."),
+        ),
+        Meaning::Rate => (
+            429,
+            "requests",
+            json!("rate_limit_exceeded"),
+            "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1.".to_owned(),
+        ),
+        Meaning::Quota => (
+            429,
+            "insufficient_quota",
+            json!("insufficient_quota"),
+            "You exceeded your current quota, please check your plan and billing details.".to_owned(),
+        ),
+        Meaning::ContextTooLong => (
+            400,
+            "invalid_request_error",
+            json!("context_length_exceeded"),
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 200000 tokens."
+                .to_owned(),
+        ),
+        Meaning::TooLarge => (413, "invalid_request_error", Value::Null, "Request body is too large.".to_owned()),
+        Meaning::Filtered => (
+            400,
+            "invalid_request_error",
+            json!("content_policy_violation"),
+            "Your request was rejected as a result of our safety system.".to_owned(),
+        ),
+        Meaning::NoTools => {
+            (400, "invalid_request_error", Value::Null, format!("{about} does not support function calling"))
+        }
+        Meaning::Server => {
+            (500, "server_error", Value::Null, "The server had an error while processing your request.".to_owned())
+        }
+        Meaning::Overloaded => {
+            (503, "service_unavailable", Value::Null, "The engine is currently overloaded.".to_owned())
+        }
+    };
+    (status, json!({ "error": { "message": message, "type": kind, "param": null, "code": code } }))
+}
+
+/// The form: <https://platform.claude.com/docs/en/api/errors>.
+pub(crate) fn anthropic(meaning: Meaning, about: &str) -> (u16, Value) {
+    let (status, kind, message) = match meaning {
+        Meaning::Invalid => (400, "invalid_request_error", about.to_owned()),
+        Meaning::Key => (401, "authentication_error", format!("invalid x-api-key: {about}")),
+        Meaning::NotAllowed => {
+            (403, "permission_error", "Your API key does not have permission to use this resource".to_owned())
+        }
+        Meaning::Model => (404, "not_found_error", format!("model: {about}")),
+        Meaning::Rate => {
+            (429, "rate_limit_error", "This request would exceed your organization's rate limit.".to_owned())
+        }
+        Meaning::Quota => (
+            400,
+            "invalid_request_error",
+            "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.".to_owned(),
+        ),
+        Meaning::ContextTooLong => {
+            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum".to_owned())
+        }
+        Meaning::TooLarge => (413, "request_too_large", "Request exceeds the maximum size".to_owned()),
+        Meaning::Filtered => (400, "invalid_request_error", "Output blocked by content filtering policy".to_owned()),
+        Meaning::NoTools => (400, "invalid_request_error", format!("{about} does not support tools")),
+        Meaning::Server => (500, "api_error", "Internal server error".to_owned()),
+        Meaning::Overloaded => (529, "overloaded_error", "Overloaded".to_owned()),
+    };
+    (status, json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_fake" }))
+}
+
+/// The form: <https://ai.google.dev/gemini-api/docs/troubleshooting>.
+pub(crate) fn gemini(meaning: Meaning, about: &str) -> (u16, Value) {
+    let (status, kind, message, details) = match meaning {
+        Meaning::Invalid => (400, "INVALID_ARGUMENT", about.to_owned(), json!([])),
+        Meaning::Key => (
+            400,
+            "INVALID_ARGUMENT",
+            "API key not valid. Please pass a valid API key.".to_owned(),
+            json!([{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID",
+                "domain": "googleapis.com", "metadata": { "service": "generativelanguage.googleapis.com",
+                "consumer": about } }]),
+        ),
+        Meaning::NotAllowed => (403, "PERMISSION_DENIED", "The caller does not have permission".to_owned(), json!([])),
+        Meaning::Model => (
+            404,
+            "NOT_FOUND",
+            format!("models/{about} is not found for API version v1beta, or is not supported for generateContent."),
+            json!([]),
+        ),
+        Meaning::Rate => (
+            429,
+            "RESOURCE_EXHAUSTED",
+            "You exceeded your current quota, please check your plan and billing details.".to_owned(),
+            json!([
+                { "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                  "violations": [{ "quotaId": "GenerateRequestsPerMinutePerProjectPerModel-FreeTier" }] },
+                { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s" },
+            ]),
+        ),
+        Meaning::Quota => (
+            429,
+            "RESOURCE_EXHAUSTED",
+            "You exceeded your current quota, please check your plan and billing details.".to_owned(),
+            json!([
+                { "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                  "violations": [{ "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier" }] },
+                { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s" },
+            ]),
+        ),
+        Meaning::ContextTooLong => (
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).".to_owned(),
+            json!([]),
+        ),
+        Meaning::TooLarge => {
+            (400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 20971520 bytes.".to_owned(), json!([]))
+        }
+        Meaning::Filtered => (400, "INVALID_ARGUMENT", "blockReason: PROHIBITED_CONTENT".to_owned(), json!([])),
+        Meaning::NoTools => {
+            (400, "INVALID_ARGUMENT", format!("models/{about} does not support function calling"), json!([]))
+        }
+        Meaning::Server => (500, "INTERNAL", "An internal error has occurred.".to_owned(), json!([])),
+        Meaning::Overloaded => {
+            (503, "UNAVAILABLE", "The model is overloaded. Please try again later.".to_owned(), json!([]))
+        }
+    };
+    (status, json!({ "error": { "code": status, "message": message, "status": kind, "details": details } }))
+}
+
+/// The form: <https://github.com/ollama/ollama/blob/main/docs/api.md>; the words are those of its `server/routes.go`.
+pub(crate) fn ollama(meaning: Meaning, about: &str) -> (u16, Value) {
+    let (status, message) = match meaning {
+        Meaning::Invalid => (400, about.to_owned()),
+        Meaning::Key => (401, format!("unauthorized: {about}")),
+        Meaning::NotAllowed => (403, "forbidden".to_owned()),
+        Meaning::Model => (404, format!("model '{about}' not found")),
+        Meaning::Rate => (429, "too many requests".to_owned()),
+        Meaning::Quota => (402, "payment required".to_owned()),
+        Meaning::ContextTooLong => (400, "the input length exceeds the context length".to_owned()),
+        Meaning::TooLarge => (413, "http: request body too large".to_owned()),
+        Meaning::Filtered => (400, "content_filter".to_owned()),
+        Meaning::NoTools => (400, format!("registry.ollama.ai/library/{about}:latest does not support tools")),
+        Meaning::Server => (500, "llama runner process has terminated: signal: killed".to_owned()),
+        Meaning::Overloaded => (503, "server busy, please try again.  maximum pending requests exceeded".to_owned()),
+    };
+    (status, json!({ "error": message }))
+}

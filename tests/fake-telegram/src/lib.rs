@@ -1,0 +1,281 @@
+//! The strict fake Bot API: its state, its script of faults, and what a test asks of it.
+//!
+//! It follows the Bot API's manual and, where that is silent, the words and checks of Telegram's own open server; each
+//! limit names its source. [`FakeTelegram`] is the server, the people who use it, and the record of what they see.
+
+mod call;
+mod files;
+mod html;
+mod inbox;
+mod keyboard;
+mod media;
+mod message;
+mod methods;
+mod objects;
+mod pace;
+mod people;
+mod refusal;
+mod rules;
+mod serving;
+mod transcript;
+mod webhook;
+mod words;
+mod world;
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, When};
+use serde_json::{Map, Value};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::error::Elapsed,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{call::ReceivedCall, inbox::TelegramInbox, pace::Pace, world::PlatformState};
+pub use self::{
+    message::{ChatKind, Composed, Content, Entity, FileKind, Formatted, InlineButton, TelegramFile, TelegramMessage},
+    pace::{ChatPace, PaceReport},
+    refusal::{Refusal, TelegramFault},
+    rules::{TelegramPace, TelegramRules},
+    serving::DOWNLOAD,
+    transcript::{TelegramChat, TelegramTranscript},
+    world::Press,
+};
+
+/// How many requests are remembered for [`FakeTelegram::calls`].
+const REMEMBERED: usize = 10_000;
+
+/// A Bot API server on a free loopback port, with the people who use it. It ends when it is dropped.
+///
+/// Methods are named as in the manual, in any case. Where a method is asked for, `send*` means all that begin so, `*`
+/// means all, and [`DOWNLOAD`] means downloads of files.
+pub struct FakeTelegram {
+    shared: Arc<Shared>,
+}
+
+/// A request as it was read.
+#[derive(Debug, Clone)]
+pub struct TelegramCall {
+    /// The method, in lower case.
+    pub method: String,
+    /// Its parameters; uploads are none.
+    pub parameters: Map<String, Value>,
+    /// Which parameters the method looks at.
+    pub taken: BTreeSet<String>,
+}
+
+/// What the routes work on.
+pub(crate) struct Shared {
+    pub(crate) rules: TelegramRules,
+    pub(crate) gate: Arc<ListenerGate>,
+    pub(crate) stopped: CancellationToken,
+    /// Told when something is there for the bot.
+    pub(crate) arrived: Notify,
+    /// Told when the bot has done something.
+    pub(crate) changed: Notify,
+    pub(crate) late: LateRequests,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) world: PlatformState,
+    pub(crate) inbox: TelegramInbox,
+    pub(crate) pace: Pace,
+    pub(crate) script: FaultScript<Refusal>,
+    calls: VecDeque<TelegramCall>,
+}
+
+impl FakeTelegram {
+    /// The only token that it takes.
+    pub const TOKEN: &'static str = "7654321098:AAFakeTelegramTokenCanary_5e7c1a90Qx";
+
+    /// Starts a server with these rules.
+    ///
+    /// # Errors
+    /// When no loopback port can be had.
+    pub async fn start(rules: TelegramRules) -> io::Result<Self> {
+        satchel_fake_kit::install_tls_provider();
+        let gate = ListenerGate::open().await?;
+        let stopped = CancellationToken::new();
+        let pace = Pace::new(rules.pace);
+        let shared = Arc::new(Shared {
+            rules,
+            gate: Arc::clone(&gate),
+            stopped: stopped.clone(),
+            arrived: Notify::new(),
+            changed: Notify::new(),
+            late: LateRequests::default(),
+            state: Mutex::new(State { pace, ..State::default() }),
+        });
+        // Both end with the token, which is cancelled when the server is dropped.
+        satchel_fake_kit::serve(gate, serving::router(Arc::clone(&shared)), stopped);
+        tokio::spawn(webhook::deliver(Arc::clone(&shared)));
+        Ok(Self { shared })
+    }
+
+    /// Where clients find it, in place of `https://api.telegram.org`.
+    #[must_use]
+    pub fn api_url(&self) -> String {
+        format!("http://{}", self.shared.gate.address())
+    }
+
+    /// The token of its bot.
+    #[must_use]
+    pub fn token(&self) -> &'static str {
+        Self::TOKEN
+    }
+
+    /// The id and the username of its bot.
+    #[must_use]
+    pub fn bot(&self) -> (i64, &'static str) {
+        (world::BOT, world::BOT_USERNAME)
+    }
+
+    /// The rules that it enforces.
+    #[must_use]
+    pub fn rules(&self) -> &TelegramRules {
+        &self.shared.rules
+    }
+
+    /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.
+    pub fn script(&self, methods: &str, when: When, fault: impl Into<TelegramFault>) {
+        self.state().script.add(methods, when, fault.into());
+        self.shared.close_if_scripted();
+    }
+
+    /// Lets the next request of a method go wrong.
+    pub fn script_next(&self, methods: &str, fault: impl Into<TelegramFault>) {
+        self.script(methods, When::Nth(self.requests(methods) + 1), fault);
+    }
+
+    pub fn clear_script(&self) {
+        self.state().script.clear();
+    }
+
+    /// Performs the requests that [`satchel_fake_kit::Fault::AcceptOnRelease`] has withheld so far, in the order in which
+    /// they came.
+    pub fn release_requests(&self) {
+        self.shared.late.release();
+    }
+
+    /// How many requests of a method have arrived; refused connections are none.
+    #[must_use]
+    pub fn requests(&self, methods: &str) -> u64 {
+        self.state().script.requests(methods)
+    }
+
+    /// The requests that were read, oldest first.
+    #[must_use]
+    pub fn calls(&self) -> Vec<TelegramCall> {
+        self.state().calls.iter().cloned().collect()
+    }
+
+    /// Tells when the `number`th request of a method, counted from 1 since the start, reaches a moment.
+    pub fn on_nth(&self, methods: &str, number: u64, moment: Moment) -> oneshot::Receiver<()> {
+        self.state().script.wait(methods, number, moment)
+    }
+
+    /// Refuses all connections for a while, from now on.
+    pub fn refuse_connections(&self, duration: Duration) {
+        self.shared.gate.close(duration);
+    }
+
+    /// What stands in the chats.
+    #[must_use]
+    pub fn transcript(&self) -> TelegramTranscript {
+        TelegramTranscript::of(&self.state().world)
+    }
+
+    /// Waits until the chats read as wanted.
+    ///
+    /// # Errors
+    /// When they don't within ten seconds.
+    pub async fn wait_until(&self, wanted: impl Fn(&TelegramTranscript) -> bool) -> Result<(), Elapsed> {
+        let waiting = async {
+            loop {
+                let changed = self.shared.changed.notified();
+                if wanted(&self.transcript()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), waiting).await
+    }
+
+    /// How fast the bot has been.
+    #[must_use]
+    pub fn pace(&self) -> PaceReport {
+        self.state().pace.report()
+    }
+
+    /// The commands that the bot has told of, as in `setMyCommands`.
+    #[must_use]
+    pub fn commands(&self) -> Vec<Value> {
+        self.state().world.commands.clone()
+    }
+
+    /// Keeps the bytes of the files that the bot uploads from now on.
+    pub fn keep_file_bytes(&self) {
+        self.state().world.keep_bytes = true;
+    }
+
+    /// Lets the webhook's address lead here over plain HTTP, as a proxy in front of the bot does.
+    pub fn webhook_behind_proxy(&self, bot: SocketAddr) {
+        self.state().inbox.behind_proxy = Some(bot);
+        self.shared.arrived.notify_waiters();
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+}
+
+impl Drop for FakeTelegram {
+    fn drop(&mut self) {
+        self.shared.stopped.cancel();
+    }
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn on_request(&self, method: &str) -> ScriptedRequest<Refusal> {
+        self.state().script.on_request(method)
+    }
+
+    /// Remembers what a request said, and wakes those who wait for what it may have changed.
+    pub(crate) fn record_call(&self, call: &ReceivedCall) {
+        let mut state = self.state();
+        if state.calls.len() == REMEMBERED {
+            state.calls.pop_front();
+        }
+        state.calls.push_back(TelegramCall {
+            method: call.method.clone(),
+            parameters: call.parameters.clone(),
+            taken: call.taken(),
+        });
+        drop(state);
+        if call.method.ends_with("webhook") {
+            self.arrived.notify_waiters();
+        }
+    }
+
+    /// Closes the gate if the next request is scripted to find it closed.
+    pub(crate) fn close_if_scripted(&self) {
+        let closure = self.state().script.next_closure();
+        if let Some(for_ms) = closure {
+            self.gate.close(Duration::from_millis(for_ms));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Methods that put something new into a chat.
+
+use serde_json::{Value, json};
+
+use crate::{
+    TelegramRules,
+    call::ReceivedCall,
+    keyboard, media,
+    message::{Content, FileKind, Formatted, TelegramMessage},
+    objects,
+    refusal::{Refusal, bad},
+    words,
+    world::{BOT, PlatformState},
+};
+
+/// sendMessage.
+pub(crate) fn text(world: &mut PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
+    let begun = begin_with_buttons(world, rules, call)?;
+    let words = words::read(call, "text")?;
+    if words.text.is_empty() {
+        return Err(bad("message text is empty"));
+    }
+    if words.units() > rules.text_units {
+        return Err(bad("message is too long"));
+    }
+    Ok(put(world, TelegramMessage { words: words.keep_entities(rules.entities), ..begun }))
+}
+
+/// sendPhoto and its equals, one file each.
+pub(crate) fn file(world: &mut PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
+    let kind = match call.method.as_str() {
+        "sendphoto" => FileKind::Photo,
+        "sendvoice" => FileKind::Voice,
+        "sendaudio" => FileKind::Audio,
+        "sendvideo" => FileKind::Video,
+        "sendvideonote" => FileKind::VideoNote,
+        "sendanimation" => FileKind::Animation,
+        _ => FileKind::Document,
+    };
+    let begun = begin_with_buttons(world, rules, call)?;
+    // sendVideoNote has no caption.
+    let words = match kind {
+        FileKind::VideoNote => Formatted::default(),
+        _ => caption(rules, words::read(call, "caption")?)?,
+    };
+    if matches!(kind, FileKind::Voice | FileKind::VideoNote) && world.chat(begun.chat).forbids_voice {
+        // A person's privacy settings; the words come from Telegram's own errors.
+        return Err(bad("VOICE_MESSAGES_FORBIDDEN"));
+    }
+    let mut file = media::find(world, rules, call, kind.field(), kind)?;
+    if !matches!(kind, FileKind::Photo | FileKind::Document) {
+        let seconds = call.integer("duration").and_then(|seconds| u32::try_from(seconds).ok());
+        file.duration = seconds.unwrap_or(file.duration);
+    }
+    Ok(put(world, TelegramMessage { words, content: Content::File(file), ..begun }))
+}
+
+/// sendMediaGroup: all of it or nothing.
+pub(crate) fn album(world: &mut PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
+    let begun = begin(world, call)?;
+    let Some(Value::Array(items)) = call.json("media")? else {
+        return Err(bad("can't parse media JSON object"));
+    };
+    if !rules.album.contains(&items.len()) {
+        // sendMediaGroup: media, "must include 2-10 items".
+        return Err(bad(if items.len() < 2 {
+            "media must include 2-10 items"
+        } else {
+            "too many messages to send as an album"
+        }));
+    }
+    let kinds = items.iter().map(kind_of_item).collect::<Result<Vec<_>, _>>()?;
+    let visual = |kind: &FileKind| matches!(kind, FileKind::Photo | FileKind::Video);
+    let alike = kinds.iter().all(|kind| *kind == kinds[0]);
+    if !kinds.iter().all(visual) && !alike {
+        // sendMediaGroup: "Documents and audio files can be only grouped in an album with messages of the same type."
+        let mixed = if kinds.contains(&FileKind::Audio) { "audio" } else { "document" };
+        return Err(bad(format!("{mixed} can't be mixed with other media types")));
+    }
+    let mut messages = Vec::new();
+    for (index, (item, kind)) in items.iter().zip(&kinds).enumerate() {
+        let mode = item["parse_mode"].as_str();
+        let read = words::parse(item["caption"].as_str().unwrap_or_default(), mode, item.get("caption_entities"))?;
+        let words = caption(rules, read)?;
+        let named = ReceivedCall::of_item(call, item);
+        let mut file = media::find(world, rules, &named, "media", *kind).map_err(|refusal| of_item(index, refusal))?;
+        file.duration = item["duration"].as_u64().and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0);
+        messages.push(TelegramMessage { words, content: Content::File(file), ..begun.clone() });
+    }
+    let album = world.new_album();
+    let put = |message| put(world, TelegramMessage { album: Some(album.clone()), ..message });
+    Ok(messages.into_iter().map(put).collect())
+}
+
+/// sendChatAction.
+pub(crate) fn action(world: &mut PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+    const ACTIONS: [&str; 11] = [
+        "typing",
+        "upload_photo",
+        "record_video",
+        "upload_video",
+        "record_voice",
+        "upload_voice",
+        "upload_document",
+        "choose_sticker",
+        "find_location",
+        "record_video_note",
+        "upload_video_note",
+    ];
+    let chat = world.chat_of(call)?;
+    thread_of(world, call, chat)?;
+    let action = call.words("action").unwrap_or_default();
+    if !ACTIONS.contains(&action.as_str()) {
+        return Err(bad("wrong parameter action in request"));
+    }
+    world.chat_mut(chat).actions.push(action);
+    Ok(json!(true))
+}
+
+/// What all but albums have: an album has no buttons.
+fn begin_with_buttons(
+    world: &PlatformState,
+    rules: &TelegramRules,
+    call: &ReceivedCall,
+) -> Result<TelegramMessage, Refusal> {
+    let begun = begin(world, call)?;
+    Ok(TelegramMessage { buttons: keyboard::read(rules, call)?, ..begun })
+}
+
+/// What all of them have: chat, topic, the message that is answered.
+fn begin(world: &PlatformState, call: &ReceivedCall) -> Result<TelegramMessage, Refusal> {
+    let chat = world.chat_of(call)?;
+    let thread = thread_of(world, call, chat)?;
+    let mut reply_to = None;
+    if let Some(reply) = call.json("reply_parameters")? {
+        let answered = reply["message_id"].as_i64().ok_or_else(|| bad("can't parse reply parameters"))?;
+        if world.message(chat, answered).is_some() {
+            reply_to = Some(answered);
+        } else if reply["allow_sending_without_reply"].as_bool() != Some(true) {
+            // ReplyParameters: allow_sending_without_reply.
+            return Err(bad("message to be replied not found"));
+        }
+    }
+    Ok(TelegramMessage { chat, thread, from: BOT, reply_to, ..TelegramMessage::default() })
+}
+
+fn thread_of(world: &PlatformState, call: &ReceivedCall, chat: i64) -> Result<Option<i64>, Refusal> {
+    let thread = call.integer("message_thread_id");
+    match thread {
+        Some(thread) if !world.chat(chat).topics.contains_key(&thread) => Err(bad("message thread not found")),
+        _ => Ok(thread),
+    }
+}
+
+fn put(world: &mut PlatformState, message: TelegramMessage) -> Value {
+    let chat = message.chat;
+    let id = world.add(message);
+    objects::message(world, &world.messages[&(chat, id)])
+}
+
+pub(crate) fn caption(rules: &TelegramRules, words: Formatted) -> Result<Formatted, Refusal> {
+    if words.units() > rules.caption_units {
+        return Err(bad("message caption is too long"));
+    }
+    Ok(words.keep_entities(rules.entities))
+}
+
+/// InputMedia: its `type`. An album takes no animations (sendMediaGroup: media, the types that it lists).
+fn kind_of_item(item: &Value) -> Result<FileKind, Refusal> {
+    match item["type"].as_str() {
+        Some("photo") => Ok(FileKind::Photo),
+        Some("video") => Ok(FileKind::Video),
+        Some("document") => Ok(FileKind::Document),
+        Some("audio") => Ok(FileKind::Audio),
+        Some("animation") => Err(bad("animation can't be sent as part of an album")),
+        _ => Err(bad("can't parse InputMedia: type must be one of photo, video, document, audio")),
+    }
+}
+
+/// What Telegram finds wrong with one file of an album names the item, counted from 1. What the Bot API server finds
+/// by itself, before it sends anything on, doesn't.
+fn of_item(index: usize, refusal: Refusal) -> Refusal {
+    match refusal.description.strip_prefix("Bad Request: ") {
+        Some(words) if words.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') => {
+            bad(format!("failed to send message #{} with the error message \"{words}\"", index + 1))
+        }
+        _ => refusal,
+    }
+}

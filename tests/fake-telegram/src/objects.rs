@@ -1,0 +1,213 @@
+//! The objects of the Bot API as the fake writes them: User, Chat, Message and what a message holds.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    message::{ChatKind, Content, FileKind, TelegramFile, TelegramMessage},
+    world::{BOT, BOT_USERNAME, BotMembership, BotRole, PlatformState},
+};
+
+/// User: the bot, as `getMe` has it.
+pub(crate) fn me(world: &PlatformState) -> Value {
+    json!({
+        "id": BOT, "is_bot": true, "first_name": "Satchel", "username": BOT_USERNAME,
+        "can_join_groups": true, "can_read_all_group_messages": !world.privacy_mode, "supports_inline_queries": false,
+        "can_connect_to_business": false, "has_main_web_app": false,
+    })
+}
+
+/// User: whoever has this id.
+pub(crate) fn user(world: &PlatformState, id: i64) -> Value {
+    if id == BOT {
+        return json!({ "id": BOT, "is_bot": true, "first_name": "Satchel", "username": BOT_USERNAME });
+    }
+    let name = world.people.get(&id).map_or("Person", String::as_str);
+    json!({ "id": id, "is_bot": false, "first_name": name, "language_code": "en" })
+}
+
+pub(crate) fn chat(world: &PlatformState, id: i64) -> Value {
+    let chat = world.chat(id);
+    match chat.kind {
+        ChatKind::Private => json!({ "id": id, "type": "private", "first_name": chat.title }),
+        ChatKind::Group => json!({ "id": id, "type": "group", "title": chat.title }),
+        ChatKind::Supergroup => json!({ "id": id, "type": "supergroup", "title": chat.title }),
+        ChatKind::Forum => json!({ "id": id, "type": "supergroup", "title": chat.title, "is_forum": true }),
+        ChatKind::Channel => json!({ "id": id, "type": "channel", "title": chat.title }),
+    }
+}
+
+/// ChatMember: the bot or a person in a chat.
+pub(crate) fn member(world: &PlatformState, chat: i64, user: i64) -> Value {
+    let shown = self::user(world, user);
+    let chat = world.chat(chat);
+    if user != BOT {
+        return match (chat.members.contains(&user), user == chat.owner && chat.kind != ChatKind::Private) {
+            (true, true) => json!({ "status": "creator", "user": shown, "is_anonymous": false }),
+            (true, false) => json!({ "status": "member", "user": shown }),
+            (false, _) => json!({ "status": "left", "user": shown }),
+        };
+    }
+    match (chat.standing, chat.role) {
+        (BotMembership::Welcome, BotRole::Administrator { edits_posts }) => {
+            let mut member = json!({
+                "status": "administrator", "user": shown, "can_be_edited": false, "is_anonymous": false,
+                "can_manage_chat": true, "can_delete_messages": true, "can_manage_video_chats": false,
+                "can_restrict_members": false, "can_promote_members": false, "can_change_info": false,
+                "can_invite_users": false, "can_post_stories": false, "can_edit_stories": false,
+                "can_delete_stories": false,
+            });
+            // ChatMemberAdministrator: "for channels only", "for groups and supergroups only".
+            if chat.kind == ChatKind::Channel {
+                member["can_post_messages"] = json!(true);
+                member["can_edit_messages"] = json!(edits_posts);
+            } else {
+                member["can_pin_messages"] = json!(false);
+            }
+            member
+        }
+        (BotMembership::Welcome, BotRole::Member) => json!({ "status": "member", "user": shown }),
+        (BotMembership::Blocked | BotMembership::Kicked, _) => {
+            json!({ "status": "kicked", "user": shown, "until_date": 0 })
+        }
+        (BotMembership::Migrated(_), _) => json!({ "status": "left", "user": shown }),
+    }
+}
+
+/// Message, with the message that it answers.
+pub(crate) fn message(world: &PlatformState, message: &TelegramMessage) -> Value {
+    let mut object = alone(world, message);
+    // A message of a topic that answers nothing else answers the message that opened the topic.
+    let topic = message.thread.filter(|topic| *topic != message.id);
+    let answered = message.reply_to.and_then(|id| world.message(message.chat, id));
+    if let Some(answered) = answered.or_else(|| world.message(message.chat, topic?)) {
+        // Message, reply_to_message: "will not contain further reply_to_message fields even if it itself is a reply".
+        object.insert("reply_to_message".to_owned(), Value::Object(alone(world, answered)));
+    }
+    Value::Object(object)
+}
+
+fn alone(world: &PlatformState, message: &TelegramMessage) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| {
+        object.insert(name.to_owned(), value);
+    };
+    put("message_id", json!(message.id));
+    if world.chat(message.chat).kind == ChatKind::Channel {
+        // Message, from: "may be empty for messages sent to channels"; a post's sender_chat is its channel.
+        put("sender_chat", chat(world, message.chat));
+    } else {
+        put("from", user(world, message.from));
+    }
+    put("chat", chat(world, message.chat));
+    put("date", json!(message.date));
+    if let Some(thread) = message.thread {
+        put("message_thread_id", json!(thread));
+        put("is_topic_message", json!(true));
+    } else if let Some(answered) = message.reply_to.filter(|_| world.chat(message.chat).kind == ChatKind::Supergroup) {
+        // Replies in a large group form threads too; only is_topic_message tells a topic from such a thread.
+        put("message_thread_id", json!(answered));
+    }
+    if let Some(origin) = message.forwarded_from {
+        let origin = json!({ "type": "user", "date": message.date - 60, "sender_user": user(world, origin) });
+        put("forward_origin", origin);
+    }
+    if let Some(edited) = message.edit_date {
+        put("edit_date", json!(edited));
+    }
+    if let Some(album) = &message.album {
+        put("media_group_id", json!(album));
+    }
+    let (words, entities) = match message.content {
+        Content::Words => ("text", "entities"),
+        _ => ("caption", "caption_entities"),
+    };
+    if !message.words.text.is_empty() {
+        put(words, json!(message.words.text));
+        if !message.words.entities.is_empty() {
+            put(entities, json!(message.words.entities_json()));
+        }
+    }
+    match &message.content {
+        Content::Words => {}
+        Content::File(shown) => {
+            put(shown.kind.field(), file(world, shown));
+            if shown.kind == FileKind::Animation {
+                // Message, animation: "For backward compatibility, when this field is set, the document field will
+                // also be set".
+                put("document", document(shown));
+            }
+        }
+        Content::Location { latitude, longitude } => {
+            put("location", json!({ "latitude": latitude, "longitude": longitude }));
+        }
+        Content::Contact { name, phone } => {
+            put("contact", json!({ "phone_number": phone, "first_name": name }));
+        }
+        Content::Service(fields) => fields.iter().for_each(|(field, value)| put(field, value.clone())),
+    }
+    if !message.buttons.is_empty() {
+        let described = |row: &Vec<_>| -> Vec<Value> {
+            row.iter().map(|button: &crate::InlineButton| button.described.clone()).collect()
+        };
+        let rows: Vec<_> = message.buttons.iter().map(described).collect();
+        put("reply_markup", json!({ "inline_keyboard": rows }));
+    }
+    object
+}
+
+fn file(world: &PlatformState, file: &TelegramFile) -> Value {
+    let mut object = json!({ "file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.bytes });
+    let (width, height) = file.sides;
+    match file.kind {
+        FileKind::Photo => return json!(sizes(world, file)),
+        FileKind::Document => return document(file),
+        FileKind::Voice => {
+            object["duration"] = json!(file.duration);
+            object["mime_type"] = json!(file.mime);
+        }
+        FileKind::Audio => {
+            object["duration"] = json!(file.duration);
+            object["file_name"] = json!(file.filename);
+            object["mime_type"] = json!(file.mime);
+        }
+        FileKind::Video | FileKind::Animation => {
+            object["width"] = json!(width);
+            object["height"] = json!(height);
+            object["duration"] = json!(file.duration);
+            object["file_name"] = json!(file.filename);
+            object["mime_type"] = json!(file.mime);
+        }
+        FileKind::VideoNote => {
+            object["length"] = json!(width);
+            object["duration"] = json!(file.duration);
+        }
+        FileKind::Sticker => {
+            object["type"] = json!("regular");
+            object["width"] = json!(width);
+            object["height"] = json!(height);
+            object["is_animated"] = json!(false);
+            object["is_video"] = json!(file.mime == "video/webm");
+            object["emoji"] = json!("👍");
+        }
+    }
+    object
+}
+
+fn document(file: &TelegramFile) -> Value {
+    json!({
+        "file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.bytes,
+        "file_name": file.filename, "mime_type": file.mime,
+    })
+}
+
+/// An array of PhotoSize, smallest first, as the server gives them.
+fn sizes(world: &PlatformState, file: &TelegramFile) -> Vec<Value> {
+    let size = |file: &TelegramFile| {
+        json!({
+            "file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.bytes,
+            "width": file.sides.0, "height": file.sides.1,
+        })
+    };
+    let smaller = ["s", "m"].iter().filter_map(|size| world.files.get(&format!("{}{size}", file.file_id)));
+    smaller.chain([file]).map(size).collect()
+}

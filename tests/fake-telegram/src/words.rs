@@ -1,0 +1,125 @@
+//! A message's words: read with their markup, trimmed, counted, and refused where they are too long.
+
+use serde_json::{Value, json};
+
+use crate::{
+    call::ReceivedCall,
+    html,
+    message::{Entity, Formatted},
+    refusal::{Refusal, bad},
+};
+
+/// Reads the words of a request: `text` or `caption`, with their parse mode or their entities.
+pub(crate) fn read(call: &ReceivedCall, name: &str) -> Result<Formatted, Refusal> {
+    let entities = call.json(if name == "text" { "entities" } else { "caption_entities" })?;
+    let words = call.words(name).unwrap_or_default();
+    parse(&words, call.words("parse_mode").as_deref(), entities.as_ref())
+}
+
+/// Reads words as they stand in a request or in an item of an album.
+pub(crate) fn parse(words: &str, mode: Option<&str>, entities: Option<&Value>) -> Result<Formatted, Refusal> {
+    let parsed = match mode.map(str::to_lowercase).as_deref() {
+        None | Some("" | "none") => {
+            Formatted { text: words.to_owned(), entities: given(entities)?, dropped_entities: 0 }
+        }
+        Some("html") => html::parse(words)?,
+        // The server reads Markdown too; nothing of ours sends it, so the fake does not pretend to.
+        Some(_) => return Err(bad("unsupported parse_mode")),
+    };
+    Ok(trimmed(parsed))
+}
+
+/// Words that a person typed, with what Telegram's apps make of commands, mentions and addresses.
+pub(crate) fn typed(words: &str) -> Formatted {
+    let mut entities = Vec::new();
+    let mut units = 0;
+    for piece in words.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        let word = word.trim_end_matches(['.', ',', '!', '?', ':', ';', ')']);
+        let name = |from: usize| {
+            let name = &word[from..];
+            !name.is_empty() && name.chars().all(|next| next.is_ascii_alphanumeric() || "_@".contains(next))
+        };
+        let kind = match word.chars().next() {
+            Some('/') if name(1) => Some("bot_command"),
+            Some('@') if name(1) => Some("mention"),
+            _ if word.starts_with("http://") || word.starts_with("https://") => Some("url"),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let length = word.encode_utf16().count();
+            entities.push(Entity { kind: kind.to_owned(), offset: units, length, detail: None });
+        }
+        units += piece.encode_utf16().count();
+    }
+    Formatted { text: words.to_owned(), entities, dropped_entities: 0 }
+}
+
+impl Formatted {
+    /// How many UTF-16 units are seen.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        self.text.encode_utf16().count()
+    }
+
+    /// Drops the entities beyond what a message keeps.
+    pub(crate) fn keep_entities(mut self, most: usize) -> Self {
+        self.dropped_entities = self.entities.len().saturating_sub(most);
+        self.entities.truncate(most);
+        self
+    }
+
+    /// The entities as the Bot API writes them.
+    pub(crate) fn entities_json(&self) -> Vec<Value> {
+        self.entities.iter().map(Entity::json).collect()
+    }
+}
+
+impl Entity {
+    fn json(&self) -> Value {
+        let mut json = json!({ "type": self.kind, "offset": self.offset, "length": self.length });
+        let Some(detail) = &self.detail else { return json };
+        match self.kind.as_str() {
+            "text_link" => json["url"] = json!(detail),
+            "pre" => json["language"] = json!(detail),
+            "custom_emoji" => json["custom_emoji_id"] = json!(detail),
+            "text_mention" => {
+                let id: i64 = detail.parse().unwrap_or_default();
+                json["user"] = json!({ "id": id, "is_bot": false, "first_name": "Person" });
+            }
+            _ => {}
+        }
+        json
+    }
+}
+
+/// The entities that a request names itself.
+fn given(entities: Option<&Value>) -> Result<Vec<Entity>, Refusal> {
+    let Some(Value::Array(entities)) = entities else { return Ok(Vec::new()) };
+    let broken = || bad("can't parse MessageEntity");
+    let read = entities.iter().map(|entity| {
+        let number = |name: &str| entity[name].as_u64().and_then(|number| usize::try_from(number).ok());
+        let words = |name: &str| entity[name].as_str().map(str::to_owned);
+        Ok(Entity {
+            kind: words("type").ok_or_else(broken)?,
+            offset: number("offset").ok_or_else(broken)?,
+            length: number("length").ok_or_else(broken)?,
+            detail: words("url").or_else(|| words("language")).or_else(|| words("custom_emoji_id")),
+        })
+    });
+    read.collect()
+}
+
+/// The server cuts off the white space around a text (TDLib, `fix_formatted_text`).
+fn trimmed(words: Formatted) -> Formatted {
+    let front = words.text.len() - words.text.trim_start().len();
+    let front = words.text[..front].encode_utf16().count();
+    let text = words.text.trim().to_owned();
+    let units = text.encode_utf16().count();
+    let fitted = words.entities.into_iter().filter_map(|entity| {
+        let from = entity.offset.saturating_sub(front).min(units);
+        let to = (entity.offset + entity.length).saturating_sub(front).min(units);
+        (to > from).then(|| Entity { offset: from, length: to - from, ..entity })
+    });
+    Formatted { entities: fitted.collect(), text, dropped_entities: words.dropped_entities }
+}

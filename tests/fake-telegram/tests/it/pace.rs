@@ -1,0 +1,64 @@
+//! Haste: counted always, refused where the rules have a pace.
+
+use std::time::{Duration, Instant};
+
+use satchel_fake_telegram::{TelegramPace, TelegramRules};
+use serde_json::json;
+
+use crate::Bot;
+
+#[tokio::test]
+async fn more_than_a_burst_in_a_chat_is_told_to_wait() {
+    let bot = Bot::with(TelegramRules::default().paced()).await;
+    for _ in 0..3 {
+        bot.here("sendMessage", json!({ "text": "a" })).await.expect("a burst");
+    }
+    let late = json!({ "chat_id": bot.chat, "message_id": 1, "text": "b" });
+    let refused = bot.answer("editMessageText", late.clone()).await.expect("an answer");
+    assert_eq!(refused["error_code"], 429);
+    assert_eq!(refused["parameters"]["retry_after"], 1);
+    assert_eq!(refused["description"], "Too Many Requests: retry after 1");
+    bot.here("sendChatAction", json!({ "action": "typing" })).await.expect("what is no message doesn't count");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bot.ask("editMessageText", late).await;
+    let report = bot.fake.pace();
+    assert_eq!((report.accepted, report.refused), (4, 1));
+    let chat = report.chats[&bot.chat];
+    let (share, seconds) = (chat.share(TelegramPace::default()), chat.span.as_secs_f64());
+    assert!(seconds >= 1.0, "{seconds}");
+    assert!((share - 4.0 / (3.0 + seconds)).abs() < 1e-9, "four of what a burst and {seconds} s allow: {share}");
+}
+
+#[tokio::test]
+async fn thirty_a_second_and_twenty_a_minute_in_a_group_are_the_most() {
+    let bot = Bot::with(TelegramRules::default().paced()).await;
+    let began = Instant::now();
+    let mut refused = 0;
+    for number in 0..40 {
+        let chat = bot.fake.private_chat(bot.fake.person(2000 + number, "Somebody"));
+        let answer = bot.answer("sendMessage", json!({ "chat_id": chat, "text": "a" })).await.expect("an answer");
+        refused += u32::from(answer["error_code"] == 429);
+    }
+    if began.elapsed() < Duration::from_millis(900) {
+        assert_eq!(refused, 10, "thirty are let through");
+    }
+    let lenient = TelegramPace { chat_burst: 1000, per_second: 1000, ..TelegramPace::default() };
+    let bot = Bot::with(TelegramRules { pace: Some(lenient), ..TelegramRules::default() }).await;
+    let group = bot.fake.group("Family", &[1001]);
+    for _ in 0..20 {
+        bot.ask("sendMessage", json!({ "chat_id": group, "text": "a" })).await;
+    }
+    let answer = bot.answer("sendMessage", json!({ "chat_id": group, "text": "a" })).await.expect("an answer");
+    let wait = answer["parameters"]["retry_after"].as_u64().expect("a wait");
+    assert!((50..=60).contains(&wait), "{wait}");
+    bot.here("sendMessage", json!({ "text": "a" })).await.expect("other chats go on");
+}
+
+#[tokio::test]
+async fn without_a_pace_haste_is_only_counted() {
+    let bot = Bot::start().await;
+    for _ in 0..10 {
+        bot.here("sendMessage", json!({ "text": "a" })).await.expect("sent");
+    }
+    assert_eq!((bot.fake.pace().accepted, bot.fake.pace().refused), (10, 0));
+}
