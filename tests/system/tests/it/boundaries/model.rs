@@ -88,7 +88,12 @@ async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
             ending: "model_failed",
             told: &["Wait for it", "couldn't finish"],
         },
-        Case { name: "says nothing", answers: vec![answer(vec![])], ending: "done", told: &["without anything to send"] },
+        Case {
+            name: "says nothing",
+            answers: vec![answer(vec![])],
+            ending: "done",
+            told: &["without anything to send"],
+        },
         Case {
             name: "says nothing visible",
             answers: vec![answer(vec![text(" \n\t ")])],
