@@ -34,7 +34,7 @@ const VERSION: &str = "/api/v10";
 /// of, stands its name.
 const USER_AGENT: &str = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
 
-/// How long nothing is asked after an answer that says nothing about it: a 429 of whoever stands before Discord, and a
+/// Pause after a rejection that names no `Retry-After`: a 429 of a proxy in front of Discord, and a
 /// 401. Ten thousand such answers in ten minutes would ban the address (Rate Limits, Invalid Request Limit).
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 

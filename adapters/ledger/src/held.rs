@@ -159,7 +159,7 @@ impl Held {
         }
     }
 
-    /// Nothing is known of a conversation any more.
+    /// Evicts a conversation from the cache.
     pub(crate) fn forget(&self, conversation: &ConversationId) {
         self.turn_changes(conversation);
         self.lanes().forget(conversation);

@@ -264,7 +264,7 @@ pub(crate) async fn people(session: &mut Session<'_>) -> Result<Vec<Person>> {
     rows.into_iter().map(person).collect()
 }
 
-/// Takes back that somebody was let in; `false` when nobody was by that id.
+/// Revokes an approval. Returns `false` if no approval exists for this id.
 pub(crate) async fn revoke(session: &mut Session<'_>, channel: &ChannelName, id: &str) -> Result<bool> {
     let gone = sqlx::query("DELETE FROM people WHERE channel = $1 AND id = $2")
         .bind(channel.as_str())

@@ -84,7 +84,7 @@ impl Known {
         UnderWay { known: self, chat }
     }
 
-    /// Waits for a move of which nobody was told, until its chat is quiet. Only one can wait.
+    /// Waits for the next unreported migration whose chat is idle. Supports one waiter.
     pub(crate) async fn untold_move(&self) -> (ChatId, ChatId) {
         loop {
             let next = {

@@ -100,7 +100,7 @@ impl Words {
     }
 }
 
-/// A question that stands, for as long as this does.
+/// Counts a question as open until dropped.
 struct Standing<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Standing<'_> {

@@ -1,4 +1,4 @@
-//! The door for what nobody wrote: what Satchel itself does at a time of its own.
+//! Internal input: turns that Satchel starts itself, such as schedules.
 
 use satchel_domain::{InboundMessage, SystemTask, TurnId};
 use satchel_ports::InboundError;

@@ -25,7 +25,7 @@ pub enum PairCommand {
     Approve(String),
     /// Refuses the person of a code; the code as it was given.
     Refuse(String),
-    /// Takes back that somebody was let in.
+    /// Revokes an approval.
     Revoke {
         /// Where, if that was said.
         channel: Option<String>,

@@ -1,4 +1,4 @@
-//! The doors of the hexagon: one file a port, each a small object-safe trait whose doc is its contract.
+//! The ports of the hexagon, one per file: object-safe traits whose docs are their contracts.
 //!
 //! Adapters implement them, the crates that decide use them as `Arc<dyn …>`, and only the apps put the two together.
 //! The feature `mocks` adds a [`mockall`](https://docs.rs/mockall) mock of every port, named `Mock…`.

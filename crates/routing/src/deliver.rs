@@ -129,7 +129,7 @@ pub async fn deliver(
     Ok(DeliverOutcome::Drained)
 }
 
-/// Takes back that a part was begun, of which nothing was sent yet, so that nobody will doubt it.
+/// Reverts a started part of which no byte was sent, so that it does not become in doubt.
 async fn revert_start(delivery: &DeliveryContext, lease: &Lease, part: Part) -> Result<(), LedgerError> {
     let attempts = part.attempts.saturating_sub(1);
     let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);

@@ -11,7 +11,7 @@ const INVALID_API_VERSION: u16 = 4012;
 /// What helps when we do what Discord doesn't know.
 pub(super) const TOO_OLD: &str = "Discord no longer supports this version's gateway protocol; update Satchel";
 
-/// How it goes on after a connection.
+/// What to do after the gateway closed the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// With the same session, where it was.

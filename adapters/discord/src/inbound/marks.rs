@@ -53,7 +53,7 @@ impl Marks {
         ticket
     }
 
-    /// What was missed is to be read: nothing that comes from now on is seen before that is done.
+    /// Starts a backfill. The watermark does not pass it until it is complete.
     pub(super) fn open_what_was_missed(&mut self) -> Ticket {
         let seen = self.seen();
         let ticket = self.open(None);

@@ -93,7 +93,7 @@ impl Albums {
         self.kept.iter().filter(|kept| kept.album == *album).map(|kept| kept.message.clone()).collect()
     }
 
-    /// Keeps no longer what is meant: it is stored, or will be read again.
+    /// Removes buffered items that are stored or will be delivered again.
     pub(crate) fn let_go(&mut self, is_meant: impl Fn(&InboundMessage) -> bool) {
         self.kept.retain(|kept| !is_meant(&kept.message));
     }

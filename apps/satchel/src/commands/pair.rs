@@ -68,7 +68,7 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
     }
 }
 
-/// Takes back that somebody was let in.
+/// Revokes an approval.
 ///
 /// # Errors
 /// When nobody was by that id, the ledger fails, or the output can't be written.
